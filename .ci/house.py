@@ -34,8 +34,11 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (4_131, 3_200),
     "lines of bench": (1_722, 1_500),
-    "lines of tests": (45_055, 38_000),
-    "modules": (258, 205),  # raised while the door stands beside the hooks that it replaces
+    "lines of tests": (
+        45_300,
+        38_000,
+    ),  # raised until the matching of lists in prompt/history goes with its tests
+    "modules": (259, 205),  # raised while the door stands beside the hooks that it replaces
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
     "circles of parts": (4, 0),

@@ -63,11 +63,10 @@ _HOMES = {
     "edgemem.context.compaction.model": "ModelSummarizer",
     "edgemem.errors": "EdgememError",
     "edgemem.hooks.builtin": (
-        "ContextCompactionHook EpisodeLoggerHook MemoryInjectionHook NotesInjectorHook TokenBudgetHook"
-        " ToolOutputTruncatorHook TurnLogHook"
+        "ContextCompactionHook EpisodeLoggerHook MemoryInjectionHook NotesInjectorHook PersistSessionHook"
+        " TokenBudgetHook ToolOutputTruncatorHook TurnLogHook"
     ),
     "edgemem.hooks.loader": "hook",
-    "edgemem.hooks.persist": "PersistSessionHook",
     "edgemem.session.points": "HookResult",
     "edgemem.session.registry": "HookRegistry",
     "edgemem.llama.embedder": "llama_embed",

@@ -25,9 +25,9 @@ from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import TokenBudgetHook
-from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line
 from edgemem.llama.protocols import common_prefix
+from edgemem.session.log import log_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Prompt, Tokenizer

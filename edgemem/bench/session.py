@@ -14,8 +14,8 @@ from edgemem.bench.corpus import SPEAKER, filled, sentence
 from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, real_embedder, refuse_tmpfs, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, ScriptedCall
+from edgemem.session.log import log_of
 from edgemem.session.points import AFTER_LLM, BEFORE_LLM, HookResult
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from edgemem.hooks.builtin import (
     EpisodeLoggerHook,
     MemoryInjectionHook,
     NotesInjectorHook,
+    PersistSessionHook,
     TokenBudgetHook,
     ToolOutputTruncatorHook,
     TurnLogHook,
 )
 from edgemem.hooks.loader import available, hook, load
-from edgemem.hooks.persist import PersistSessionHook
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,

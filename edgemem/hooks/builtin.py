@@ -1,43 +1,30 @@
-"""The hooks with EdgeVox's names, for loops that keep their own list of messages: each calls a part of the session at its points.
+"""The hooks with EdgeVox's names, for loops that keep their own list of messages: each brings a part of its session.
 
-`edgemem.session.steps` has the order in which the door calls the same parts; here it follows from the priorities.
+At each point of a turn the first of them that a loop calls has the adapter take the steps of all; the order of the steps stands in
+`edgemem.session.steps`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.context.messages import split_instructions
-from edgemem.hooks.persist import PersistSessionHook, PromptLogHook
-from edgemem.hooks.shared import (
-    TURN,
-    SharedHook,
-    log_of,
-    reader_of,
-)
+from edgemem.fence import check_session_id
+from edgemem.hooks.adapter import LoopAdapter
 from edgemem.records import Session
-from edgemem.session.compaction import Compaction, ListCompaction
+from edgemem.session.compaction import ListCompaction
 from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
-from edgemem.session.log import Moment, SessionLog
+from edgemem.session.log import SessionLog
 from edgemem.session.memory_block import MemoryBlock
 from edgemem.session.notes_block import NotesBlock
 from edgemem.session.points import (
-    AFTER_LLM,
-    AFTER_TOOL,
-    BEFORE_LLM,
-    BEFORE_TOOL,
-    ON_ABORT,
-    ON_IDLE,
-    ON_PARTIAL,
-    ON_RUN_END,
+    CLASSIC_POINTS,
     ON_RUN_START,
-    ON_SPEECH_START,
+    POINTS,
     Hook,
     HookResult,
-    SecondPlace,
-    attachable,
     given_store,
     header_line,
     needs,
@@ -45,25 +32,110 @@ from edgemem.session.points import (
 from edgemem.session.prompt import WindowBudget
 from edgemem.session.results import ToolResults
 from edgemem.session.steps import Parts
-from edgemem.session.upkeep import StateKeeping, UpkeepHold
+from edgemem.session.stored import StoredSession
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
+    from edgemem.config import Settings
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.compactor import Compactor
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.session.prefetch import SessionPrefetch
-    from edgemem.session.proposals import Proposals
     from edgemem.session.registry import HookFailure
     from edgemem.store.notes import NotesFile
-    from edgemem.store.protocols import MemoryStore
+    from edgemem.store.protocols import MemoryStore, SessionStore
+
+_KEY = "__edgemem_loop"
+"""Where the state of a loop's session keeps its adapter."""
 
 
-class MemoryInjectionHook(SharedHook):
-    """Put recalled items into the newest user message, as a delta, once a turn."""
+class PartHook:
+    """A hook that brings one part of a session.
 
-    points = TURN | {BEFORE_LLM}
+    Args:
+        field: the name of the part in `Parts`.
+        speaker: who speaks where the loop does not say it.
+        adapter: that of a memory's session; None: one for each session of a loop.
+    """
+
+    is_builtin = True
+    points = CLASSIC_POINTS
+    own_points = POINTS
+    # Behind the hooks of safety, before those that change and observe.
     priority = 80
+
+    def __init__(
+        self, field: str, part: Any, *, speaker: str | None = None, adapter: LoopAdapter | None = None
+    ) -> None:
+        self.field, self.part = field, part
+        self.speaker = speaker
+        self.adapter = adapter
+        self.note_failure: Callable[[HookFailure], None] | None = None
+        """Keeps what the loop's registry says has failed, in whichever hook."""
+
+    @property
+    def name(self) -> str:
+        """Return the name under which failures of the hook itself are counted."""
+        return type(self).__name__ if type(self) is not PartHook else str(self.part.name)
+
+    @property
+    def failures(self) -> Callable[[], list[HookFailure]] | None:
+        """Return what tells which steps have failed."""
+        return None if self.adapter is None else self.adapter.registry.failures
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Have the steps of a point taken, once for all hooks of the session."""
+        adapter = self._adapter(ctx)
+        if point == ON_RUN_START:
+            adapter.join(self)
+        elif not adapter.joined:  # a loop that tells of no start
+            adapter.join(*(adapter.offered or (self,)))
+        return adapter.act(point, ctx, payload) if adapter.joined[:1] == [self] else None
+
+    def _adapter(self, ctx: Any) -> LoopAdapter:
+        state = ctx.session.state
+        if self.adapter is None or self.adapter.is_shared is False:
+            kept = state.get(_KEY)
+            self.adapter = (
+                kept if isinstance(kept, LoopAdapter) else LoopAdapter(SessionLog(), speaker=self.speaker)
+            )
+        state[_KEY] = self.adapter
+        return self.adapter
+
+
+class PersistSessionHook(PartHook):
+    """Keep the session: resume at the first turn, one durable transaction at the end of each.
+
+    Loops that share this hook share the conversation: each goes on where the other stopped.
+    """
+
+    # Before the others: they join the session that it keeps.
+    priority = 90
+
+    def __init__(
+        self,
+        session_store: SessionStore | None = None,
+        *,
+        session_id: str = "",
+        resume: bool = True,
+        speaker: str | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
+            resume: take the stored session up.
+            speaker: who speaks where the loop does not say it.
+        """
+        needs(self, session_store, "save", "load", what="a session store")
+        check_session_id(session_id)
+        part = StoredSession(session_store, session_id, resume=resume, settings=settings)
+        adapter = LoopAdapter(SessionLog(), speaker=speaker, is_shared=True)
+        super().__init__("session", part, speaker=speaker, adapter=adapter)
+
+
+class MemoryInjectionHook(PartHook):
+    """Put recalled items into the newest user message, as a delta, once a turn."""
 
     def __init__(
         self,
@@ -75,8 +147,6 @@ class MemoryInjectionHook(SharedHook):
         memory_store: MemoryStore | None = None,
         max_chars: int = 1200,
         speaker: str | None = None,
-        log: SessionLog | None = None,
-        part: MemoryBlock | None = None,
     ) -> None:
         """Make the hook.
 
@@ -87,41 +157,27 @@ class MemoryInjectionHook(SharedHook):
             header: a line that opens the block.
             max_chars: at most this much text is candidate.
             speaker: who speaks where the loop does not say it.
-            part: the part of a memory's session, in place of all but `speaker` and `log`.
         """
-        super().__init__(log, speaker)
-        if part is None:
-            given = given_store(self, store, memory_store)
-            needs(self, given, "facts", "get_fact", "recent_episodes", what="a memory store")
-            part = MemoryBlock(
-                given,
-                max_facts=max_facts,
-                max_episodes=max_episodes,
-                header=header_line(self, header),
-                max_chars=max_chars,
-            )
-        self.part = part
+        given = given_store(self, store, memory_store)
+        needs(self, given, "facts", "get_fact", "recent_episodes", what="a memory store")
+        part = MemoryBlock(
+            given,
+            max_facts=max_facts,
+            max_episodes=max_episodes,
+            header=header_line(self, header),
+            max_chars=max_chars,
+        )
+        super().__init__("memory", part, speaker=speaker)
 
     @property
     def store(self) -> MemoryStore:
         """Return the memory store."""
-        return self.part.store
-
-    def act(self, moment: Moment) -> None:
-        """Fill the block before the first call of the model."""
-        self.part.fill(moment)
-        moment.put_view()
-
-    def end(self, moment: Moment) -> None:
-        """Write what tools of this turn added."""
-        self.part.end(moment)
+        store: MemoryStore = self.part.store
+        return store
 
 
-class NotesInjectorHook(SharedHook):
+class NotesInjectorHook(PartHook):
     """Put the tail of the notes into the newest user message, and later only lines not shown yet."""
-
-    points = TURN | {BEFORE_LLM}
-    priority = 79
 
     def __init__(
         self,
@@ -130,8 +186,6 @@ class NotesInjectorHook(SharedHook):
         header: str = "Notes:",
         *,
         speaker: str | None = None,
-        log: SessionLog | None = None,
-        part: NotesBlock | None = None,
     ) -> None:
         """Make the hook.
 
@@ -139,96 +193,30 @@ class NotesInjectorHook(SharedHook):
             max_chars: at most this much of the file's end is shown.
             header: a line before the notes.
             speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
-            part: the part of a memory's session, in place of all but `speaker` and `log`.
         """
-        super().__init__(log, speaker)
-        if part is None:
-            needs(self, notes, "tail", what="a NotesFile")
-            assert notes is not None  # noqa: S101 - `needs` has raised
-            part = NotesBlock(notes, max_chars=max_chars, header=header_line(self, header))
-        self.part = part
-
-    def act(self, moment: Moment) -> None:
-        """Add the notes before the first call of the model."""
-        self.part.fill(moment)
-        moment.put_view()
+        needs(self, notes, "tail", what="a NotesFile")
+        assert notes is not None  # noqa: S101 - `needs` has raised
+        part = NotesBlock(notes, max_chars=max_chars, header=header_line(self, header))
+        super().__init__("notes", part, speaker=speaker)
 
 
-class ProposalHook(SharedHook):
-    """Propose at most one known way to do something a turn, and count how it went."""
-
-    points = TURN | {BEFORE_LLM, AFTER_TOOL}
-    priority = 78
-
-    def __init__(self, part: Proposals, *, speaker: str | None = None, log: SessionLog | None = None) -> None:
-        super().__init__(log, speaker)
-        self.part = part
-
-    def act(self, moment: Moment) -> None:
-        """Propose before the first call of the model; after a tool, note how it went."""
-        if moment.log is not (self.log or moment.log):
-            return  # of an agent within a tool, whose prompt is another
-        if isinstance(moment.payload, dict):
-            self.part.propose(moment)
-            moment.put_view()
-        else:
-            self.part.note(moment)
-
-
-class ContextCompactionHook:
-    """Compact whole turns into a summary.
-
-    With a memory, in idle time, or, when the user is faster, at once and simply; else the loop's own message list, as the seed does.
-    """
-
-    is_builtin = True
-    points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_IDLE})
-    # After memory and notes have put their lines in, before the budget has the last word.
-    priority = 70
-    __repr__ = attachable
+class ContextCompactionHook(PartHook):
+    """Compact whole turns of the prompt into a summary, as the seed does; a memory's session does so in idle time."""
 
     def __init__(
-        self,
-        compactor: Compactor | None = None,
-        llm_getter: Callable[[Any], Any] | None = None,
-        *,
-        log: SessionLog | None = None,
-        part: Compaction | None = None,
+        self, compactor: Compactor | None = None, llm_getter: Callable[[Any], Any] | None = None
     ) -> None:
         """Make the hook.
 
         Args:
-            compactor: compacts the loop's own message list.
             llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
-            part: the part of a memory's session, in place of the compactor.
         """
-        self.part = part
-        self.seed = None if compactor is None else ListCompaction(compactor, llm_getter)
-        self.log = log
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Prepare in idle time, switch between turns, and guard the window before the model is called."""
-        moment = Moment(log_of(ctx, self.log), ctx, payload)
-        if self.part is None:
-            if point == BEFORE_LLM and self.seed is not None:
-                self.seed.guard(moment)
-        elif point == ON_IDLE:
-            self.part.idle(moment)
-        elif point == ON_RUN_START:
-            self.part.switch(moment)
-        elif point == ON_RUN_END:
-            self.part.end(moment)
-        else:
-            self.part.guard(moment)
-        return HookResult.replace(moment.payload) if moment.payload is not payload else None
+        self.compactor = compactor
+        super().__init__("compactor", None if compactor is None else ListCompaction(compactor, llm_getter))
 
 
-class TokenBudgetHook:
+class TokenBudgetHook(PartHook):
     """Drop the oldest whole turns from the prompt until it fits, and never the newest utterance; the log keeps them."""
-
-    is_builtin = True
-    points = frozenset({BEFORE_LLM, ON_RUN_END})
-    priority = 60
 
     def __init__(
         self,
@@ -237,8 +225,6 @@ class TokenBudgetHook:
         *,
         low_water: float = 0.6,
         tokenizer: Tokenizer | None = None,
-        log: SessionLog | None = None,
-        part: WindowBudget | None = None,
     ) -> None:
         """Make the hook.
 
@@ -247,85 +233,28 @@ class TokenBudgetHook:
             keep_last: kept for the seed's signature; whole turns are dropped, oldest first, and the newest stays.
             low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
             tokenizer: counts; None: whatever `tokenizer_of` finds in the context's `llm`.
-            part: the part of a memory's session, in place of all of these.
         """
         most = whole_number(max_context_tokens, "max_context_tokens")
         self.keep_last = keep_last
-        self.log = log
-        self.part = part or WindowBudget(max_context_tokens=most, low_water=low_water, tokenizer=tokenizer)
+        super().__init__(
+            "budget", WindowBudget(max_context_tokens=most, low_water=low_water, tokenizer=tokenizer)
+        )
 
     @property
     def max_context_tokens(self) -> int:
         """Return what the prompt may take, tools and template included."""
-        return self.part.max_context_tokens
-
-    @property
-    def second_place(self) -> SecondPlace | None:
-        """Return the hook's second place, where it measures the prompt: behind the prompt log, before all that adds to a prompt."""
-        return (
-            SecondPlace(frozenset({BEFORE_LLM}), 82, self._measure) if self.part.budget is not None else None
-        )
-
-    def _is_own(self, ctx: Any) -> bool:
-        """Tell whether this is no agent within a tool, which has a prompt of its own."""
-        return self.log in (None, log_of(ctx, self.log))
-
-    def _measure(self, point: str, ctx: Any, payload: Any) -> None:
-        if self.part.budget is not None and payload.get("hop", 0) == 0 and self._is_own(ctx):
-            self.part.budget.measure(split_instructions(payload["messages"])[0], payload.get("tools"))
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Cut the messages to the budget; at the end, note whether the model had no room for them."""
-        moment = Moment(self.log or SessionLog(), ctx, payload)
-        if point == BEFORE_LLM:
-            self.part.fit(moment)
-        elif self._is_own(ctx):
-            self.part.end(moment)
-        return HookResult.replace(moment.payload, reason="budget") if moment.payload is not payload else None
+        return int(self.part.max_context_tokens)
 
 
-class ToolOutputTruncatorHook:
+class ToolOutputTruncatorHook(PartHook):
     """Shorten results of tools to a number of characters, and to what the window has room for."""
 
-    is_builtin = True
-    points = frozenset({BEFORE_LLM, AFTER_TOOL})
-    # Before any hook that keeps or shows the result.
-    priority = 40
-
-    def __init__(
-        self,
-        max_chars: int = 2000,
-        *,
-        budget: Budget | None = None,
-        keep_bytes: int = 0,
-        log: SessionLog | None = None,
-        part: ToolResults | None = None,
-    ) -> None:
-        """Make the hook; the arguments are those of `ToolResults`.
-
-        Args:
-            part: the part of a memory's session, in place of these.
-        """
-        self.log = log
-        self.part = part or ToolResults(max_chars, budget=budget, keep_bytes=keep_bytes)
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Begin to count with a turn, and replace a result that is too long."""
-        moment = Moment(log_of(ctx, self.log), ctx, payload)
-        if point == BEFORE_LLM:
-            self.part.begin(moment)
-        else:
-            self.part.shorten(moment)
-        return (
-            HookResult.replace(moment.payload, reason="truncated") if moment.payload is not payload else None
-        )
+    def __init__(self, max_chars: int = 2000, *, budget: Budget | None = None, keep_bytes: int = 0) -> None:
+        super().__init__("results", ToolResults(max_chars, budget=budget, keep_bytes=keep_bytes))
 
 
-class EpisodeLoggerHook(SharedHook):
+class EpisodeLoggerHook(PartHook):
     """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite."""
-
-    points = TURN | {AFTER_TOOL}
-    priority = 0
 
     def __init__(
         self,
@@ -334,210 +263,59 @@ class EpisodeLoggerHook(SharedHook):
         *,
         memory_store: MemoryStore | None = None,
         speaker: str | None = None,
-        log: SessionLog | None = None,
-        part: ToolEpisodes | None = None,
     ) -> None:
         """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
-        super().__init__(log, speaker)
-        if part is None:
-            given = given_store(self, store, memory_store)
-            needs(self, given, "add_episode", what="a memory store")
-            part = ToolEpisodes(given, agent_name)
-        self.part = part
+        given = given_store(self, store, memory_store)
+        needs(self, given, "add_episode", what="a memory store")
+        super().__init__("episodes", ToolEpisodes(given, agent_name), speaker=speaker)
 
     @property
     def store(self) -> MemoryStore:
         """Return the memory store."""
-        return self.part.store
-
-    @property
-    def second_place(self) -> SecondPlace:
-        """Return the hook's second place, last before a tool, where it takes the time at which it begins."""
-        return SecondPlace(frozenset({BEFORE_TOOL}), -1000, self._begin)
-
-    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
-        self.part.begin(Moment(log_of(ctx, self.log), ctx, payload))
-
-    def act(self, moment: Moment) -> None:
-        """Keep the outcome of one call."""
-        turn = moment.log.prompt_log.running
-        if turn is not None and not turn.messages:  # no other hook has looked at the messages
-            moment.log.prompt_log.take(moment.ctx.session.messages)
-        self.part.note(moment)
-
-    def end(self, moment: Moment) -> None:
-        """Write what the store has not written yet."""
-        self.part.end(moment)
+        store: MemoryStore = self.part.store
+        return store
 
 
-class EarlyRecallHook:
-    """Hand half-heard sentences to the thread that recalls ahead."""
+class TurnLogHook(PartHook):
+    """Log one JSON object a turn."""
 
-    is_builtin = True
-    points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
-    # Behind the hooks that end a turn, so that what the prompt holds is what the next one will find; before upkeep.
-    priority = -800
-
-    def __init__(
-        self, part: SessionPrefetch, *, speaker: str | None = None, log: SessionLog | None = None
-    ) -> None:
-        self.part = part
-        self.speaker = speaker
-        self.log = log
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        """Note a half-heard sentence, or that it is over."""
-        moment = Moment(self.log or log_of(ctx), ctx, payload)
-        if point == ON_PARTIAL:
-            moment.reader = reader_of(ctx, payload, speaker=self.speaker)
-            self.part.partial(moment)
-        elif point == ON_SPEECH_START:
-            self.part.speech(moment)
-        elif point == ON_IDLE:
-            self.part.idle(moment)
-        elif point == ON_RUN_START:
-            self.part.begin(moment)
-        else:
-            self.part.end(moment)
-
-
-class TurnLogHook:
-    """Log one JSON object a turn: the first of all hooks takes the time, the last of all counts."""
-
-    is_builtin = True
-    points = frozenset({BEFORE_LLM, AFTER_LLM, ON_RUN_END, ON_ABORT})
-    priority = -1000
-    __repr__ = attachable
-
-    def __init__(self, *, log: SessionLog | None = None, part: TurnLog | None = None) -> None:
-        self.log = log
-        self.part = part or TurnLog()
-
-    @property
-    def second_place(self) -> SecondPlace:
-        """Return the hook's second place, where it takes the time at which a point begins: before all others."""
-        return SecondPlace(frozenset({ON_RUN_START, AFTER_LLM, ON_RUN_END}), 1000, self._begin)
-
-    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
-        moment = Moment(log_of(ctx, self.log), ctx, payload)
-        if point == ON_RUN_START:
-            self.part.begin(moment)
-        elif point == AFTER_LLM:
-            self.part.answer(moment)
-        else:
-            self.part.ending(moment)
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        """Collect, and log when the turn has ended."""
-        moment = Moment(log_of(ctx, self.log), ctx, payload)
-        if point == BEFORE_LLM:
-            self.part.call(moment)
-        elif point == AFTER_LLM:
-            self.part.count(moment)
-        elif point == ON_RUN_END:
-            self.part.end(moment)
-        else:
-            self.part.abort(moment)
-
-
-class UpkeepHook:
-    """Hold idle work from the first sound, before any other hook acts, until the end of the turn, when that is written.
-
-    A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`.
-    """
-
-    is_builtin = True
-    points = frozenset({ON_RUN_END, ON_ABORT, ON_IDLE})
-    # Behind all others: the turn is not over before it is written.
-    priority = -1001
-    __repr__ = attachable
-
-    def __init__(
-        self, part: UpkeepHold, *, note_failure: Callable[[HookFailure], None] = lambda _: None
-    ) -> None:
-        """Make the hook.
-
-        Args:
-            note_failure: keeps what the registry says has failed, in whichever hook.
-        """
-        self.part = part
-        self.note_failure = note_failure
-
-    @property
-    def second_place(self) -> SecondPlace:
-        """Return the hook's second place, where it stops idle work: before recall, so that nothing competes with that."""
-        return SecondPlace(frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START}), 100, self._hold)
-
-    def _hold(self, point: str, ctx: Any, payload: Any) -> None:
-        moment = Moment(log_of(ctx), ctx, payload)
-        if point == ON_SPEECH_START:
-            self.part.speech(moment)
-        elif point == ON_PARTIAL:
-            self.part.partial(moment)
-        else:
-            self.part.begin(moment)
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        """Let idle work go on; at `on_idle`, work."""
-        moment = Moment(log_of(ctx), ctx, payload)
-        if point == ON_IDLE:
-            self.part.idle(moment)
-        else:
-            self.part.end(moment)
-
-
-class KeepStateHook:
-    """Keep the state of the model, in the thread of the turn."""
-
-    is_builtin = True
-    points = frozenset({ON_RUN_END})
-    # After the commit, and before the figures of the turn are written.
-    priority = -900
-
-    def __init__(self, part: StateKeeping) -> None:
-        self.part = part
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        """Work, unless the turn was cut off."""
-        self.part.end(Moment(log_of(ctx), ctx, payload))
+    def __init__(self) -> None:
+        super().__init__("figures", TurnLog())
 
 
 def hooks_of(
-    parts: Parts, log: SessionLog, *, speaker: str | None, note_failure: Callable[[HookFailure], None]
+    parts: Parts,
+    log: SessionLog,
+    *,
+    speaker: str | None,
+    agent: str,
+    note_failure: Callable[[HookFailure], None],
+    now: Callable[[], float],
 ) -> list[Hook]:
-    """Return the hooks that call the parts of a session.
+    """Return the hooks that bring the parts of a session.
 
     Args:
         speaker: who speaks where the loop does not say it.
+        agent: the name that episodes carry; without it, that of the loop's context.
         note_failure: keeps what the registry says has failed, in whichever hook.
+        now: the wall time that a new epoch freezes, seconds since the epoch UTC.
     """
-    hooks: list[Hook] = [
-        PersistSessionHook(log=log, speaker=speaker, part=parts.session),
-        PromptLogHook(log=log, speaker=speaker, part=parts.head),
+    adapter = LoopAdapter(
+        log, speaker=speaker, agent=agent, note_failure=note_failure, now=now, is_shared=True
+    )
+    hooks = [
+        PartHook(field, part, speaker=speaker, adapter=adapter)
+        for field, part in vars(parts).items()
+        if part is not None
     ]
-    if parts.prefetch is not None:
-        hooks.append(EarlyRecallHook(parts.prefetch, log=log, speaker=speaker))
-    if parts.memory is not None:
-        hooks.append(MemoryInjectionHook(log=log, speaker=speaker, part=parts.memory))
-    if parts.notes is not None:
-        hooks.append(NotesInjectorHook(log=log, speaker=speaker, part=parts.notes))
-    if parts.proposals is not None:
-        hooks.append(ProposalHook(parts.proposals, log=log, speaker=speaker))
-    if parts.compaction is not None:
-        hooks.append(ContextCompactionHook(log=log, part=parts.compaction))
-    if parts.budget is not None:
-        hooks.append(TokenBudgetHook(log=log, part=parts.budget))
-    if parts.episodes is not None:
-        hooks.append(EpisodeLoggerHook(log=log, speaker=speaker, part=parts.episodes))
-    if parts.figures is not None:
-        hooks.append(TurnLogHook(log=log, part=parts.figures))
-    if parts.upkeep is not None:
-        hooks.append(UpkeepHook(parts.upkeep, note_failure=note_failure))
-    if parts.state is not None:
-        hooks.append(KeepStateHook(parts.state))
-    if parts.results is not None:
-        hooks.append(ToolOutputTruncatorHook(log=log, part=parts.results))
-    return hooks
+    hooks[0].note_failure = note_failure
+    adapter.offered = hooks
+    return list(hooks)
+
+
+def part_of(hooks: Iterable[Hook], field: str) -> Any:
+    """Return the part of a name that some hooks bring; None: none does."""
+    return next((hook.part for hook in hooks if isinstance(hook, PartHook) and hook.field == field), None)
 
 
 class Door(NamedTuple):
@@ -550,48 +328,19 @@ class Door(NamedTuple):
 
 
 def door_of(hooks: Iterable[Hook], session: Session | None = None) -> Door:
-    """Return the log and parts that edgemem's own hooks among some call.
+    """Return the log and parts that edgemem's own hooks among some bring.
 
     Loops with the same hook for the session share its log: each goes on where the other stopped.
 
     Args:
         session: the record of a loop that brings one; a log that is in use has a record already.
     """
-    parts, log, speaker = Parts(), None, None
-    persist: PersistSessionHook | None = None
-    for hook in hooks:
-        if isinstance(hook, SharedHook):
-            speaker = speaker or hook.speaker
-        if isinstance(hook, PersistSessionHook):
-            parts.session, persist, log = hook.part, hook, hook.log
-        elif isinstance(hook, PromptLogHook):
-            parts.head = hook.part
-        elif isinstance(hook, MemoryInjectionHook):
-            parts.memory = hook.part
-        elif isinstance(hook, NotesInjectorHook):
-            parts.notes = hook.part
-        elif isinstance(hook, ProposalHook):
-            parts.proposals = hook.part
-        elif isinstance(hook, ContextCompactionHook):
-            parts.compaction, parts.compactor = hook.part, hook.seed
-        elif isinstance(hook, TokenBudgetHook):
-            parts.budget = hook.part
-        elif isinstance(hook, ToolOutputTruncatorHook):
-            parts.results = hook.part
-        elif isinstance(hook, EpisodeLoggerHook):
-            parts.episodes = hook.part
-        elif isinstance(hook, EarlyRecallHook):
-            parts.prefetch = hook.part
-        elif isinstance(hook, TurnLogHook):
-            parts.figures = hook.part
-        elif isinstance(hook, UpkeepHook):
-            parts.upkeep = hook.part
-        elif isinstance(hook, KeepStateHook):
-            parts.state = hook.part
-    if log is None:
-        log = SessionLog()
-        if persist is not None:
-            persist.log = log
+    own = [hook for hook in hooks if isinstance(hook, PartHook)]
+    parts = dataclasses.replace(Parts(), **{hook.field: hook.part for hook in own})
+    adapter = next(
+        (hook.adapter for hook in own if hook.adapter is not None and hook.adapter.is_shared), None
+    )
+    log = SessionLog() if adapter is None else adapter.log
     if session is not None and not log.is_resumed:
         log.record = session
-    return Door(log, parts, speaker)
+    return Door(log, parts, next((hook.speaker for hook in own if hook.speaker), None))

@@ -37,12 +37,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.hooks.builtin import MemoryInjectionHook
-from edgemem.hooks.shared import log_of
+from edgemem.hooks.builtin import part_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
 from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Reply, ToolCall, text_of
+from edgemem.session.log import log_of
 from edgemem.session.registry import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
 
@@ -319,7 +319,7 @@ class Player:
         return loop
 
     def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
-        injection = next(hook.part for hook in loop.hooks if isinstance(hook, MemoryInjectionHook))
+        injection = part_of(loop.hooks, "memory")
         handed = result.handed[0] if result.handed else []
         schemas = [tool.schema() for tool in self._tools.values()]
         new = total = 0

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.block.render import IN_A_LINE_ABOVE
-from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, PlayedTurn, Player, seconds
+from edgemem.session.log import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -318,7 +318,8 @@ class Memory:
         budget = self._budget(instructions, tools, tokenizer, model)
         log = home.in_use.log_of(session_id, partial(session_log, home, session_id))
         parts = session_parts(home, log, agent=agent, budget=budget, model=model)
-        hooks = hooks_of(parts, log, speaker=speaker, note_failure=home.failures.note)
+        note, now = home.failures.note, home.clock.now
+        hooks = hooks_of(parts, log, speaker=speaker, agent=agent, note_failure=note, now=now)
         hooks += [OwnHook(file, self) for file in home.reload.hook_files]
         self.sessions.journal.reserve()
         return hooks

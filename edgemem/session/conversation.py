@@ -95,6 +95,11 @@ class Conversation:
         self._agent.system = [{"role": "system", "content": content}] if content else []
 
     @property
+    def agent(self) -> Agent:
+        """Return what the turns of this agent share."""
+        return self._agent
+
+    @property
     def tools(self) -> dict[str, Tool]:
         """Return the tools that the model may call, by their names."""
         return self._agent.tools

@@ -96,6 +96,8 @@ class SessionLog:
         """The turn that the door has open."""
         self.late_results: list[LateResult] = []
         """Results that no model has read yet."""
+        self.loops: object = None
+        """What the loops that keep their own list have told of the newest turn."""
         self.is_resumed = False
         """Whether the stored session was taken up."""
         self.is_detached = False
@@ -484,6 +486,12 @@ class Moment:
         prompt_log = self.log.prompt_log
         view = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
         self.payload = {**self.payload, **view}
+
+
+def log_of(ctx: Any) -> SessionLog:
+    """Return the log of a context's session."""
+    log: SessionLog = ctx.session.state[STATE_KEY]
+    return log
 
 
 def _noted(session: Session) -> dict[str, Any]:

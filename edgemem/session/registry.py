@@ -45,6 +45,10 @@ class HookTraits(msgspec.Struct, frozen=True):
     note_failure: Callable[[HookFailure], None] | None = None
     is_builtin: bool = False
     """Whether it calls a part of the session, which the door calls itself."""
+    own_points: frozenset[str] = frozenset()
+    """Points of ours at which it acts as well, and which other registries do not know."""
+    failures: Callable[[], list[HookFailure]] | None = None
+    """Returns failures that the hook counts itself."""
 
 
 class HookEntry(msgspec.Struct, frozen=True):
@@ -89,6 +93,7 @@ class HookRegistry:
             InvalidInputError: it is no hook, or names a point that does not exist.
         """
         traits = traits_of(hook)
+        points = traits.points | traits.own_points
         if not callable(hook) or not traits.points:
             raise InvalidInputError(f"{hook_name(hook)} is no hook; it needs `points` and must be callable")
         if unknown := unknown_points(traits.points):
@@ -99,9 +104,7 @@ class HookRegistry:
             )
         rank = int(traits.priority or 0) if priority is None else priority
         closed = bool(traits.fail_closed) if fail_closed is None else fail_closed
-        entries = [
-            HookEntry(hook, hook, traits.points, rank, closed, traits.note_failure, bool(traits.is_builtin))
-        ]
+        entries = [HookEntry(hook, hook, points, rank, closed, traits.note_failure, bool(traits.is_builtin))]
         if second := traits.second_place:
             entries.append(
                 HookEntry(
@@ -192,7 +195,10 @@ class HookRegistry:
     def failures(self) -> list[HookFailure]:
         """Return what went wrong so far, most frequent first."""
         with self._lock:
-            return sorted(self._failures.values(), key=lambda f: -f.count)
+            counted = list(self._failures.values())
+        for counts in dict.fromkeys(traits_of(entry.hook).failures for entry in self._own()):
+            counted += counts() if counts is not None else ()
+        return sorted(counted, key=lambda failure: -failure.count)
 
     def note(self, name: str, point: str, error: Exception) -> None:
         """Count a failure of a hook or of a step.

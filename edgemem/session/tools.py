@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -12,6 +14,9 @@ from edgemem.records import BlockLine, Heard, Reader, Session
 from edgemem.scopes import Level
 from edgemem.session.log import STATE_KEY, SessionLog
 from edgemem.store.erase.copies import Erased
+
+CALLED: ContextVar[ToolTurn | None] = ContextVar("edgemem_called", default=None)
+"""The turn in which a tool is called that a loop runs itself, in its thread."""
 
 
 def never() -> bool:
@@ -100,10 +105,15 @@ class Tool(msgspec.Struct, frozen=True):
     wants_turn: bool = False
     """Whether `run` takes the ToolTurn before the arguments."""
 
-    def __repr__(self) -> str:
-        """Say how an EdgeVox agent takes it; EdgeVox quotes that where it refuses a tool of ours."""
-        call = "edgemem.hooks.load('edgevox_loop').attach_tools(agent, tools)"
-        return f"<edgemem Tool {self.name}; for an EdgeVox agent: {call}>"
+    @property
+    def __edgevox_tool__(self) -> Any:
+        """Return it as EdgeVox's agents take it."""
+
+        def call(**arguments: Any) -> Any:
+            return self.run(*((CALLED.get(),) if self.wants_turn else ()), **arguments)
+
+        tools = importlib.import_module("edgevox.llm.tools")
+        return tools.Tool(self.name, self.description, self.parameters, call)
 
     def schema(self) -> dict[str, Any]:
         """Return the schema that a chat template prints."""

@@ -216,6 +216,14 @@ class OpenTurn:
             self._append(message, ids)
             return message
 
+    def note(self, message: Message, tokens: Sequence[int] = ()) -> Message:
+        """Add a message at which the steps have looked already, and return it as it was added."""
+        message = without_thoughts(checked_message(message))
+        with self.log.lock:
+            self._check_open()
+            self._append(message, tokens)
+            return message
+
     def reply(self, text: str, *, agent: str = "", tokens: Sequence[int] = ()) -> str:
         """Add the reply; return it as it is to be spoken: a hook may have put another in its place.
 
@@ -326,12 +334,14 @@ class OpenTurn:
             result = ToolCallResult(asked.name, asked.arguments, error=NO_RESULT, id=asked.id)
             self._add_result(asked.id, asked.name, NO_RESULT)
             return result
-        turn = ToolTurn(
-            self._utterance, self.reader, self._heard, self._private, self._agent.ctx.session, n, stop
-        )
-        result = self._run(request, turn)
+        result = self._run(request, self.tool_turn(n, stop))
         self._add_result(asked.id, result.name, result_text(result))
         return result
+
+    def tool_turn(self, n: int = 0, stop: Callable[[], bool] = never) -> ToolTurn:
+        """Return what a tool that runs in this turn is told of it."""
+        session = self._agent.ctx.session
+        return ToolTurn(self._utterance, self.reader, self._heard, self._private, session, n, stop)
 
     def _called(self, call: ToolCall) -> ToolCall:
         """Return a call with its id; one that the model's messages do not have yet is added."""

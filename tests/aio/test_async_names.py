@@ -35,7 +35,17 @@ PARTS = {
     SQLiteMemoryStore: {"close"},  # with its home
     SQLiteSessionStore: {"close", "erase", "erase_said"},
     Memory: {"hooks"},  # for loops that keep their own list
-    OpenTurn: {"abort", "begin", "take_results", "end", "closing", "note_inner", "note_interrupted"},
+    OpenTurn: {
+        "abort",
+        "begin",
+        "take_results",
+        "end",
+        "closing",
+        "note",
+        "note_inner",
+        "note_interrupted",
+        "tool_turn",
+    },
     Procedures: {"fitting", "exist"},
     MemoryBank: {
         "for_scope",

@@ -25,7 +25,7 @@ from edgemem.context.budget import (
 )
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
-from edgemem.hooks.builtin import ContextCompactionHook, MemoryInjectionHook, TokenBudgetHook
+from edgemem.hooks.builtin import part_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message
@@ -143,16 +143,13 @@ class Windowed(WordTokenizer):
 
 def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
     """Return the bounds that a session's hooks really have."""
-    found: dict[str, Any] = {}
-    for hook in hooks:
-        if isinstance(hook, ContextCompactionHook) and hook.part is not None:
-            found["epochs"] = hook.part.planner.room
-            found["summary"] = hook.part.planner.summary_tokens
-        elif isinstance(hook, MemoryInjectionHook):
-            found["memory"] = hook.part.block_tokens
-        elif isinstance(hook, TokenBudgetHook):
-            found["last word"] = hook.max_context_tokens
-    return found
+    planner = part_of(hooks, "compaction").planner
+    return {
+        "epochs": planner.room,
+        "summary": planner.summary_tokens,
+        "memory": part_of(hooks, "memory").block_tokens,
+        "last word": part_of(hooks, "budget").max_context_tokens,
+    }
 
 
 def expected(plan: Plan) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgemem import AgentLoop, Memory
-from edgemem.hooks.builtin import ContextCompactionHook
+from edgemem.hooks.builtin import part_of
 from edgemem.records import Reply, ToolCall
 from edgemem.session.points import ON_RUN_START
 from edgemem.session.tools import Tool, ToolTurn
@@ -43,7 +43,7 @@ def spoken(session: Any) -> list[tuple[str, Any]]:
 def test_19_no_summary_is_written_while_somebody_waits(memory: Memory) -> None:
     """A turn that begins only switches: what summarises is called in idle time."""
     hooks = memory.hooks(session_id="s")
-    (compaction,) = (hook.part for hook in hooks if isinstance(hook, ContextCompactionHook))
+    compaction = part_of(hooks, "compaction")
     loop = AgentLoop(Model(), hooks=hooks, speaker="alice")
     speaking: list[bool] = []
     running = False

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
-from edgemem.hooks.persist import PromptLogHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Reply, Session
 from edgemem.store import SessionStore, SQLiteMemoryStore
@@ -330,7 +329,7 @@ def test_after_a_restart_a_private_turn_is_still_its_owners(make):
         assert [m["content"] for m in store.load("s").messages][2] == "my PIN is 1234"
     for speaker, sees in (("bob", False), ("alice", True), ("bob", False)):
         with make() as store:
-            hooks = [PersistSessionHook(store, session_id="s"), PromptLogHook()]
+            hooks = [PersistSessionHook(store, session_id="s")]
             loop = AgentLoop(Parrot(), hooks=hooks)
             loop.run("and now?", speaker=speaker)
             assert ("1234" in str(loop.model.handed)) == sees

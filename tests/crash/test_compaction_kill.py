@@ -37,7 +37,7 @@ from edgemem.context.compaction.planner import EpochPlanner
 edgemem.context.compaction.planner.HIGH_WATER = 0.7
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.hooks.shared import log_of
+from edgemem.session.log import log_of
 from edgemem.store import turn_steps
 
 home, step, turns = sys.argv[1], sys.argv[2], int(sys.argv[3])

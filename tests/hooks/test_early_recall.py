@@ -17,7 +17,7 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.builtin import EarlyRecallHook
+from edgemem.hooks.builtin import part_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from support.embedders import HashEmbedder
@@ -33,7 +33,7 @@ class Talk:
         hooks = memory.hooks(session_id=session, speaker=speaker)
         self.memory = memory
         self.loop = AgentLoop(Model(otherwise="I see."), hooks=hooks, speaker=speaker)
-        self.early = next(hook.part for hook in hooks if isinstance(hook, EarlyRecallHook))
+        self.early = part_of(hooks, "prefetch")
 
     def hear(self, *texts: str, **who: Any) -> None:
         """Hear a sentence grow, and wait until the newest text has been recalled for."""

@@ -208,28 +208,6 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     assert ears.failures() == []
 
 
-def test_hooks_and_tools_say_which_call_attaches_them(edgevox: ModuleType, tmp_path: Path) -> None:
-    """EdgeVox's agent refuses them as they are, at once, and quotes the sentence that they carry."""
-    with (
-        edgemem.JSONMemoryStore(tmp_path / "m.json") as store,
-        edgemem.open(tmp_path / "home", worker=False) as memory,
-    ):
-        notes = edgemem.NotesFile(tmp_path / "n.md")
-        for hooks in (
-            memory.hooks(),
-            [edgemem.MemoryInjectionHook(memory_store=store)],
-            [edgemem.EpisodeLoggerHook(memory_store=store)],
-            [edgemem.NotesInjectorHook(notes)],
-            [edgemem.ContextCompactionHook(Compactor())],
-            [edgemem.PersistSessionHook(memory.sessions, session_id="kitchen")],
-        ):
-            with pytest.raises(ValueError, match=r"'edgevox_loop'\).attach_hooks\(agent, hooks\)"):
-                make_agent(hooks=hooks)
-        for tools in (memory.tools(), memory_tools(store)):
-            with pytest.raises(TypeError, match=r"'edgevox_loop'\).attach_tools\(agent, tools\)"):
-                make_agent(tools=tools)
-
-
 def test_hooks_and_tools_made_by_hand_act_when_attached(edgevox: ModuleType, tmp_path: Path) -> None:
     """Those of the seed, with EdgeVox's names of arguments, remember, log and compact behind its agent."""
     with edgemem.JSONMemoryStore(tmp_path / "m.json") as store:

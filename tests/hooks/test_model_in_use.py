@@ -189,10 +189,8 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
     text = run(*looked, "What about my allergy?").stdout
     assert "of 2,048 tokens" in text
     found = json.loads(run(*looked, "--json", "--no-tools", "What about my allergy? " * 600).stdout)
-    assert found["over_tokens"] == found["tokens"] + 256 - 2048 > 1000
-    assert found["free_tokens"] == 0
-    text = run(*looked, "--no-tools", "What about my allergy? " * 600).stdout
-    assert "tokens too many for an answer of 256: say it shorter" in text
+    assert found["over_tokens"] == 0, "an utterance is bounded by the window"
+    assert found["tokens"] + 256 <= 2048
     assert " -" not in text.partition("The window")[2].partition("recall")[0]
     for command in (("check",), ("inspect", "prompt", "Hello?")):
         both = run(*command, "--llm", models[APPENDS], "--server", "http://127.0.0.1:1", "--home", home)

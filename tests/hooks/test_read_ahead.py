@@ -14,14 +14,14 @@ from llama_cpp import Llama
 import edgemem
 from edgemem.config import Profile
 from edgemem.errors import ClosedError
-from edgemem.hooks.builtin import ContextCompactionHook
-from edgemem.hooks.shared import log_of
+from edgemem.hooks.builtin import part_of
 from edgemem.llama import LlamaChat
 from edgemem.llama.backend import held_by
 from edgemem.llama.chat import AHEAD_BATCH
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from edgemem.session.log import log_of
 from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
@@ -89,7 +89,7 @@ class Kitchen:
     def __init__(self, memory: Memory, chat: LlamaChat, session: str = "kitchen") -> None:
         self.chat = chat
         hooks = memory.hooks(session_id=session, speaker="mara", model=chat)
-        (self.hook,) = [hook.part for hook in hooks if isinstance(hook, ContextCompactionHook)]
+        self.hook = part_of(hooks, "compaction")
         self.loop = AgentLoop(
             ChatReplies(chat, max_tokens=REPLY), hooks=hooks, instructions=INSTRUCTIONS, speaker="mara"
         )

@@ -86,8 +86,6 @@ def test_23_the_budget_has_the_last_word(tmp_path: Path) -> None:
         for n in range(30):
             loop.run(f"tell me about fact {n} and the kitchen", speaker="alice")
         assert loop.hooks.failures() == []
-        order = [type(hook).__name__ for hook in loop.hooks]
-    assert order == ["MemoryInjectionHook", "NotesInjectorHook", "ContextCompactionHook", "TokenBudgetHook"]
     assert all(estimate_tokens(handed) <= 900 for handed in model.handed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,21 +12,13 @@ import pytest
 import edgemem
 from edgemem.config import LlamaSettings
 from edgemem.hooks import ON_RUN_START, HookRegistry, TurnContext
-from edgemem.hooks.builtin import ContextCompactionHook, MemoryInjectionHook, NotesInjectorHook
-from edgemem.hooks.shared import log_of
+from edgemem.hooks.builtin import part_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reply, Session, ToolCall
+from edgemem.session.log import log_of
 from edgemem.session.points import Hook
 from edgemem.session.tools import Tool
-
-T = TypeVar("T")
-
-
-def one(kind: type[T], hooks: list[Hook]) -> T:
-    """Return the hook of a kind."""
-    return next(hook for hook in hooks if isinstance(hook, kind))
-
 
 Look = Callable[[list[Hook], TurnContext], Any]
 
@@ -40,12 +32,12 @@ Look = Callable[[list[Hook], TurnContext], Any]
             "context",
             "summary_tokens",
             123,
-            lambda hooks, _: one(ContextCompactionHook, hooks).part.planner.summary_tokens,
+            lambda hooks, _: part_of(hooks, "compaction").planner.summary_tokens,
         ),
-        ("context", "block_tokens", 61, lambda hooks, _: one(MemoryInjectionHook, hooks).part.block_tokens),
-        ("injection", "max_chars", 333, lambda hooks, _: one(MemoryInjectionHook, hooks).part.max_chars),
-        ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).part.floors.any),
-        ("notes", "inject_chars", 555, lambda hooks, _: one(NotesInjectorHook, hooks).part.max_chars),
+        ("context", "block_tokens", 61, lambda hooks, _: part_of(hooks, "memory").block_tokens),
+        ("injection", "max_chars", 333, lambda hooks, _: part_of(hooks, "memory").max_chars),
+        ("injection", "min_score", 0.91, lambda hooks, _: part_of(hooks, "memory").floors.any),
+        ("notes", "inject_chars", 555, lambda hooks, _: part_of(hooks, "notes").max_chars),
     ],
 )
 def test_a_changed_setting_reaches_its_hook(

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 
 from edgemem import AgentLoop, Memory
-from edgemem.hooks.builtin import UpkeepHook
+from edgemem.hooks.builtin import PartHook
 from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
 from edgemem.session.points import (
+    BEFORE_TOOL,
     ON_IDLE,
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
+    ToolCallRequest,
     TurnContext,
 )
 from edgemem.session.registry import HookRegistry
@@ -130,7 +132,7 @@ class Agent:
     """One agent's upkeep hook, and its session."""
 
     def __init__(self, worker: IdleWorker) -> None:
-        self.hooks = HookRegistry([UpkeepHook(UpkeepHold(worker))])
+        self.hooks = HookRegistry([PartHook("upkeep", UpkeepHold(worker))])
         self.ctx = TurnContext(Session())
 
     def fire(self, point: str, ctx: TurnContext | None = None, **payload: Any) -> None:
@@ -169,6 +171,7 @@ def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
     outer = Agent(worker)
     inner = TurnContext(Session())
     outer.fire(ON_RUN_START)
+    outer.hooks.fire(BEFORE_TOOL, outer.ctx, ToolCallRequest("ask", {}))
     outer.fire(ON_RUN_START, inner)
     outer.fire(ON_RUN_END, inner)
     assert worker.speaking

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop
 from edgemem.fence import fence
+from edgemem.hooks.builtin import part_of
 from edgemem.records import Message, Reply, ToolCall
 from edgemem.session.tools import Tool
 from support.selection import cases
@@ -103,7 +104,7 @@ class House:
         self.session = session
         look = Tool("look", "Look.", SCHEMA, self.look)
         hooks = self.memory.hooks(session_id=session)
-        next(hook.part for hook in hooks if isinstance(hook, edgemem.MemoryInjectionHook)).max_episodes = 0
+        part_of(hooks, "memory").max_episodes = 0
         self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look], speaker="alice")
         self.fresh = True
 

@@ -176,16 +176,14 @@ def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
 
 def test_a_session_that_somebody_changed_is_as_closed_as_its_most_private_turn():
     """When the kept messages no longer fit the kept levels, nobody but the owner of the private turn is shown any."""
-    from edgemem.hooks.persist import PromptLogHook
-
     sessions = DictSessions()
-    hooks = [PersistSessionHook(sessions, session_id="kitchen"), PromptLogHook()]
+    hooks = [PersistSessionHook(sessions, session_id="kitchen")]
     loop = AgentLoop(Cook(), hooks=hooks)
     loop.run("hello", speaker="bob")
     loop.run("my PIN is 1234", speaker="alice", private=True)
     del sessions.kept["kitchen"].messages[0]
     for speaker, sees in (("bob", False), ("alice", True)):
-        again = AgentLoop(Cook(), hooks=[PersistSessionHook(sessions, session_id="kitchen"), PromptLogHook()])
+        again = AgentLoop(Cook(), hooks=[PersistSessionHook(sessions, session_id="kitchen")])
         again.run("and now?", speaker=speaker)
         assert ("1234" in str(again.model.shown)) == sees
         assert again.hooks.failures() == []

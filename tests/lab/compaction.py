@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import msgspec
 
@@ -21,11 +22,11 @@ from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_to
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.bench.session import conversation
 from edgemem.config import Profile
-from edgemem.hooks.builtin import ContextCompactionHook, UpkeepHook
-from edgemem.hooks.shared import log_of
+from edgemem.hooks.builtin import part_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.memory.idle import IdleWorker
-from edgemem.session.points import ON_RUN_END
+from edgemem.session.compaction import Compaction
+from edgemem.session.log import Moment, log_of
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.memory import Memory
     from edgemem.records import Message
-    from edgemem.session.points import Hook, HookResult
 
 
 class _Counting:
@@ -71,47 +71,46 @@ class _Fitted(NamedTuple):
 
 
 class _Timed:
-    """The compaction hook, and how long it took on each turn whose prompt did not fit, and at the end of each turn."""
+    """Takes the time of a compaction on each turn whose prompt did not fit, and at the end of each turn."""
 
-    def __init__(self, hook: ContextCompactionHook, tokenizer: _Counting) -> None:
-        self._hook = hook
+    def __init__(self, tokenizer: _Counting) -> None:
         self._tokenizer = tokenizer
-        self.points, self.priority = hook.points, hook.priority
+        self._guard, self._end = Compaction.guard, Compaction.end
         self.took: list[_Fitted] = []
         self.ends: list[float] = []
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Call the hook."""
-        prompt_log = log_of(ctx).prompt_log
+    def guard(self, part: Compaction, moment: Moment) -> None:
+        """Guard the window."""
+        prompt_log = moment.log.prompt_log
         counted, encoded = self._tokenizer.counted, self._tokenizer.encoded
         before, begun, cpu = prompt_log.epoch, perf_counter(), time.thread_time()
-        result = self._hook(point, ctx, payload)
+        self._guard(part, moment)
         ms, cpu_ms = (perf_counter() - begun) * 1e3, (time.thread_time() - cpu) * 1e3
         if prompt_log.epoch is not before and prompt_log.epoch.reason == "did not fit":
             asked = self._tokenizer.counted - counted, self._tokenizer.encoded - encoded
             self.took.append(_Fitted(ms, cpu_ms, *asked))
-        if point == ON_RUN_END:
-            self.ends.append(ms)
-        return result
+
+    def end(self, part: Compaction, moment: Moment) -> None:
+        """End a turn."""
+        begun = perf_counter()
+        self._end(part, moment)
+        self.ends.append((perf_counter() - begun) * 1e3)
 
 
 def fitted(home: Path, tokenizer: Tokenizer, lines: Iterable[Line], *, profile: Profile) -> dict[str, Any]:
     """Play turns without any upkeep, so that prompts do not fit when they are needed, and tell what that took."""
     counting = _Counting(tokenizer)
     with edgemem.open(home, profile=profile, tokenizer=counting, clock=ticking(), worker=False) as memory:
-        hooks: list[Hook] = []
-        timed: list[_Timed] = []
-        for hook in memory.hooks(session_id="now"):
-            if isinstance(hook, ContextCompactionHook):
-                timed.append(_Timed(hook, counting))
-                hooks.append(timed[-1])
-            else:
-                hooks.append(hook)
-        robot = Robot(hooks, tools=[KEEP_PLAN])
+        timed = _Timed(counting)
+        with (
+            patch.object(Compaction, "guard", timed.guard),
+            patch.object(Compaction, "end", timed.end),
+        ):
+            robot = Robot(memory.hooks(session_id="now"), tools=[KEEP_PLAN])
         for line in lines:
             robot.turn(line)
         robot.check()
-    took = timed[0].took
+    took = timed.took
     if not took:
         return {"fallbacks": 0}
     return {
@@ -122,8 +121,8 @@ def fitted(home: Path, tokenizer: Tokenizer, lines: Iterable[Line], *, profile: 
         "fallback_cpu_p95_ms": percentile([each.cpu_ms for each in took], 0.95),
         "prompts_counted_a_fallback": max(each.counted for each in took),
         "tokens_encoded_a_fallback": median(each.encoded for each in took),
-        "turn_end_ms": median(timed[0].ends),
-        "turn_end_p95_ms": percentile(timed[0].ends, 0.95),
+        "turn_end_ms": median(timed.ends),
+        "turn_end_p95_ms": percentile(timed.ends, 0.95),
     }
 
 
@@ -219,9 +218,7 @@ def _beside(
         for n, line in enumerate(lines):
             if n % 2:
                 alone = _alone(other, line, worker, speech_s)
-            time.sleep(
-                chance.uniform(0.0, LONG_PAUSE_S if hook.part is not None and hook.part.due() else PAUSE_S)
-            )
+            time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.due() else PAUSE_S))
             at_work += worker.working and n >= WARM
             epoch = log_of(one.loop.ctx).prompt_log.epoch
             cpu = _upkeep_cpu_ms()
@@ -289,15 +286,11 @@ def _random_model(folder: Path) -> Any:
     return LlamaChat(write_model(folder / "model.gguf"), n_ctx=512, threads=1)
 
 
-def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleWorker, ContextCompactionHook]:
+def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleWorker, Compaction]:
     """Return a robot, the worker that yields to it, and what compacts its prompt."""
     hooks = memory.hooks(session_id="now", tokenizer=memory.diagnostics.tokenizer, model=model)
-    (worker,) = [
-        hook.part.upkeep
-        for hook in hooks
-        if isinstance(hook, UpkeepHook) and isinstance(hook.part.upkeep, IdleWorker)
-    ]
-    (compaction,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
+    worker, compaction = part_of(hooks, "upkeep").upkeep, part_of(hooks, "compaction")
+    assert isinstance(worker, IdleWorker)
     return Robot(hooks, tools=[KEEP_PLAN]), worker, compaction
 
 

@@ -13,7 +13,7 @@ import edgemem
 from edgemem.bench.corpus import SPEAKER, household_facts, sentences
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
-from edgemem.hooks.builtin import EarlyRecallHook
+from edgemem.hooks.builtin import part_of
 from edgemem.session.prefetch import Waited
 from lab.lent import Lent
 
@@ -163,7 +163,7 @@ class _Talk:
     def __init__(self, memory: Memory, embedder: Slowed, session: str) -> None:
         self._embedder = embedder
         hooks = memory.hooks(session_id=session)
-        self._early = next(hook.part for hook in hooks if isinstance(hook, EarlyRecallHook))
+        self._early = part_of(hooks, "prefetch")
         self._robot = Robot(hooks)
 
     def speak(self, text: str, gap_s: float, end_s: float) -> Spoken:

@@ -22,7 +22,7 @@ from llama_cpp import Llama
 
 import edgemem
 from edgemem.hooks import load
-from edgemem.hooks.builtin import KeepStateHook
+from edgemem.hooks.builtin import part_of
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.state import KeptState, copy_out, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
@@ -296,9 +296,9 @@ def test_model_whose_memory_cannot_be_cut_is_left_alone(
 
     monkeypatch.setattr(llama_cpp, question, lambda _model: answer)
     with edgemem.open(home, worker=False) as memory, opened(file) as chat:
-        (hook,) = [hook for hook in memory.hooks(model=chat) if isinstance(hook, KeepStateHook)]
+        part = part_of(memory.hooks(model=chat), "state")
         list(chat.stream(said(), max_tokens=2))
-        hook.part.kept.work()
+        part.kept.work()
         assert row(memory).state == "warn"
         assert reason in row(memory).detail
     assert not headers_in(home / "db")
@@ -500,7 +500,7 @@ def test_switched_off(file: Path, home: Path) -> None:
     assert headers_in(home / "db")
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[chat]\nkeep_state = "off"\n')
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
-        assert not [hook for hook in memory.hooks(model=chat) if isinstance(hook, KeepStateHook)]
+        assert part_of(memory.hooks(model=chat), "state") is None
         assert row(memory).detail == "switched off ([chat] keep_state)"
     assert not headers_in(home / "db")
 
@@ -509,7 +509,7 @@ def test_a_model_of_two_sessions_has_one_state(file: Path, home: Path) -> None:
     """Whichever session talks, what the model has evaluated is kept once."""
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
         sessions = [memory.hooks(session_id=name, model=chat) for name in ("hall", "kitchen")]
-        keeping = [hook.part.kept for hooks in sessions for hook in hooks if isinstance(hook, KeepStateHook)]
+        keeping = [part_of(hooks, "state").kept for hooks in sessions]
         assert len(keeping) == 2
         assert memory.diagnostics.in_use.kept_states() == keeping[:1] == keeping[1:]
 

@@ -13,7 +13,7 @@ import pytest
 import edgemem
 from edgemem.bench.ground import Robot
 from edgemem.config import Profile
-from edgemem.hooks.builtin import UpkeepHook
+from edgemem.hooks.builtin import PartHook
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker, Step
 from edgemem.session.points import (
@@ -116,7 +116,7 @@ class Spy:
 def test_idle_work_is_held_until_the_turn_is_written(heard: bool) -> None:
     """With the six classic points as with all, the first hook behind ours and the last one find it held."""
     worker = IdleWorker(())
-    upkeep = UpkeepHook(UpkeepHold(worker))
+    upkeep = PartHook("upkeep", UpkeepHold(worker))
     spies = [Spy(worker, 99), Spy(worker, -1000)]
     robot = Robot([*spies, upkeep])
     if heard:

@@ -13,11 +13,11 @@ from edgemem.clock import Clock
 from edgemem.config import ContextSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, NewerSchemaError
 from edgemem.hooks import HookRegistry
-from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, Player, ScriptedFact, ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Heard
+from edgemem.session.log import log_of
 from edgemem.session.tools import Tool
 from edgemem.store.db.database import Database
 from edgemem.store.db.migrations import Migration

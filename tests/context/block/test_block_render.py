@@ -13,11 +13,11 @@ from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, VisibleLines, day_of, excerpt, line_text
 from edgemem.context.block.select import fit_lines
 from edgemem.fence import clean
-from edgemem.hooks.shared import log_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import analyse, terms
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import Level
+from edgemem.session.log import log_of
 from support.homes import opened
 from support.models import Model
 from support.tokenizers import WordTokenizer

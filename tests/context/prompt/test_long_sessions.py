@@ -11,8 +11,8 @@ import pytest
 
 from edgemem import AgentLoop
 from edgemem.context.prompt.log import PromptLog
-from edgemem.hooks.shared import log_of
 from edgemem.records import Epoch, Message
+from edgemem.session.log import log_of
 from support.homes import opened
 from support.models import Model
 from support.selection import LONG

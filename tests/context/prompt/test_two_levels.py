@@ -11,7 +11,6 @@ import pytest
 from edgemem import AgentLoop, JSONSessionStore, Memory
 from edgemem.context.prompt.turn import CLOSED
 from edgemem.hooks import EpisodeLoggerHook, PersistSessionHook
-from edgemem.hooks.persist import PromptLogHook
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Heard, Message, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.epochs import latest_epoch
@@ -373,7 +372,7 @@ def test_a_store_of_messages_keeps_both_levels(tmp_path: Path) -> None:
     """Also a JSON file, from which a later process takes the session up."""
     for speaker in ("alice", "bob"):
         store = JSONSessionStore(tmp_path / "sessions")
-        hooks = [PersistSessionHook(store, session_id="k"), PromptLogHook()]
+        hooks = [PersistSessionHook(store, session_id="k")]
         loop = AgentLoop(Model("Noted, 4711.", "Noted, 4711."), hooks=hooks)
         if speaker == "alice":
             loop.run(PIN, speaker=speaker, private=True)

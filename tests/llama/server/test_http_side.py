@@ -13,7 +13,7 @@ import edgemem
 from edgemem.config import ChatSettings
 from edgemem.context.compaction.model import ModelSummarizer
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError
-from edgemem.hooks.builtin import ContextCompactionHook
+from edgemem.hooks.builtin import part_of
 from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
@@ -83,7 +83,7 @@ def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, 
     """Over a compaction, each turn within an epoch reads its own tokens alone, though the model wrote in between."""
     with opened(tmp_path / "home", two.url) as memory, HttpLlama(two.url) as model:
         loop, figures = talk(model, memory, 24)
-        (compaction,) = (hook.part for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
+        compaction = part_of(loop.hooks, "compaction")
         summarizer = compaction.planner.summarizer
         assert isinstance(summarizer, ModelSummarizer)
         assert isinstance(summarizer.model, HttpSide)
@@ -157,7 +157,7 @@ def test_with_one_slot_summaries_are_of_sentences(one: RunningServer, tmp_path: 
     """The planner has no model, and `check` says in one sentence why and what to do; so where no server answers."""
     with opened(tmp_path / "home", one.url) as memory, HttpLlama(one.url) as model:
         loop, _ = talk(model, memory, 1)
-        (compaction,) = (hook.part for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
+        compaction = part_of(loop.hooks, "compaction")
         assert not isinstance(compaction.planner.summarizer, ModelSummarizer)
         told = next(each for each in memory.check() if each.name == "compaction")
         assert told.state == "warn"

@@ -1,0 +1,179 @@
+"""The list of a loop: compares it with what was said in the conversation, and tells which of its messages are new.
+
+A message is known by its role and text without white space; a person's also with the block before it that memory issued, the
+robot's without its thoughts. A list that lacks only its beginning or its end is whole: loops trim, and take turns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from edgemem.context.messages import tool_calls
+from edgemem.context.prompt.turn import PromptTurn
+from edgemem.hooks.written_calls import IN_WORDS
+from edgemem.records import Message, text_of
+from edgemem.store.messages import without_thoughts
+
+INSTRUCTIONS = ("system", "developer")
+_SPACE = re.compile(r"\s+")
+
+Key = tuple[str, str, tuple[str, ...]]
+"""Role, text, and the ids of the calls of a message."""
+
+
+class Difference(NamedTuple):
+    """How the part of a list before an utterance differs from the conversation."""
+
+    new: list[Message]
+    """The messages behind the last known one."""
+    edited: int | None
+    """The number of the newest turn of which something is missing between messages that are there; None: of none."""
+
+
+class LoopList:
+    """The messages of one conversation as its loop may hand them back."""
+
+    def __init__(self) -> None:
+        self._said: list[tuple[int, frozenset[Key]]] = []
+        """Of each committed message its turn, and what it may be known by."""
+        self._opened: list[Key] = []
+        """The messages of the open turn."""
+        self._held: set[Key] = set()
+        """The messages that stood in the newest list and in the prompt that was made of it; a loop may keep either."""
+        self._aliases: dict[Key, Key] = {}
+        """The message that another one stands for: with its block, or before it was shortened."""
+
+    def begin(self, turns: Iterable[PromptTurn], message: Message) -> None:
+        """Take the committed turns, and the utterance of the turn that begins."""
+        self._said = []
+        for turn in turns:
+            for n, kept in enumerate(turn.messages):
+                uncut = turn.uncut.get(n)
+                keys = (key_of(kept),) if uncut is None else (key_of(kept), key_of(uncut))
+                self._said.append((turn.n, frozenset(keys)))
+        self._opened = [key_of(message)]
+
+    def add(self, message: Message, kept: Message | None = None) -> None:
+        """Add a message of the open turn.
+
+        Args:
+            kept: as the conversation keeps it, where that is shorter.
+        """
+        self._opened.append(key_of(message))
+        if kept is not None:
+            self.alias(kept, message)
+
+    def alias(self, handed: Message, said: Message) -> None:
+        """Note a message that stands for another one."""
+        if (key := key_of(handed)) != (stands_for := key_of(said)):
+            self._aliases[key] = stands_for
+
+    def issue(self, prompt: Sequence[Message]) -> None:
+        """Note the prompt that the model is handed: a person's words may stand there behind a block."""
+        words = (
+            [self._opened[0], *(key for _, keys in reversed(self._said) for key in keys)]
+            if self._opened
+            else []
+        )
+        for message in prompt:
+            key = key_of(message)
+            if key[0] == "user" and key not in self._aliases and key not in words:
+                said = next(
+                    (other for other in words if other[0] == "user" and key[1].endswith(other[1])), None
+                )
+                if said is not None:
+                    self._aliases[key] = said
+
+    def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
+        """Note the list that a loop has handed over, and the prompt that it was handed for it."""
+        self._held = set(map(self.known, listed)).intersection(map(self.known, prompt))
+
+    def known(self, message: Message) -> Key:
+        """Return what a message is known by, or the message that it stands for."""
+        key = key_of(message)
+        return self._aliases.get(key, key)
+
+    def utterance(self, messages: Sequence[Message]) -> int | None:
+        """Return where the utterance of the open turn stands in a list; None: nowhere."""
+        key = self._opened[0] if self._opened else None
+        place = next((n for n in range(len(messages) - 1, -1, -1) if self.known(messages[n]) == key), None)
+        # An older turn may have begun with the same words.
+        behind = () if place is None else messages[place + 1 :]
+        is_old = any(message.get("role") == "user" and self.was_said(message) for message in behind)
+        return None if is_old else place
+
+    def difference(self, messages: Sequence[Message]) -> Difference:
+        """Compare a list with the committed turns."""
+        found: list[int] = []
+        last, before = -1, len(self._said)
+        for n in range(len(messages) - 1, -1, -1):
+            key = self.known(messages[n])
+            place = next((at for at in range(before - 1, -1, -1) if self._is_said(at, key)), None)
+            if place is not None:
+                last, before = max(last, n), place
+                found.append(place)
+        new = list(messages[last + 1 :])
+        # A loop that hands over less at the end only has not heard of it, unless something else stands there.
+        last_turn = self._said[-1][0] if self._said else None
+        ends = bool(found) and self._said[found[0]][0] == last_turn
+        ends = ends and any(message.get("role") == "assistant" for message in new)
+        missing = range(found[-1], len(self._said) if ends else found[0]) if found else ()
+        held = self._held.union(*(keys for turn, keys in self._said if ends and turn == last_turn))
+        there = set().union(*(self._said[at][1] for at in found))
+        edited = [
+            turn
+            for turn, keys in (self._said[at] for at in missing)
+            # Loops that shorten tool results to save room have changed nothing that was said.
+            if keys.isdisjoint(there)
+            and not keys.isdisjoint(held)
+            and any(role != "tool" and text and not ids for role, text, ids in keys)
+        ]
+        return Difference(new, max(edited, default=None))
+
+    def _is_said(self, at: int, key: Key) -> bool:
+        """Tell whether a message is one that was said, or as much as its loop has kept of one that was cut off."""
+        keys = self._said[at][1]
+        cut = len(keys) > 1 and key[0] == "assistant" and bool(key[1])
+        return key in keys or (
+            cut and any(whole[1].startswith(key[1]) for whole in keys if whole[0] == key[0])
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether the open turn has nothing but its utterance."""
+        return len(self._opened) <= 1
+
+    def was_said(self, message: Message) -> bool:
+        """Tell whether a message stands in the committed turns."""
+        key = self.known(message)
+        return any(key in keys for _, keys in self._said)
+
+    def holds(self, message: Message) -> bool:
+        """Tell whether a message is known, of the open turn too."""
+        return self.known(message) in self._opened or self.was_said(message)
+
+    def added(self, messages: Sequence[Message]) -> list[Message]:
+        """Return those messages behind the utterance that the open turn does not hold."""
+        told, new = self._opened[1:], []
+        for message in messages:
+            if (key := self.known(message)) in told:
+                told.remove(key)
+            else:
+                new.append(message)
+        return new
+
+
+def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the instructions that a list begins with, and the messages after them."""
+    head = list(takewhile(lambda message: message.get("role") in INSTRUCTIONS, messages))
+    return head, list(messages[len(head) :])
+
+
+def key_of(message: Message) -> Key:
+    """Return what a message is known by."""
+    ids = (str(call.get("id") or "") for call in tool_calls(message))
+    text = _SPACE.sub("", text_of(without_thoughts(message)))
+    return str(message.get("role")), text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))

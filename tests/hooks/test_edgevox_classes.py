@@ -1,0 +1,227 @@
+"""Hooks, stores and tools of edgemem handed straight to agents of the real EdgeVox, as its pages do with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemem import (
+    Compactor,
+    ContextCompactionHook,
+    EpisodeLoggerHook,
+    JSONMemoryStore,
+    MemoryInjectionHook,
+    NotesFile,
+    NotesInjectorHook,
+    PersistSessionHook,
+    SQLiteSessionStore,
+    TokenBudgetHook,
+    memory_tools,
+)
+from edgemem.memory import Memory
+from support.homes import opened
+from support.loops import EdgeVoxModel, calls, calls_in_words, hands_over, make_agent, new_context, tool
+from support.tokenizers import WordTokenizer
+
+pytestmark = pytest.mark.usefixtures("patient", "edgevox")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return a memory that finds by words."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def turns(memory: Memory, session: str = "kitchen") -> list[tuple[str | None, list[tuple[str, str]]]]:
+    """Return who spoke in each stored turn, and its messages."""
+    memory.diagnostics.database.flush()
+    return [
+        (turn.heard.speaker if turn.heard else None, [(m.role, str(m.content)) for m in turn.messages])
+        for turn in memory.sessions.journal.read_turns(session)
+    ]
+
+
+def agent_of(memory: Memory, *said: Any, name: str = "kitchen", **how: Any) -> tuple[Any, EdgeVoxModel]:
+    """Return an agent whose hooks are those of a session of anna."""
+    hooks = memory.hooks(session_id="kitchen", speaker="anna", tokenizer=WordTokenizer())
+    return make_agent(*said, name=name, hooks=hooks, **how)
+
+
+def test_the_typical_wiring_of_the_seeds_page_runs_as_written(tmp_path: Path) -> None:
+    """With the import changed: facts reach the model, notes and calls are kept, the session comes back."""
+    for n in range(2):
+        store = JSONMemoryStore(tmp_path / "kitchen.json")
+        notes = NotesFile(tmp_path / "kitchen-notes.md")
+        sessions = SQLiteSessionStore(tmp_path / "sessions.db")
+        agent, model = make_agent(
+            *(
+                [calls("remember_fact", key="salt", value="on the top shelf"), calls("look")]
+                if n == 0
+                else []
+            ),
+            tools=[*memory_tools(store), tool("look", lambda: "a cup")],
+            hooks=[
+                MemoryInjectionHook(store),
+                NotesInjectorHook(notes),
+                TokenBudgetHook(max_context_tokens=3500),
+                ContextCompactionHook(Compactor(trigger_tokens=3000)),
+                EpisodeLoggerHook(store, agent_name="kitchen"),
+                PersistSessionHook(session_store=sessions, session_id="kitchen"),
+            ],
+        )
+        assert agent.run("Where is the salt?").reply == "ok"
+        assert ("on the top shelf" in str(model.handed[0])) == (n == 1)
+        store.flush()
+        stored = sessions.load("kitchen")
+        assert stored is not None
+        asked = [message["content"] for message in stored.messages if message["role"] == "user"]
+        assert asked == ["Where is the salt?"] * (n + 1)
+        assert "<memory" not in str(stored.messages)
+        assert [episode.payload["name"] for episode in store.recent_episodes()] == ["look"]
+        sessions.close()
+        store.close()
+
+
+@pytest.mark.parametrize("window", [1800, 2048, 3072, 4096])
+def test_no_block_is_stored_as_words_in_200_turns_with_tools(tmp_path: Path, window: int) -> None:
+    """Whatever epoch begins when a tool is called, the person's words are what the person said."""
+    with opened(tmp_path / "home", f"[context]\nwindow_tokens = {window}\n") as memory:
+        for n in range(20):
+            memory.store.add_fact(f"kitchen.thing.{n}", f"shelf {n}", scope="global")
+        look = tool("look", lambda place: f"a cup in the {place}", place="string")
+        agent, model = agent_of(memory, tools=[look])
+        ctx, said = new_context(), []
+        for n in range(200):
+            call = (calls, calls_in_words)[n % 3 == 0]("look", place=f"place {n} " * 8)
+            model.said = [call, f"reply {n} " * 12] if n % 4 else [call, call, f"reply {n} " * 12]
+            said.append(f"utterance {n}: where is thing {n % 20} of the kitchen? " * 3)
+            agent.run(said[-1], ctx)
+            if n % 10 == 9:
+                memory.idle(1)
+        stored = turns(memory)
+        assert [speaker for speaker, _ in stored] == ["anna"] * 200
+        asked = [[text for role, text in messages if role == "user"] for _, messages in stored]
+        assert asked == [[text] for text in said]
+        assert "<memory" not in str(stored)
+        assert any("<memory" in str(prompt) for prompt in model.handed)
+
+
+def test_a_sequence_is_one_turn_of_who_spoke(memory: Memory) -> None:
+    """The reply of one agent is the next one's task, and nobody's words."""
+    from edgevox.agents.workflow import Sequence
+
+    first, _ = agent_of(memory, "Anna, your test was positive.", "Anna, it is Tuesday.", name="doctor")
+    second, model = agent_of(memory, "She is told.", "She knows.", name="nurse")
+    ctx = new_context()
+    for task, replies in (("What came out?", ["Anna, your test was positive.", "She is told."]),
+                          ("Which day is it?", ["Anna, it is Tuesday.", "She knows."])):  # fmt: skip
+        assert Sequence("ward", [first, second]).run(task, ctx).reply == replies[1]
+        speaker, messages = turns(memory)[-1]
+        assert speaker == "anna"
+        assert [text for role, text in messages if role == "user"] == [task]
+        assert [text for role, text in messages if role == "assistant"] == replies
+    assert "your test was positive" in str(model.handed[0][-1]["content"])
+    assert len(turns(memory)) == 2
+
+
+def test_a_loop_is_one_turn_of_who_spoke(memory: Memory) -> None:
+    """Each round has the reply of the one before as its task."""
+    from edgevox.agents.workflow import Loop
+
+    agent, _ = agent_of(memory, "One egg.", "Two eggs.", "Three eggs.")
+    Loop("count", agent, until=lambda _: False, max_iterations=3).run("Count the eggs.", new_context())
+    ((speaker, messages),) = turns(memory)
+    assert speaker == "anna"
+    assert [text for role, text in messages if role == "user"] == ["Count the eggs."]
+    assert [text for role, text in messages if role == "assistant"] == [
+        "One egg.",
+        "Two eggs.",
+        "Three eggs.",
+    ]
+
+
+def test_agents_in_parallel_are_one_turn_with_all_replies(memory: Memory) -> None:
+    """Each answers in a context of its own; what was said is stored once."""
+    from edgevox.agents.workflow import Parallel
+
+    agents = [agent_of(memory, f"The {name} says yes.", name=name)[0] for name in ("cook", "host", "nurse")]
+    Parallel("all", agents).run("May I come in?", new_context())
+    ((speaker, messages),) = turns(memory)
+    assert speaker == "anna"
+    assert [text for role, text in messages if role == "user"] == ["May I come in?"]
+    replies = {text for role, text in messages if role == "assistant"}
+    assert replies == {f"The {name} says yes." for name in ("cook", "host", "nurse")}
+
+
+@pytest.mark.parametrize("workflow", ["Fallback", "Retry", "Timeout"])
+def test_other_workflows_are_one_turn_too(memory: Memory, workflow: str) -> None:
+    """Whoever is asked anew is asked the same, and it was said once."""
+    from edgevox.agents import workflow as workflows
+
+    silent, _ = agent_of(memory, "", "Yes.", name="silent")
+    other, _ = agent_of(memory, "Yes.", name="other")
+    run = {
+        "Fallback": lambda: workflows.Fallback("try", [silent, other]),
+        "Retry": lambda: workflows.Retry(silent),
+        "Timeout": lambda: workflows.Timeout(other, seconds=60),
+    }[workflow]()
+    assert run.run("Is anybody there?", new_context()).reply == "Yes."
+    ((speaker, messages),) = turns(memory)
+    assert speaker == "anna"
+    assert [text for role, text in messages if role == "user"] == ["Is anybody there?"]
+    assert messages[-1] == ("assistant", "Yes.")
+
+
+def test_an_orchestrators_tasks_are_nobodys_words(memory: Memory) -> None:
+    """What a lead asks its workers was said by nobody."""
+    from edgevox.agents.workflow import Orchestrator
+
+    crew = Orchestrator("crew", "Plan.", "Sum up.")
+    tasks = [{"objective": "Find the salt.", "tools": []}, {"objective": "Find the oil.", "tools": []}]
+    model = EdgeVoxModel(
+        calls("emit_plan", subtasks=tasks), "planned", "on the shelf", "beside it", "All found."
+    )
+    for agent in (vars(crew)["_lead"], vars(crew)["_synth"]):
+        agent.bind_llm(model)
+        for hook in memory.hooks(session_id="kitchen", speaker="anna"):
+            agent.register_hook(hook)
+    assert crew.run("What do we need?", new_context()).reply == "All found."
+    ((speaker, messages),) = turns(memory)
+    assert speaker == "anna"
+    assert [text for role, text in messages if role == "user"] == ["What do we need?"]
+
+
+@pytest.mark.parametrize("other_has_hooks", [False, True])
+def test_a_handoff_is_one_turn(memory: Memory, other_has_hooks: bool) -> None:
+    """Whichever agent answers, the utterance is its speaker's, and the reply is kept once."""
+    make = agent_of if other_has_hooks else lambda _, *said, **how: make_agent(*said, **how)
+    cook, _ = make(memory, "Soup, I think.", "Bread.", name="cook")
+    agent, model = agent_of(memory, hands_over("cook"), handoffs=[cook])
+    ctx = new_context()
+    assert agent.run("What shall we eat?", ctx).reply == "Soup, I think."
+    model.said = ["You are welcome."]
+    agent.run("Thank you.", ctx)
+    stored = turns(memory)
+    assert [speaker for speaker, _ in stored] == ["anna", "anna"]
+    assert [[text for role, text in m if role == "user"] for _, m in stored] == [
+        ["What shall we eat?"],
+        ["Thank you."],
+    ]
+    assert [m[-1] for _, m in stored] == [("assistant", "Soup, I think."), ("assistant", "You are welcome.")]
+
+
+def test_tools_of_ours_run_for_who_spoke(memory: Memory) -> None:
+    """`memory.tools` handed to the agent itself know who speaks in the turn that calls them."""
+    agent, model = agent_of(memory, tools=memory.tools(speaker="anna"))
+    ctx = new_context()
+    model.said = [calls("remember_fact", key="code", value="moon", scope="me")]
+    agent.run("My code is moon.", ctx)
+    assert memory.store.get_fact("code", scope="user:anna") == "moon"
+    model.said = [calls("recall_fact", key="code")]
+    agent.run("What is my code?", ctx)
+    assert "moon" in str(model.handed[-1][-1])
+    assert len(turns(memory)) == 2
