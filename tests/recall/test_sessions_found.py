@@ -82,7 +82,10 @@ def test_private_talk_is_no_session_for_others(tmp_path, clock):
             memory.idle(60)
             found = memory.recall_sessions("steps of the lighthouse", speaker="alice")
             seen.append(
-                [(each.session, round(each.score, 6), each.at, [item.text for item in each.messages]) for each in found]
+                [
+                    (each.session, round(each.score, 6), each.at, [item.text for item in each.messages])
+                    for each in found
+                ]
             )
             if kept:
                 his = memory.recall_sessions("lighthouse", speaker="bob")
