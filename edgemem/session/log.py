@@ -289,7 +289,7 @@ class SessionLog:
         for n, message in enumerate(turn.messages):
             if message.get("metadata") == BY_AGENT:
                 messages[n] = msgspec.structs.replace(messages[n], role=AGENT, extra={})
-        for n in turn.uncut:
+        for n in turn.full_messages:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         # Only of the turn in which it was forgotten: somebody who speaks of it later does so on purpose.
         if self._erased_now:

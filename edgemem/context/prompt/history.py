@@ -110,7 +110,7 @@ def _places(turns: Sequence[PromptTurn], messages: Sequence[Message]) -> list[ra
         index.setdefault(id(message), i)
     at = 0
     for k, turn in enumerate(turns):
-        firsts = (turn.messages[0], turn.uncut.get(0, turn.messages[0]))
+        firsts = (turn.messages[0], turn.full_messages.get(0, turn.messages[0]))
         i = next((index[id(message)] for message in firsts if id(message) in index), -1)
         if i >= at and (size := turn.standing(messages, i)):
             places[k] = range(i, i + size)
@@ -329,7 +329,7 @@ class History:
         out, at = list(messages), 0
         for turn in self.turns[first:]:
             end = at + len(turn.messages)
-            if turn.uncut:
+            if turn.full_messages:
                 out[at:end] = turn.as_heard(out[at:end])
             at = end
         return out

@@ -50,7 +50,7 @@ class PromptTurn(msgspec.Struct):
     answer: Level = "shared"
     """and at least who all else."""
     heard: Heard | None = None
-    at: int | None = None
+    block_index: int | None = None
     """Which message was said to the robot, and carries the block: the newest of the user's when the turn was first looked at."""
     heard_until: str | None = None
     """The text that was heard before somebody cut the robot off; None: nobody did."""
@@ -58,9 +58,9 @@ class PromptTurn(msgspec.Struct):
     """Whether a model has been told that."""
     unfinished: bool = False
     """Whether its loop left it open; the loop's list may not have it."""
-    listed: int | None = None
+    loop_length: int | None = None
     """How many of its messages the loop's list had, where the reply came from elsewhere."""
-    uncut: dict[int, Message] = msgspec.field(default_factory=dict)
+    full_messages: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
     completed_messages: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
@@ -84,7 +84,7 @@ class PromptTurn(msgspec.Struct):
     @property
     def utterance(self) -> int | None:
         """Return which message was said to the robot; None: nobody said one."""
-        return newest_user(self.messages) if self.at is None else self.at
+        return newest_user(self.messages) if self.block_index is None else self.block_index
 
     def seen_by(self, reader: Reader | None) -> PromptTurn | None:
         """Return of a committed turn what somebody sees of it; None: nothing."""
@@ -108,19 +108,19 @@ class PromptTurn(msgspec.Struct):
 
     def text(self, n: int) -> str:
         """Return the text of a message, also what nobody heard of it."""
-        return text_of(self.uncut.get(n, self.messages[n]))
+        return text_of(self.full_messages.get(n, self.messages[n]))
 
     def unheard(self, n: int) -> str:
         """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
-        if n not in self.uncut or self.messages[n].get("role") == "user":
+        if n not in self.full_messages or self.messages[n].get("role") == "user":
             return ""
         return self.text(n).removeprefix(text_of(self.messages[n]))
 
     def cut(self, n: int, heard: str) -> None:
         """Keep of a message what was heard."""
-        message = self.uncut.pop(n, self.messages[n])
+        message = self.full_messages.pop(n, self.messages[n])
         if heard != text_of(message):
-            self.uncut[n] = message
+            self.full_messages[n] = message
             message = {**message, "content": heard}
         self.messages[n] = message
         self.completed_messages = self.part = None
@@ -128,8 +128,8 @@ class PromptTurn(msgspec.Struct):
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
         out = list(messages)
-        for n, uncut in self.uncut.items():
-            if n < len(out) and is_part(out[n], uncut):
+        for n, full in self.full_messages.items():
+            if n < len(out) and is_part(out[n], full):
                 out[n] = self.messages[n]
         return out
 
@@ -139,37 +139,39 @@ class PromptTurn(msgspec.Struct):
         Of an utterance without end only the beginning is kept, since every later step takes time for each of its characters.
         """
         heard = self.as_heard(messages)
-        self.uncut = {
-            n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.messages[n : n + 1]
+        self.full_messages = {
+            n: full for n, full in self.full_messages.items() if heard[n : n + 1] == self.messages[n : n + 1]
         }
         self.messages = heard
         for n, message in enumerate(heard):
             if message.get("role") == "user":
                 kept = bounded(message, UTTERANCE_BYTES)
                 if kept is not message:
-                    self.uncut[n], self.messages[n] = message, kept
-        if self.at is None or [message.get("role") for message in heard[self.at : self.at + 1]] != ["user"]:
-            self.at = newest_user(heard)
+                    self.full_messages[n], self.messages[n] = message, kept
+        if self.block_index is None or [
+            message.get("role") for message in heard[self.block_index : self.block_index + 1]
+        ] != ["user"]:
+            self.block_index = newest_user(heard)
 
     def as_listed(self) -> list[Message]:
         """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
-        return [self.uncut.get(n, message) for n, message in enumerate(self.messages)]
+        return [self.full_messages.get(n, message) for n, message in enumerate(self.messages)]
 
     def all_messages(self) -> list[Message]:
         """Return its messages, also those as the loop has them."""
-        return [*self.messages, *self.uncut.values()]
+        return [*self.messages, *self.full_messages.values()]
 
     def take_reply(self, reply: str) -> None:
         """Learn the reply where the loop's list does not have it yet."""
         if self.messages and self.messages[-1].get("role") in ("user", "tool"):
-            self.listed = len(self.messages)
+            self.loop_length = len(self.messages)
             self.messages = [*self.messages, {"role": "assistant", "content": reply}]
 
     def standing(self, messages: Sequence[Message], at: int) -> int:
         """Return how many messages of a list are this turn's, from a place on; 0: it does not stand there."""
         part = list(messages[at : at + len(self.messages)])
         if part == self.messages or (
-            self.uncut and len(part) == len(self.messages) and self.as_heard(part) == self.messages
+            self.full_messages and len(part) == len(self.messages) and self.as_heard(part) == self.messages
         ):
             return len(part)
         listed = self.without_reply
@@ -178,8 +180,8 @@ class PromptTurn(msgspec.Struct):
     @property
     def without_reply(self) -> int:
         """Return with how many messages the turn may stand in a list that never had its reply; 0: it had."""
-        if self.listed is not None:
-            return self.listed
+        if self.loop_length is not None:
+            return self.loop_length
         replied = len(self.messages) > 1 and self.messages[-1].get("role") == "assistant"
         return len(self.messages) - 1 if self.unfinished and replied else 0
 
@@ -239,12 +241,12 @@ def turn_of(turn: Turn) -> PromptTurn:
         owner=turn.owner,
         answer=turn.answer or turn.level,
         heard=turn.heard,
-        at=next(
+        block_index=next(
             (n for n, message in enumerate(repaired) if at is not None and message is messages[at]), None
         ),
         heard_until=heard_in(repaired) if turn.state == "interrupted" else None,
         unfinished=turn.state in ("open", "unfinished"),
-        uncut={
+        full_messages={
             n: {**message, "content": text_of(message) + rest}
             for n, message in enumerate(repaired)
             if (rest := unheard.get(id(message)))
