@@ -51,7 +51,7 @@ class LoopList:
         self._said = []
         for turn in turns:
             for n, kept in enumerate(turn.messages):
-                uncut = turn.uncut.get(n)
+                uncut = turn.full_messages.get(n)
                 keys = (key_of(kept),) if uncut is None else (key_of(kept), key_of(uncut))
                 self._said.append((turn.n, frozenset(keys)))
         self._opened = [key_of(message)]
