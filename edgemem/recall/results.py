@@ -36,7 +36,7 @@ from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.store.texts import text_of
+from edgemem.store.rows import text_of
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
 
 if TYPE_CHECKING:

@@ -8,12 +8,14 @@ import msgspec
 
 from edgemem.scopes import person_of
 from edgemem.store.declaration import IN_THEIR_TURNS, Kind
-from edgemem.store.kinds import KINDS, SESSIONS
+from edgemem.store.episodes import stored_text
+from edgemem.store.goals import goal_text
+from edgemem.store.kinds import EPISODES, GOALS, KINDS, SESSIONS
 from edgemem.store.rights import drop_unused
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from edgemem.store.db.transaction import Transaction
 
@@ -21,6 +23,25 @@ Shown = tuple[str, str | int]
 """A record as blocks name it: the scope and key of a value, else the kind and id of a doc."""
 
 _OF_SESSION = [kind for kind in KINDS if any("references sessions" in column.sql for column in kind.columns)]
+
+
+def text_of(kind: Kind, values: Sequence[Any]) -> str:
+    """Return the text of a row.
+
+    Args:
+        values: of the columns `Kind.found_by`, in their order.
+    """
+    if kind is EPISODES:
+        return stored_text(*values)
+    if kind is GOALS:
+        title, data = values
+        return f"goal: {goal_text(title, msgspec.json.decode(data))}"
+    listed = kind.columns_of("json")
+    words = (
+        ", ".join(msgspec.json.decode(value)) if value and column in listed else value
+        for column, value in zip(kind.found_by, values, strict=True)
+    )
+    return ". ".join(filter(None, words))
 
 
 def delete_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]) -> list[Shown]:

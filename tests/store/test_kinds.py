@@ -106,6 +106,23 @@ def test_a_name_in_the_words_of_any_kind_is_told_to_whoever_forgets_the_person(
     assert "Zora Quist" in mentions.quoted[0].text
 
 
+OWNED = [kind for kind in KINDS if kind.goes == "row" and kind.of_person()]
+
+
+@pytest.mark.parametrize("kind", OWNED, ids=[kind.table for kind in OWNED])
+def test_rows_of_any_kind_go_with_their_person(tmp_path: Path, kind: Kind) -> None:
+    """Whatever kind of record is a person's, forgetting them erases it, and their name is in no row any more."""
+    column = next(iter(kind.columns_of("person", "scope")))
+    name = "user:Zora" if column == "scope" else "Zora"
+    with opened(tmp_path / "home", IN_DATABASE) as memory:
+        database = memory.diagnostics.database
+        database.write(lambda tx: tx.execute("insert into names values ('zora', 'Zora')"))
+        database.write(lambda tx: add_row(tx, kind, **{column: name}))
+        assert memory.forget(person="zora").erased == {kind.plural: 1}
+        assert database.query(f"select * from {kind.table}") == []
+        assert database.query("select * from names where key = 'zora'") == []
+
+
 def test_a_kind_that_is_added_is_exported_found_counted_mentioned_and_erased(tmp_path: Path) -> None:
     """A declaration is all that the rest of the store needs of a kind that stands by itself."""
     out, _ = python(WITH_A_TOY_KIND, tmp_path / "one", tmp_path / "two").communicate(timeout=60)

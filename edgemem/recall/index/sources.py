@@ -26,7 +26,7 @@ from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
-from edgemem.store.texts import text_of
+from edgemem.store.rows import text_of
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
 from edgemem.store.pending_erasures import note_folder, note_forgotten
 from edgemem.store.rights import drop_unused, scope_in_sql, spellings, written_scope
-from edgemem.store.rows import Shown, blank_rows_of, delete_rows, drop_session, forget_session_rows
-from edgemem.store.texts import text_of
+from edgemem.store.rows import Shown, blank_rows_of, delete_rows, drop_session, forget_session_rows, text_of
 from edgemem.store.topics import SAID, topic
 from edgemem.store.validation import lookup
 
