@@ -295,7 +295,7 @@ def test_a_running_loop_leaves_out_what_was_deleted(tmp_path, compacted):
             hook.prepared = Epoch("hall", 1, "Ann told the code xyzzy.", started_at=1.0)
             loop.run("Still here?", speaker="Ann")
             assert "xyzzy" in model.prompt
-        users = UserMemory.of(memory)
+        users = UserMemory.in_home(memory)
         assert users.delete_messages_before("ann", "hall", keep_last=3) > 2
         kept = [message.content for message in users.get_messages("ann", "hall")]
         loop.run("And now?", speaker="Ann")

@@ -78,7 +78,7 @@ def test_a_forgotten_person_takes_their_last_conversation_along(memory):
 @pytest.mark.parametrize("way", ["a person", "a session", "a turn"])
 def test_what_was_lived_through_leaves_no_byte(memory, way):
     """Episodes, calls of tools, and what procedures were given go with a person, a session or a turn; the rest with the person."""
-    users, store = UserMemory.of(memory), memory.store
+    users, store = UserMemory.in_home(memory), memory.store
     users.save_message("Ann", "hall", "user", "fetch the zebra-1")
     store.add_episode(
         "task",
