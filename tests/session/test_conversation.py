@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -414,6 +415,43 @@ def test_a_user_message_that_is_added_is_nobodys_words(memory: Memory) -> None:
     stored = memory.sessions.load("kitchen")
     assert stored is not None
     assert [m["role"] for m in stored.messages] == ["user", "user", "assistant"]
+
+
+def test_two_programs_in_one_session_lose_nothing(memory: Memory) -> None:
+    """Each goes on with the talk that it took up; all turns are stored, under numbers of their own."""
+    with opened(memory.home) as other:
+        for n in range(3):
+            for who, door in (("alice", memory.session("kitchen")), ("bob", other.session("kitchen"))):
+                with door.turn(f"{who} {n}", speaker=who) as turn:
+                    assert turn.messages
+                    turn.reply("Yes.")
+                assert door.failures() == []
+    turns = turns_of(memory)
+    assert [turn.n for turn in turns] == list(range(6))
+    assert [told(turn)[0][1] for turn in turns] == [
+        f"{who} {n}" for n in range(3) for who in ("alice", "bob")
+    ]
+
+
+def test_two_threads_in_one_conversation_lose_nothing(memory: Memory) -> None:
+    """A turn that another thread ends is kept, and its own thread is told so."""
+    kitchen = memory.session("kitchen")
+
+    def talk(who: str) -> None:
+        for n in range(20):
+            with suppress(TurnEndedError), kitchen.turn(f"{who} {n}", speaker=who) as turn:
+                assert turn.messages
+                turn.reply("Yes.")
+
+    threads = [threading.Thread(target=talk, args=(who,)) for who in ("alice", "bob")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kitchen.close()
+    assert kitchen.failures() == []
+    asked = [(told(turn)[0][1], turn.heard and turn.heard.speaker) for turn in turns_of(memory)]
+    assert sorted(asked) == sorted((f"{who} {n}", who) for who in ("alice", "bob") for n in range(20))
 
 
 def test_thinking_is_neither_read_again_nor_kept(memory: Memory) -> None:
