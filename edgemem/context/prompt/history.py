@@ -334,17 +334,6 @@ class History:
             at = end
         return out
 
-    def since(self, listed: Sequence[Message]) -> list[Message]:
-        """Return what was said behind the newest turn that stands in a list; nothing if none of what it holds is known."""
-        if not listed:
-            return list(self.messages)
-        rest = self.as_heard(self.list.as_said(self.list.without(listed), self.messages, self.turns))
-        if rest == self.messages[: len(rest)]:
-            return self.messages[len(rest) :]
-        standing = [k for k, place in enumerate(_places(self.turns, rest)) if place is not None]
-        later = self.turns[standing[-1] + 1 :] if standing else []
-        return [message for turn in later for message in turn.messages]
-
     def before(
         self, listed: Sequence[Message], task: str | None, known: Sequence[Message] = ()
     ) -> list[Message]:

@@ -261,50 +261,6 @@ class PromptLog:
         current.n = self.next_n
         return placed
 
-    def take_left(self, messages: Sequence[Message], task: str | None) -> None:
-        """Learn what a loop has added to a turn that it left open.
-
-        Args:
-            task: the utterance of the turn that begins now, which may stand at the end already.
-        """
-        current = self._opened()
-        opened = current.as_listed()
-        past = self._history.before(split_instructions(messages)[1], task, opened)
-        new = self._history.beyond(past, opened, left=True)
-        if not opened:
-            # A turn begins with an utterance; what stands before that may be anybody's.
-            new = new[next((n for n, message in enumerate(new) if message.get("role") == "user"), len(new)) :]
-        if new and (not opened or new[0] == opened[0]):
-            current.take(new)
-
-    def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:
-        """Return the history that a list has from elsewhere, before the first turn.
-
-        Args:
-            task: the utterance of that turn, which may stand at the end already.
-        """
-        return self._history.before(split_instructions(messages)[1], task)
-
-    def bring_up(self, messages: list[Message], task: str | None) -> None:
-        """Tell the list of a loop that takes over what was said since it spoke last.
-
-        Args:
-            task: the utterance of the turn that begins, which may stand at the end already.
-        """
-        system, listed = split_instructions(messages)
-        past = self._history.before(listed, task)
-        place = len(system) + len(past)
-        messages[place:place] = self._history.since(past)
-
-    def brings_utterance(self, messages: Sequence[Message]) -> bool:
-        """Tell whether a list has a user message that no turn knows; may be asked while none is open."""
-        new = self._history.beyond(split_instructions(messages)[1], ())
-        return any(message.get("role") == "user" for message in new)
-
-    def as_heard(self, messages: Sequence[Message]) -> list[Message]:
-        """Return a loop's list without instructions, with only what was heard of the turns that were cut off."""
-        return self._history.as_heard(messages)
-
     def _opened(self) -> PromptTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
         return self.running if self.running is not None else self.begin(self.reader)
