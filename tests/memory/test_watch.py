@@ -17,6 +17,7 @@ import pytest
 import edgemem
 from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.hooks.builtin import part_of
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -241,10 +242,7 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
     with edgemem.open(tmp_path) as memory:
         eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         hooks = memory.hooks(session_id="s")
-        parts = {type(hook).__name__: hook.part for hook in hooks if hasattr(hook, "part")}
-        injection, notes, budget = (
-            parts[name] for name in ("MemoryInjectionHook", "NotesInjectorHook", "TokenBudgetHook")
-        )
+        injection, notes, budget = (part_of(hooks, name) for name in ("memory", "notes", "budget"))
 
         class EditsMidTurn:
             points = frozenset({"before_llm"})
