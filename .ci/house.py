@@ -22,32 +22,32 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of issue 28)
-    "lines": (57_929, 47_000),
-    "lines of code": (39_557, 32_500),
-    "lines of the core": (43_800, 36_000),  # raised while the door stands beside the hooks that it replaces
+    "lines": (55_285, 47_000),
+    "lines of code": (37_478, 32_500),
+    "lines of the core": (43_391, 36_000),  # raised while the door stands beside the hooks that it replaces
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
     "lines of llama/models": (1_500, 1_500),
     "lines of llama/server": (1_500, 1_500),
-    "lines of aio": (1_545, 1_500),
+    "lines of aio": (1_500, 1_500),
     "lines of inspect": (1_500, 1_500),
-    "lines of cli": (4_131, 3_200),
-    "lines of bench": (1_722, 1_500),
+    "lines of cli": (3_461, 3_200),
+    "lines of bench": (1_500, 1_500),
     "lines of tests": (
         45_300,
         38_000,
     ),  # raised until the matching of lists in prompt/history goes with its tests
-    "modules": (259, 205),  # raised while the door stands beside the hooks that it replaces
+    "modules": (258, 205),  # raised while the door stands beside the hooks that it replaces
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
-    "circles of parts": (4, 0),
+    "circles of parts": (0, 0),
     "imports of an annex below memory": (0, 0),
-    "modules that name procedures": (22, 12),
+    "modules that name procedures": (12, 12),
     "getattr and hasattr": (40, 40),
-    "relative clauses in prose": (1_076, 150),
-    "names that may not come back": (163, 0),
-    "functions of more than seven arguments": (23, 0),
+    "relative clauses in prose": (150, 150),
+    "names that may not come back": (29, 0),
+    "functions of more than seven arguments": (15, 0),
 }
 ANNEXES = (
     "store/json",
