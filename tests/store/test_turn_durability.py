@@ -137,7 +137,7 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
-    """Two turns that are open at once, and a third loop that resumes meanwhile, overwrite nothing."""
+    """Loops of one session share its log: a turn that begins ends the one that another loop has open, and overwrites nothing."""
     first, second = loop_of(memory), loop_of(memory)
     first.prepare("first timer")
     second.prepare("second timer")
@@ -151,20 +151,20 @@ def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
     memory.diagnostics.database.flush()
     turns = turns_of(memory)
     assert [(told(turn)[0][1], turn.state, len(turn.messages)) for turn in turns] == [
-        ("third", "complete", 2),
-        ("first timer", "interrupted", 4),
+        ("first timer", "complete", 4),
         ("second timer", "complete", 4),
+        ("third", "interrupted", 2),
         ("second again", "complete", 2),
         ("third again", "complete", 2),
     ]
-    assert turns[1].messages[-1].unheard == " said: set"
+    assert turns[2].messages[-1].unheard == " said: third"
     for loop in (first, second, third):
         assert loop.hooks.failures() == []
     assert memory.diagnostics.database.query("select count(*) from messages") == [(14,)]
 
 
 def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
-    """A loop that throws its turn away does not touch the one that another loop has open or has ended."""
+    """A loop whose turn another one has ended throws nothing away: neither that turn, nor the one that is open."""
     first, second = loop_of(memory), loop_of(memory)
     first.prepare("first timer")
     second.prepare("second timer")
@@ -174,5 +174,10 @@ def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
     second.run("second again")
     first.abort()
     memory.diagnostics.database.flush()
-    assert [told(turn)[0][1] for turn in turns_of(memory)] == ["second timer", "second again"]
-    assert memory.diagnostics.database.query("select count(*) from messages") == [(6,)]
+    assert [told(turn)[0][1] for turn in turns_of(memory)] == [
+        "first timer",
+        "second timer",
+        "first timer",
+        "second again",
+    ]
+    assert memory.diagnostics.database.query("select count(*) from messages") == [(14,)]
