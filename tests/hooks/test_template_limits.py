@@ -85,19 +85,18 @@ def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -
     """Return the prompt log's view at each point where the model is asked."""
     prompt_log = PromptLog("kitchen")
     prompt_log.epoch = Epoch("kitchen", 0, summary)
-    history: list[Message] = [SYSTEM] if system else []
+    prompt_log.instruct([SYSTEM] if system else [])
     views = []
     for n, turn in enumerate(turns):
-        prompt_log.begin()
+        running = prompt_log.begin()
         for m, message in enumerate(turn):
-            history.append(message)
             asked = message["role"] in ("user", "tool")
             if asked and (m + 1 == len(turn) or turn[m + 1]["role"] == "assistant"):
-                prompt_log.take(history)
+                running.take(turn[: m + 1])
                 if message["role"] == "user":
                     prompt_log.put("memory", [BlockLine(f"fact:{n}", f"- Remembered {n}.")])
                 views.append(prompt_log.view())
-        prompt_log.take(history)
+        running.take(turn)
         prompt_log.commit()
     return views
 

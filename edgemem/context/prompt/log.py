@@ -25,7 +25,6 @@ from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import VisibleLines
 from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions, with_prompt
-from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
 from edgemem.preload import Pattern
@@ -100,18 +99,21 @@ class PromptLog:
         self.reader: Reader | None = None
         self.system: Sequence[Message] = with_prompt([], prompt)
         """The system messages of the newest prompt."""
-        self._history = History()
+        self._turns: list[PromptTurn] = []
+        """The committed turns, oldest first."""
+        self._messages: list[Message] = []
+        """The messages of all turns, one after the other."""
+        self._changes = 0
+        """How often turns became other ones."""
+        self._has_aborted = False
+        """Whether a turn was aborted, whose words a loop's list may still have."""
         self.running: PromptTurn | None = None
         """The turn that is prepared."""
         self.sections: dict[str, BlockSection] = {}
         """What its block is made of, in the order in which it came in."""
         self._outer: PromptLog | None = None
         """Of the agent whose tool runs this one."""
-        self._aborted: list[Message] | None = None
-        """Messages of the turn that was aborted last."""
         self._newest: Committed | None = None
-        self._known: tuple[list[Message], Committed, PromptTurn | None] | None = None
-        """The newest list that was looked at, or view that was made, and what stood in the prompt then."""
 
     # -- what was said -------------------------------------------------------------------------------
 
@@ -131,17 +133,37 @@ class PromptLog:
                     name_key(later.owner or "") == speaker or any(item.id in ids for item in later.shown)
                     for later in placed[n + 1 :]
                 )
-        self._history.replace(placed)
-        self._history.begin_at(self.epoch.first_turn)
+        self._replace(placed)
 
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
         """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
         placed = [turn_of(turn) for turn in turns if turn.messages]
-        for turn in placed:
-            if len(turn.messages) > 1 and turn.messages[-1].get("role") == "assistant":
-                turn.loop_length = len(turn.messages) - 1  # the list may be from before its reply
         known = any(message in turn.messages for turn in placed for message in messages)
-        self._history.replace(placed if known else [])
+        self._replace(placed if known else [])
+
+    def adopt(self, messages: Sequence[Message]) -> list[PromptTurn]:
+        """Take the history up that a loop brings from elsewhere before the first turn; return the turn that it is.
+
+        Its words are nobody's, and as open as the utterance of the open turn.
+        """
+        current, brought = self._opened(), split_instructions(messages)[1]
+        if self._turns or self._has_aborted or not any(message.get("role") == "user" for message in brought):
+            return []
+        owner = current.owner if current.level == "private" else None
+        turn = PromptTurn(current.n, brought, level=current.level, owner=owner)
+        self._add(turn)
+        current.n = self.next_n
+        return [turn]
+
+    def _add(self, turn: PromptTurn) -> None:
+        self._messages += turn.messages
+        self._turns.append(turn)  # last: idle time must not find a prompt that has the turn and not its words
+
+    def _replace(self, turns: list[PromptTurn]) -> None:
+        """Take these turns in place of all, or the same ones, which have changed."""
+        self._turns = turns
+        self._changes += 1
+        self._messages = [message for turn in turns for message in turn.messages]
 
     @property
     def default_level(self) -> Level:
@@ -151,17 +173,17 @@ class PromptLog:
     @property
     def turns(self) -> Sequence[PromptTurn]:
         """Return the committed turns, oldest first."""
-        return self._history.turns
+        return self._turns
 
     @property
     def messages(self) -> list[Message]:
         """Return the committed messages as they were said, without anything injected."""
-        return list(self._history.messages)
+        return list(self._messages)
 
     @property
     def next_n(self) -> int:
         """Return the number of the turn that runs now or comes next."""
-        return self._history.turns[-1].n + 1 if self._history.turns else self.epoch.first_turn
+        return self._turns[-1].n + 1 if self._turns else self.epoch.first_turn
 
     def begin(
         self,
@@ -198,68 +220,6 @@ class PromptLog:
     def instruct(self, system: Sequence[Message]) -> None:
         """Take the instructions that the next prompt begins with."""
         self.system = with_prompt(list(system), self._prompt)
-
-    def take(self, messages: Sequence[Message]) -> None:
-        """Learn what has been said from a loop's message list.
-
-        The list is either what was said, or (loops that keep what hooks return) the view issued before with
-        something behind it. Injected text is told apart by the very messages that were issued, never by
-        what it looks like. If the past was changed, the turns up to the change keep their place. What stands before the
-        epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds, not all that was said.
-        """
-        current = self._opened()
-        if self._known is not None:
-            listed, committed, opened = self._known
-            if opened is current and committed is self.committed() and listed == messages:
-                return  # one hook after the other is given the same list, or the newest view
-        system, listed = split_instructions(messages)
-        if system:  # the list that a loop ends a turn with may come without its instructions
-            self.system = with_prompt(system, self._prompt)
-        new = self._history.beyond(listed, current.as_listed())
-        if not new and not current.messages:
-            new = self._history.asked_again(messages)
-        if new:  # a loop that takes back what was said has not aborted the turn
-            current.take(new)
-        current.n = self.next_n
-        self._known = list(messages), self.committed(), current
-
-    def arrive(self, messages: Sequence[Message], task: str | None) -> list[PromptTurn]:
-        """Look at a loop's list as a turn begins; return turns that are made of what no turn had brought.
-
-        What an aborted turn has left there is left out from now on. Messages from before the first turn are history that
-        the loop has from elsewhere, and as open as what is said now; whoever said the others is not known.
-
-        Args:
-            task: the utterance, which may stand at the end already.
-        """
-        current, aborted, history = self._opened(), self._aborted, self._history
-        self._aborted = None
-        listed = split_instructions(messages)[1]
-        history.list.look(listed)
-        past = history.before(listed, task, aborted or ())
-        if aborted:
-            place = next((n for n, message in enumerate(past) if message is aborted[0]), len(past))
-            history.list.leave_out(place, past[place:])
-        new = history.beyond(past, (), early=True)
-        current.n = self.next_n
-        if not new:
-            return []
-        if aborted is not None:
-            history.list.leave_out(len(past) - len(new), past[len(past) - len(new) :])
-            return []
-        if history.turns:
-            placed = unknown_turns(new, n=current.n, before=history.turns[-1])
-        elif any(message.get("role") == "user" for message in new):
-            owner = current.owner if current.level == "private" else None
-            placed = [PromptTurn(current.n, new, level=current.level, owner=owner)]
-        else:
-            return []  # a greeting belongs to the turn that follows it
-        for number, turn in enumerate(placed):
-            turn.n = current.n + number
-            history.add(turn)
-        history.beyond(past, (), early=True)
-        current.n = self.next_n
-        return placed
 
     def _opened(self) -> PromptTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
@@ -338,7 +298,7 @@ class PromptLog:
 
     def committed(self) -> Committed:
         """Return what the present reader's prompt holds before the open turn."""
-        key = self.epoch, self.reader, self._history.changes, len(self._history.turns)
+        key = self.epoch, self.reader, self._changes, len(self._turns)
         if self._newest is None or self._newest.cache_key != key:
             turns = [part for turn in self.epoch_turns() if (part := turn.seen_by(self.reader)) is not None]
             reads_head = readable(self.reader, self.epoch.level, None)
@@ -353,7 +313,7 @@ class PromptLog:
 
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
         """Return the committed turns that stand word for word in the prompt of an epoch (None: this one), whoever reads it."""
-        turns, first = self._history.turns, (epoch or self.epoch).first_turn
+        turns, first = self._turns, (epoch or self.epoch).first_turn
         return turns[bisect_left(turns, first, key=lambda turn: turn.n) :]
 
     # -- what the model sees -------------------------------------------------------------------------
@@ -361,12 +321,8 @@ class PromptLog:
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
         committed, current = self.committed(), self.running
-        newest = list(current.messages) if current is not None else []
-        running = [current] if current is not None and newest else []
-        issued = [*committed.messages, *self._messages_of(running, committed.head)[0]]
-        self._history.list.issue(issued, current, len(self._history.messages), newest)
-        messages = [*self.system, *issued]
-        self._known = list(messages), committed, current
+        running = [current] if current is not None and current.messages else []
+        messages = [*self.system, *committed.messages, *self._messages_of(running, committed.head)[0]]
         if self._outer is not None and current is not None:
             self.close(self.answer)
         return messages
@@ -411,7 +367,7 @@ class PromptLog:
         for earlier in reversed(self.committed().turns if ids else ()):
             # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
-        self._history.add(turn)
+        self._add(turn)
         # Last: idle time must not find a prompt between two turns that lacks the newer one.
         self.running = None
         return turn
@@ -423,8 +379,7 @@ class PromptLog:
 
     def abort(self) -> None:
         """Throw the prepared turn away, and what its loop may have kept of it."""
-        if self.running is not None:
-            self._aborted = self.running.as_listed()
+        self._has_aborted = self._has_aborted or self.running is not None
         self.discard()
 
     def hear(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
@@ -439,7 +394,7 @@ class PromptLog:
         turn.reported = False
         if turn is self.running:
             return None
-        self._history.replace(self._history.turns)
+        self._replace(self._turns)
         return turn
 
     def switch(self, epoch: Epoch) -> None:
@@ -450,7 +405,6 @@ class PromptLog:
         if self.running is not None:  # its prompt held them
             self.close(self.answer)
         self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
-        self._history.begin_at(epoch.first_turn)
 
 
 def _repeats(texts: Sequence[str], others: Iterable[str]) -> bool:

@@ -58,8 +58,6 @@ class PromptTurn(msgspec.Struct):
     """Whether a model has been told that."""
     unfinished: bool = False
     """Whether its loop left it open; the loop's list may not have it."""
-    loop_length: int | None = None
-    """How many of its messages the loop's list had, where the reply came from elsewhere."""
     full_messages: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
     completed_messages: list[Message] | None = None
@@ -156,34 +154,6 @@ class PromptTurn(msgspec.Struct):
     def as_listed(self) -> list[Message]:
         """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
         return [self.full_messages.get(n, message) for n, message in enumerate(self.messages)]
-
-    def all_messages(self) -> list[Message]:
-        """Return its messages, also those as the loop has them."""
-        return [*self.messages, *self.full_messages.values()]
-
-    def take_reply(self, reply: str) -> None:
-        """Learn the reply where the loop's list does not have it yet."""
-        if self.messages and self.messages[-1].get("role") in ("user", "tool"):
-            self.loop_length = len(self.messages)
-            self.messages = [*self.messages, {"role": "assistant", "content": reply}]
-
-    def standing(self, messages: Sequence[Message], at: int) -> int:
-        """Return how many messages of a list are this turn's, from a place on; 0: it does not stand there."""
-        part = list(messages[at : at + len(self.messages)])
-        if part == self.messages or (
-            self.full_messages and len(part) == len(self.messages) and self.as_heard(part) == self.messages
-        ):
-            return len(part)
-        listed = self.without_reply
-        return listed if part[:listed] == self.messages[:listed] else 0
-
-    @property
-    def without_reply(self) -> int:
-        """Return with how many messages the turn may stand in a list that never had its reply; 0: it had."""
-        if self.loop_length is not None:
-            return self.loop_length
-        replied = len(self.messages) > 1 and self.messages[-1].get("role") == "assistant"
-        return len(self.messages) - 1 if self.unfinished and replied else 0
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""

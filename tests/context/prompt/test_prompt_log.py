@@ -31,13 +31,14 @@ def turn(
     lines: tuple[BlockLine, ...] = (),
 ) -> list[Any]:
     """Run one turn and return what the model saw."""
-    prompt_log.begin(reader)
+    running = prompt_log.begin(reader)
+    prompt_log.instruct([SYSTEM])
     said.append(user(text))
-    prompt_log.take([SYSTEM, *said])
+    running.take(said[-1:])
     prompt_log.put("memory", lines)
     view = prompt_log.view()
     said.append(robot(f"re {text}"))
-    prompt_log.take([SYSTEM, *said])
+    running.take(said[-2:])
     prompt_log.commit()
     return view
 
@@ -49,8 +50,7 @@ def test_content_lists_get_their_block_as_a_part() -> None:
         "role": "user",
         "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": "x"}],
     }
-    prompt_log.begin(ALICE)
-    prompt_log.take([message])
+    prompt_log.begin(ALICE).take([message])
     prompt_log.put("memory", (BlockLine("fact:1", "- a"),))
     content = prompt_log.view()[0]["content"]
     assert content[0]["text"].startswith("<memory>a</memory>")
@@ -59,38 +59,12 @@ def test_content_lists_get_their_block_as_a_part() -> None:
     assert stored(message).as_message() == message
 
 
-def test_a_view_that_is_how_all_began_is_not_taken_for_what_was_said() -> None:
-    """A stranger repeats the first words of the household: what follows them is not the stranger's, nor open to one."""
-    prompt_log, said = PromptLog(), []
-    for reader, text, private in (
-        (Reader("mara"), "Hello.", False),
-        (Reader("mara"), "My diary is in the cellar.", True),
-        (Reader(), "Hello.", False),
-        (Reader(), "What do you know?", False),
-    ):
-        prompt_log.begin(reader, level="private" if private else None)
-        said.append({"role": "user", "content": text})
-        prompt_log.take(said)
-        view = prompt_log.view()
-        said.append({"role": "assistant", "content": "Fine."})
-        prompt_log.take(said)
-        prompt_log.commit()
-    assert [message["content"] for message in view] == ["Hello.", "Fine.", "What do you know?"]
-    assert [(turn.level, len(turn.messages)) for turn in prompt_log.turns] == [
-        ("household", 2),
-        ("private", 2),
-        ("shared", 2),
-        ("shared", 2),
-    ]
-
-
 def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     """A barge-in into the turn before, another epoch and another reader are seen at once, though the prompt was laid before."""
     prompt_log, said = PromptLog("kitchen"), []
     for n in range(3):
         turn(prompt_log, said, f"q{n}", lines=(BlockLine(f"fact:{n}", f"- line {n}"),))
-    prompt_log.begin(ALICE)
-    prompt_log.take([SYSTEM, *said, user("now")])
+    prompt_log.begin(ALICE).take([user("now")])
     before = prompt_log.view()
     assert prompt_log.view() == before
     assert [text_of(message) for message in before][-2:] == ["re q2", "now"]
@@ -104,8 +78,7 @@ def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     assert len(view) == 4
     assert "They asked." in view[1]
     assert set(prompt_log.committed().visible) == {"fact:2"}
-    prompt_log.begin(STRANGER)
-    prompt_log.take([SYSTEM, *said[:-1], robot("re"), user("now")])
+    prompt_log.begin(STRANGER).take([user("now")])
     assert [text_of(message) for message in prompt_log.view()][1:] == ["now"]
     assert not prompt_log.committed().visible
 
