@@ -111,4 +111,4 @@ def test_no_words_are_kept(letters: Letters) -> None:
     letters.asked.clear()
     assert "secret" not in texts_within(sizes)
     sizes.forget()
-    assert sizes.known("secret") is None
+    assert sizes.counted("secret") is None
