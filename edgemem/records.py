@@ -110,14 +110,14 @@ class Reader(msgspec.Struct, frozen=True, dict=True):
         return name_key(self.speaker or "")
 
     @cached_property
-    def known(self) -> bool:
+    def is_recognised(self) -> bool:
         """Whether everybody who listens is recognised, and so of the household."""
         return bool(self.key) and "" not in self.audience
 
     @cached_property
-    def alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether nobody but the speaker listens."""
-        return self.known and {name_key(name) for name in self.audience} <= {self.key}
+        return self.is_recognised and {name_key(name) for name in self.audience} <= {self.key}
 
 
 class Held(NamedTuple):
@@ -175,7 +175,7 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{'an unknown voice' if who in (None, '', 'llm') else who} said so"
 
     @property
-    def given(self) -> Any:
+    def decoded_value(self) -> Any:
         """Return the value as it was given: text, or what JSON can hold."""
         return self.value if self.json is None else msgspec.json.decode(self.json)
 
@@ -300,12 +300,12 @@ class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         return {"role": role, "content": self.content, **self.extra}
 
 
-About = tuple[str, str, str]
+Subject = tuple[str, str, str]
 """The fact or preference that a line gives a value: `fact` or `preference`, its scope and its key."""
 
-PART = "/part"
+EXCERPT_SUFFIX = "/part"
 """Ends the id of an excerpt of an item: the rest of it was not shown."""
-PAST = "/past"
+ENDED_SUFFIX = "/past"
 """Ends the id of the line that tells of a fact that it does not hold any more."""
 
 _RECORD = re.compile(rf"\b({'|'.join(get_args(Kind))}):(-?\d{{1,19}})\b")
@@ -326,11 +326,11 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str = ""
     preference: tuple[str, str] | None = None
     """Scope and key, when the item is of a preference."""
-    passing: bool = False
+    is_transient: bool = False
     """Whether it is said now and stored nowhere: it tells that something was erased."""
 
     @classmethod
-    def of(cls, entry: str) -> BlockLine:
+    def parse(cls, entry: str) -> BlockLine:
         """Return the line of an entry; what cannot be read, as somebody's own export may have it, is an id."""
         try:
             return msgspec.json.decode(entry, type=cls) if entry.startswith("{") else cls(entry, "")
@@ -347,7 +347,7 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def item(self) -> str:
         """Return the id of the item, also where only an excerpt of it is shown, or that it is past."""
-        return self.id.removesuffix(PART).removesuffix(PAST)
+        return self.id.removesuffix(EXCERPT_SUFFIX).removesuffix(ENDED_SUFFIX)
 
     @property
     def record(self) -> tuple[Kind, int] | None:
@@ -356,11 +356,11 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if match is None else (cast("Kind", match[1]), int(match[2]))
 
     @property
-    def about(self) -> About | None:
+    def subject(self) -> Subject | None:
         """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
         if self.fact is None:
             return None if self.preference is None else ("preference", *self.preference)
-        beside = self.id.startswith("doubt:") or self.id.endswith(PAST)
+        beside = self.id.startswith("doubt:") or self.id.endswith(ENDED_SUFFIX)
         return None if beside else ("fact", *self.fact)
 
 

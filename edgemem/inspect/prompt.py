@@ -24,7 +24,7 @@ from edgemem.fence import BULLET, fence, is_alone, storable
 from edgemem.hooks.builtin import Door, door_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
+from edgemem.records import BlockLine, Message, Recalled, Session, Subject, text_of
 from edgemem.session.memory_block import MemoryBlock
 from edgemem.session.points import BEFORE_LLM, Hook, TurnContext
 from edgemem.session.registry import HookRegistry, hook_name, traits_of
@@ -353,7 +353,7 @@ class Judge:
     ) -> None:
         self._injection = injection
         self._prompt_log = prompt_log
-        self._shown = {line.item for line in shown}.union(filter(None, (line.about for line in shown)))
+        self._shown = {line.item for line in shown}.union(filter(None, (line.subject for line in shown)))
         self._k = k
         recalled = injection.last
         utterance = analyse(prompt_log.utterance)
@@ -433,7 +433,7 @@ class Judge:
         return last.id if last is not None and last.value == storable(item.value or "") else None
 
 
-def _about(item: Recalled) -> About | None:
+def _about(item: Recalled) -> Subject | None:
     return (item.kind, item.scope, storable(item.key or "")) if item.kind in VALUES else None
 
 

@@ -123,7 +123,7 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
     """
     part, level, _ = _of(bank, turn, path)
     if part is None:
-        raise MemoryBankViolation(_OVERHEARD if turn.reader.known else _STRANGER, path=path)
+        raise MemoryBankViolation(_OVERHEARD if turn.reader.is_recognised else _STRANGER, path=path)
     name = path.removesuffix(".md")
     if (content is not None and level != "private") and (
         turn.is_private or turn.level_of_write(level, name, content) != level

@@ -66,7 +66,7 @@ class ChatReplies:
         voice = Voice(names)
         speech = ""
         for piece in pieces:
-            if text := voice.take(piece):
+            if text := voice.feed(piece):
                 speech += text
                 on_text(text)
         last = self.chat.last
@@ -117,7 +117,7 @@ class Voice:
         """Tell whether something was generated that was neither spoken nor left out for good."""
         return bool(self._held)
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """Take what was generated, and return what of it, and of what was held back, is spoken now."""
         self._held += piece
         out = ""
@@ -151,7 +151,7 @@ class Voice:
         if self._opens or self._is_bare_call():
             return ""
         self._names = frozenset()
-        out = self.take("")
+        out = self.feed("")
         return out if self._opens else out + self._let(self._held)
 
     def _let(self, text: str) -> str:

@@ -199,7 +199,7 @@ class SessionLog:
         turn = self.prompt_log.running
         if turn is None:
             raise InvalidInputError("No turn is open; begin one first.")
-        turn.take([*turn.as_listed(), message])
+        turn.set_messages([*turn.as_listed(), message])
         if message.get("role") == "assistant":
             self.generated.append(tuple(tokens))
 
@@ -297,7 +297,7 @@ class SessionLog:
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
-        keep = keep and not any(item.passing for item in turn.shown)
+        keep = keep and not any(item.is_transient for item in turn.shown)
         if self.value_exists is not None:
             keep = keep and all(self.value_exists(item) for item in turn.shown if item.value)
         shown = tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else ()
@@ -413,7 +413,7 @@ class SessionLog:
         # A committed turn without a reply is one in which the model failed: it stays as it is.
         if turn is not self.prompt_log.running and all(tool_calls(turn.messages[n]) for n in spoken):
             return heard, None
-        return heard, self.prompt_log.hear(turn, dict(zip(spoken, heard, strict=True)))
+        return heard, self.prompt_log.cut_replies(turn, dict(zip(spoken, heard, strict=True)))
 
     def amend(self, turn: PromptTurn) -> None:
         """Keep the heard part of a committed turn, in a transaction of its own."""

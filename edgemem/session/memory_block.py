@@ -23,7 +23,7 @@ from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import About, BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, as_ours
+from edgemem.records import BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, Subject, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.session.log import Moment, SessionLog
 from edgemem.store.pending_erasures import last_forgotten
@@ -162,8 +162,8 @@ class MemoryBlock:
             question=question,
             now=now,
         )
-        abouts = {line.about for line in lines if line.about is not None}
-        lines += [line for line in candidates if line.about is None or line.about not in abouts]
+        abouts = {line.subject for line in lines if line.subject is not None}
+        lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
         tokens = self.block_tokens
         return fit_lines(
             lines,
@@ -193,7 +193,7 @@ class MemoryBlock:
         holds = committed.seen.holds_fact
         return [line for line in changed if line.fact is None or not holds(line.fact[1], line.value)]
 
-    def current(self, abouts: Collection[About], reader: Reader | None) -> dict[About, Held]:
+    def current(self, abouts: Collection[Subject], reader: Reader | None) -> dict[Subject, Held]:
         """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""
         pairs = [(scope, key) for kind, scope, key in abouts if kind == "fact"]
         values = {("fact", *pair): held for pair, held in self._facts_now(pairs, reader).items()}

@@ -6,8 +6,7 @@ The first six points, `HookResult` and the hook protocol are those of EdgeVox, s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -112,14 +111,6 @@ class Hook(Protocol):
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Act at a point; None means go on."""
         ...
-
-
-class SecondPlace(NamedTuple):
-    """Where a hook acts apart from its own priority, such as first and last of all; a hook returns it as `second_place`."""
-
-    points: frozenset[str]
-    priority: int
-    act: Callable[[str, Any, Any], HookResult | None]
 
 
 class ToolCallRequest(msgspec.Struct):

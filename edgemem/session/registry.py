@@ -19,7 +19,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.records import as_ours
-from edgemem.session.points import ON_RUN_END, POINTS, Hook, HookResult, SecondPlace, unknown_points
+from edgemem.session.points import ON_RUN_END, POINTS, Hook, HookResult, unknown_points
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -41,7 +41,6 @@ class HookTraits(msgspec.Struct, frozen=True):
     points: frozenset[str] = frozenset()
     priority: int | None = None
     fail_closed: bool = False
-    second_place: SecondPlace | None = None
     note_failure: Callable[[HookFailure], None] | None = None
     is_builtin: bool = False
     """Whether it calls a part of the session, which the door calls itself."""
@@ -52,11 +51,9 @@ class HookTraits(msgspec.Struct, frozen=True):
 
 
 class HookEntry(msgspec.Struct, frozen=True):
-    """What a hook does in one of its places."""
+    """A hook with its rank."""
 
     hook: Hook
-    act: Callable[[str, Any, Any], Any]
-    """The hook itself, or what it does in its second place."""
     points: frozenset[str]
     priority: int
     fail_closed: bool
@@ -104,22 +101,11 @@ class HookRegistry:
             )
         rank = int(traits.priority or 0) if priority is None else priority
         closed = bool(traits.fail_closed) if fail_closed is None else fail_closed
-        entries = [HookEntry(hook, hook, points, rank, closed, traits.note_failure, bool(traits.is_builtin))]
-        if second := traits.second_place:
-            entries.append(
-                HookEntry(
-                    hook,
-                    second.act,
-                    second.points,
-                    second.priority,
-                    closed,
-                    is_builtin=bool(traits.is_builtin),
-                )
-            )
+        entry = HookEntry(hook, points, rank, closed, traits.note_failure, bool(traits.is_builtin))
         with self._lock:
             if any(hook is known for known in self):
                 return self
-            self._entries = [*self._entries, *entries]
+            self._entries = [*self._entries, entry]
             ranked = sorted(self._entries, key=lambda entry: -entry.priority)
             self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
         return self
@@ -127,25 +113,22 @@ class HookRegistry:
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
         """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
         if isinstance(hooks, HookRegistry):
-            for entry in hooks._own():
+            for entry in hooks._entries:
                 self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
         else:
             for hook in hooks:
                 self.register(hook)
         return self
 
-    def _own(self) -> list[HookEntry]:
-        return [entry for entry in self._entries if entry.act is entry.hook]
-
     def __contains__(self, point: object) -> bool:
         """Tell whether any hook acts at a point."""
         return isinstance(point, str) and bool(self._at.get(point))
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter([entry.hook for entry in sorted(self._own(), key=lambda entry: -entry.priority)])
+        return iter([entry.hook for entry in sorted(self._entries, key=lambda entry: -entry.priority)])
 
     def __len__(self) -> int:
-        return len(self._own())
+        return len(self._entries)
 
     def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point and return what they agree on.
@@ -165,9 +148,9 @@ class HookRegistry:
         entries = [entry for entry in self._at.get(point, ()) if not entry.is_builtin]
         return self._fire(entries, point, ctx, payload) if entries else HookResult("continue", payload)
 
-    def fire_one(self, act: Callable[..., Any], point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call one hook alone, or its second place, for a framework whose own registry keeps the order."""
-        entries = [entry for entry in self._at.get(point, ()) if entry.act == act]
+    def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
+        """Call one hook alone, for a framework whose own registry keeps the order."""
+        entries = [entry for entry in self._at.get(point, ()) if entry.hook is hook]
         return self._fire(entries, point, ctx, payload)
 
     def _fire(self, entries: Iterable[HookEntry], point: str, ctx: Any, payload: Any) -> HookResult:
@@ -175,7 +158,7 @@ class HookRegistry:
         reasons: list[str] = []
         for entry in entries:
             try:
-                answer = entry.act(point, ctx, payload)
+                answer = entry.hook(point, ctx, payload)
                 if answer is None:  # as most do
                     continue
                 result = HookResult.from_answer(answer, payload)
@@ -196,7 +179,7 @@ class HookRegistry:
         """Return what went wrong so far, most frequent first."""
         with self._lock:
             counted = list(self._failures.values())
-        for counts in dict.fromkeys(traits_of(entry.hook).failures for entry in self._own()):
+        for counts in dict.fromkeys(traits_of(entry.hook).failures for entry in self._entries):
             counted += counts() if counts is not None else ()
         return sorted(counted, key=lambda failure: -failure.count)
 

@@ -278,7 +278,7 @@ class TableMemoryStore(Closable):
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
         versions = self.fact_history(key, scope=scope)
         texts = {lookup(key), *(fact.value for fact in versions)}
-        texts |= {text for fact in versions if fact.json for text in _telling_texts(fact.given)}
+        texts |= {text for fact in versions if fact.json for text in _telling_texts(fact.decoded_value)}
         existed = self._write(lambda tx: erase_fact(tx, key, scope=scope)) is not None
         if existed:
             self._erased(texts)

@@ -50,7 +50,7 @@ def reading_rule(reader: Reader | None, prefix: str = "", *, level: str = "") ->
         f"({level} = 0 or ({level} = 1 and :known)"
         f" or ({level} = 2 and :alone and ifnull({prefix}owner = {_SPEAKER}, 0)))"
     )
-    values = {"known": int(reader.known), "alone": int(reader.alone)}
+    values = {"known": int(reader.is_recognised), "alone": int(reader.is_alone)}
     return clause, {**values, "speaker_key": reader.key}
 
 
@@ -59,8 +59,8 @@ def readable(reader: Reader | None, level: Level, owner: str | None) -> bool:
     if reader is None or level == "shared":
         return True
     if level == "household":
-        return reader.known
-    return reader.alone and owner is not None and name_key(owner) == reader.key
+        return reader.is_recognised
+    return reader.is_alone and owner is not None and name_key(owner) == reader.key
 
 
 def level_of_episode(level: Level | None, heard: Heard | None) -> Level:

@@ -111,7 +111,7 @@ def _move(tx: Transaction, old: str, new: str) -> None:
 
 def _moved(entry: str, old: str, new: str) -> str:
     """Return the entry of a line that was shown with another scope."""
-    line = BlockLine.of(entry)
+    line = BlockLine.parse(entry)
     pairs = {"fact": line.fact, "preference": line.preference}
     of = {name: (new, pair[1]) for name, pair in pairs.items() if pair is not None and pair[0] == old}
     return msgspec.structs.replace(line, **of).entry if of else entry

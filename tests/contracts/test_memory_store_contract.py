@@ -592,7 +592,11 @@ def test_a_value_comes_back_as_it_was_given(make, hand):
         assert store.user_facts("user:mai") == values
         assert isinstance(store.user_facts("user:mai")["text"], str)
         assert words.items() <= {fact.key: fact.value for fact in store.facts()}.items()
-        assert [fact.given for fact in store.fact_history("number", scope="user:mai")] == [42, "42", 42]
+        assert [fact.decoded_value for fact in store.fact_history("number", scope="user:mai")] == [
+            42,
+            "42",
+            42,
+        ]
 
 
 def test_a_fact_of_a_topic_stands_in_place_of_the_one_of_none(make, hand):

@@ -25,7 +25,7 @@ from edgemem import (
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks import TurnContext, available, hook, load
 from edgemem.records import Session
-from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult, SecondPlace
+from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.session.registry import HookRegistry
 
 
@@ -115,21 +115,6 @@ def test_what_is_no_hook_is_refused(thing: Any) -> None:
         HookRegistry().register(thing)
     with pytest.raises(InvalidInputError, match="no point 'on_run_strat'"):
         HookRegistry().fire("on_run_strat", None, {})
-
-
-class Twice(Doing):
-    """A hook that acts first of all too."""
-
-    @property
-    def second_place(self) -> SecondPlace:
-        return SecondPlace(frozenset({ON_RUN_START}), 1000, lambda *_: append("first")(_[2]))
-
-
-def test_a_hook_may_have_a_second_place() -> None:
-    """It is one hook of the list, and acts twice, merged too."""
-    registry = HookRegistry(HookRegistry([Doing(append("other")), Twice(append("last"), priority=-1)]))
-    assert len(registry) == len(list(registry)) == 2
-    assert registry.fire(ON_RUN_START, None, []).payload == ["first", "other", "last"]
 
 
 class Answer:

@@ -21,7 +21,7 @@ def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Ca
 def spoken(pieces: Iterable[str], names: frozenset[str] = frozenset()) -> list[str]:
     """Return what a voice says of a reply."""
     voice = Voice(names)
-    return [*map(voice.take, pieces), voice.end()]
+    return [*map(voice.feed, pieces), voice.end()]
 
 
 BARE = '{"name": "timer", "parameters": {"minutes": 6}}'
@@ -57,7 +57,7 @@ def test_speech_begins_while_the_reply_is_made() -> None:
     """A voice does not wait for the end: only what may be the beginning of a marker is held back."""
     voice = Voice(frozenset({"timer"}))
     said = [
-        voice.take(piece) for piece in ("<think>", "hm", "</thi", "nk>", "\n\nFirst", " we < bake", "<", "3")
+        voice.feed(piece) for piece in ("<think>", "hm", "</thi", "nk>", "\n\nFirst", " we < bake", "<", "3")
     ]
     assert said == ["", "", "", "", "First", " we < bake", "", "<3"]
 

@@ -27,7 +27,17 @@ from edgemem.context.block.render import (
 from edgemem.context.size import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
-from edgemem.records import PART, PAST, About, BlockLine, Epoch, Fact, Held, Preference, Recalled
+from edgemem.records import (
+    ENDED_SUFFIX,
+    EXCERPT_SUFFIX,
+    BlockLine,
+    Epoch,
+    Fact,
+    Held,
+    Preference,
+    Recalled,
+    Subject,
+)
 from edgemem.scopes import RANK, Level, level_of_scope
 
 ERASED = "something private above is no longer known"
@@ -74,7 +84,7 @@ def lines_for(
             out.append(_line_of_past(name, item, now=now))
             continue
         if item.kind not in VALUES:
-            if name + PART not in visible or _asks_for_the_rest(item, question, visible):
+            if name + EXCERPT_SUFFIX not in visible or _asks_for_the_rest(item, question, visible):
                 out.append(BlockLine(name, f"{BULLET}{line_text(item, now=now)}", item.level, item.owner))
             continue
         about = (item.kind, item.scope, storable(item.key or ""))
@@ -105,7 +115,7 @@ def _line_of_past(name: str, item: Recalled, *, now: float | None) -> BlockLine:
     about = ("fact", item.scope, storable(item.key or ""))
     until = f"until {day_of(item.valid_to, now=now)}" if item.valid_to else "not any more"
     text = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
-    return BlockLine(name + PAST, f"- {text} ({until})", item.level, item.owner, about[1:])
+    return BlockLine(name + ENDED_SUFFIX, f"- {text} ({until})", item.level, item.owner, about[1:])
 
 
 def _asks_for_the_rest(item: Recalled, question: Analysis, visible: Mapping[str, BlockLine]) -> bool:
@@ -116,7 +126,7 @@ def _asks_for_the_rest(item: Recalled, question: Analysis, visible: Mapping[str,
 
 def changes(
     visible: VisibleLines,
-    current: Callable[[Collection[About]], Mapping[About, Held]],
+    current: Callable[[Collection[Subject]], Mapping[Subject, Held]],
     *,
     kept: Callable[[BlockLine], bool] = lambda _: True,
 ) -> list[BlockLine]:
@@ -147,11 +157,11 @@ def changes(
             text = ERASED if item.level == "private" else f"{_named(about)} is no longer known"
             line = _line_of(f"erased:{item.id}", about, "", item.level, item.owner, text=text)
             again = any(line.line == other.line for other in out)
-            out.append(msgspec.structs.replace(line, line="" if again else line.line, passing=True))
+            out.append(msgspec.structs.replace(line, line="" if again else line.line, is_transient=True))
     return out
 
 
-def line_of_value(shown: BlockLine, about: About, held: Held) -> BlockLine:
+def line_of_value(shown: BlockLine, about: Subject, held: Held) -> BlockLine:
     """Return the plain line of a value that was shown before, perhaps as a change, or of the one that holds instead."""
     value = storable(held.value or "")
     name = shown.id if value == shown.value else _change_of(shown, {})
@@ -183,7 +193,7 @@ def _before(seen: BlockLine | None, kept: Callable[[BlockLine], bool]) -> str | 
 
 def _line_of(
     name: str,
-    about: About,
+    about: Subject,
     value: str,
     level: Level,
     owner: str | None,
@@ -201,7 +211,7 @@ def _line_of(
     return BlockLine(name, line, level, owner, fact, value, preference)
 
 
-def _named(about: About) -> str:
+def _named(about: Subject) -> str:
     """Return a key with whose or of which room it is."""
     kind, _, name = about[1].partition(":")
     return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
@@ -237,7 +247,7 @@ SUMMARY_HEADER = "Earlier in this conversation:"
 CARRIED_SHARE = 0.5
 """Share of the summary's tokens that values may have: a shorter summary says too little of the turns."""
 
-Current = Callable[[Collection[About]], Mapping[About, Held]]
+Current = Callable[[Collection[Subject]], Mapping[Subject, Held]]
 """Returns for facts what holds now, as far as everybody of the household may know it."""
 
 
@@ -250,11 +260,11 @@ def head_of(epoch: Epoch) -> str:
 
 def carried_by(epoch: Epoch) -> tuple[BlockLine, ...]:
     """Return the lines of memory in an epoch's head."""
-    return tuple(filter(_is_carried, map(BlockLine.of, epoch.carried)))
+    return tuple(filter(_is_carried, map(BlockLine.parse, epoch.carried)))
 
 
 def _is_carried(item: BlockLine) -> bool:
-    return item.fact is not None and bool(item.value) and item.level != "private" and not item.passing
+    return item.fact is not None and bool(item.value) and item.level != "private" and not item.is_transient
 
 
 def carrying(epoch: Epoch, items: Iterable[BlockLine]) -> Epoch:
@@ -262,24 +272,24 @@ def carrying(epoch: Epoch, items: Iterable[BlockLine]) -> Epoch:
     return msgspec.structs.replace(epoch, carried=tuple(item.entry for item in items))
 
 
-def to_carry(shown: Iterable[BlockLine], stays: Collection[About]) -> list[BlockLine]:
+def to_carry(shown: Iterable[BlockLine], stays: Collection[Subject]) -> list[BlockLine]:
     """Return the values of turns that leave the prompt which may be carried, the newest first.
 
     Args:
         shown: the lines of those turns, oldest first.
         stays: the keys of values in turns that stay.
     """
-    newest: dict[About, BlockLine] = {}
+    newest: dict[Subject, BlockLine] = {}
     for item in shown:
-        if item.about is not None:
-            newest.pop(item.about, None)
-            newest[item.about] = item
+        if item.subject is not None:
+            newest.pop(item.subject, None)
+            newest[item.subject] = item
     return [item for about, item in reversed(newest.items()) if _is_carried(item) and about not in stays]
 
 
 def up_to_date(items: Iterable[BlockLine], current: Current) -> list[BlockLine]:
     """Return lines of facts with the values that hold now; a fact that is gone or private by now is left out."""
-    shown = {item.about: item for item in items if item.about is not None}
+    shown = {item.subject: item for item in items if item.subject is not None}
     now = current(shown.keys())
     out = []
     for about, item in shown.items():
@@ -294,8 +304,8 @@ def still_holding(epoch: Epoch, current: Current) -> Epoch:
     items = carried_by(epoch)
     if not items:
         return epoch
-    left = {item.about for item in up_to_date(items, current)}
-    kept = [item for item in items if item.about in left]
+    left = {item.subject for item in up_to_date(items, current)}
+    kept = [item for item in items if item.subject in left]
     return epoch if len(kept) == len(items) else carrying(epoch, kept)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import Analysis, terms
-from edgemem.records import PART, About, BlockLine
+from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,14 +32,14 @@ class VisibleLines(dict[str, BlockLine]):
     """The lines that a prompt holds, by item id, oldest first; never changed once it is made."""
 
     @cached_property
-    def newest(self) -> dict[About, BlockLine]:
+    def newest(self) -> dict[Subject, BlockLine]:
         """The newest line of each key."""
-        return {about: item for item in self.values() if (about := item.about) is not None}
+        return {about: item for item in self.values() if (about := item.subject) is not None}
 
     @cached_property
     def valued(self) -> frozenset[str]:
         """The ids of lines that give a key its value."""
-        return frozenset(name for name, item in self.items() if item.about is not None)
+        return frozenset(name for name, item in self.items() if item.subject is not None)
 
     @cached_property
     def others(self) -> frozenset[str]:
@@ -86,14 +86,14 @@ class Excerpt(NamedTuple):
     """The number of the first sentence behind the excerpt."""
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Return whether nothing was left out."""
         return self.end - self.first == len(self.spans)
 
     @property
     def text(self) -> str:
         """Return the text, with a mark at each gap."""
-        if self.whole:
+        if self.is_whole:
             return self.source
         text = self.source[self.spans[self.first][0] : self.spans[self.end - 1][1]]
         return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}"
@@ -225,7 +225,7 @@ def _rendered(
         texts = [(items[n], kept[n].text) for n in ordered]
         line = clean(_joined(texts, now), max_chars=2 * _MOST_OF_ONE * len(numbers))
         for n in numbers:
-            name = lines[n].id if kept[n].whole else lines[n].id + PART
+            name = lines[n].id if kept[n].is_whole else lines[n].id + EXCERPT_SUFFIX
             out.append(BlockLine(name, line, lines[n].level, lines[n].owner))
             line = ""
     return out

@@ -238,11 +238,11 @@ class EpochPlanner:
         parts = [part for turn in self._turns() if (part := turn.seen_at("household")) is not None]
         shown = [item for part in parts if part.n < first_turn for item in part.shown]
         stays = {
-            item.about
+            item.subject
             for part in parts
             if part.n >= first_turn
             for item in part.shown
-            if item.about is not None
+            if item.subject is not None
         }
         candidates = to_carry([*carried_by(self.log.epoch), *shown], stays)
         holds = up_to_date(candidates, self._current) if candidates else []

@@ -382,7 +382,7 @@ class PromptLog:
         self._has_aborted = self._has_aborted or self.running is not None
         self.discard()
 
-    def hear(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
+    def cut_replies(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
         """Keep of messages of the running or a committed turn only what was heard; return it if it was committed.
 
         Args:

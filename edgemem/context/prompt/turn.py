@@ -131,7 +131,7 @@ class PromptTurn(msgspec.Struct):
                 out[n] = self.messages[n]
         return out
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def set_messages(self, messages: Sequence[Message]) -> None:
         """Learn what has been said in it; what was cut stays so, unless the loop has put something else there.
 
         Of an utterance without end only the beginning is kept, since every later step takes time for each of its characters.
@@ -206,7 +206,7 @@ def turn_of(turn: Turn) -> PromptTurn:
         turn.n,
         repaired,
         turn.block,
-        shown=tuple(map(BlockLine.of, turn.shown)),
+        shown=tuple(map(BlockLine.parse, turn.shown)),
         level=turn.level,
         owner=turn.owner,
         answer=turn.answer or turn.level,
@@ -259,8 +259,8 @@ class Dedupe:
         given: dict[str, object] = {}
         for turn in self._turns:
             for item in turn.shown:
-                if item.about is not None:
-                    given.pop(item.about[2], None)
+                if item.subject is not None:
+                    given.pop(item.subject[2], None)
             given.update(
                 (str(arguments.get("key")), arguments.get("value"))
                 for name, arguments, _ in turn.calls()

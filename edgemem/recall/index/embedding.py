@@ -193,7 +193,7 @@ class Embedding:
             if not tx.execute("select 1 from meta where key = 'model' and value = ?", (self._model,)):
                 return  # another model came meanwhile
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
-            waiting = [row for row in done if row.doc not in aside and _waits(tx, row)]
+            waiting = [row for row in done if row.doc not in aside and _is_pending(tx, row)]
             add_vectors(tx, [(row.doc, row.past, by_doc.get(row.doc, ())) for row in waiting])
             dequeue(tx, [row.doc for row in waiting])
 
@@ -315,7 +315,7 @@ def _mean(vectors: Sequence[Vector | None]) -> Vector | None:
     return mean
 
 
-def _waits(tx: Transaction, row: _Row) -> bool:
+def _is_pending(tx: Transaction, row: _Row) -> bool:
     """Tell whether a doc still waits for the vector of this text: no other process has made it."""
     sql = """
       select 1 from unembedded u join docs d on d.id = u.doc

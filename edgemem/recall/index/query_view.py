@@ -85,8 +85,8 @@ class QueryView:
         np.not_equal(rows["id"][:n], 0, out=allowed[:n])
         if reader is not None:
             level = rows["level"][:n]
-            read = level <= int(reader.known)
-            owner = self.table.codes.get(reader.speaker) if reader.alone else NOBODY
+            read = level <= int(reader.is_recognised)
+            owner = self.table.codes.get(reader.speaker) if reader.is_alone else NOBODY
             if owner:
                 read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
             allowed[:n] &= read

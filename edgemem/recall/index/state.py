@@ -120,7 +120,7 @@ class Removals:
         """Skip all removals until now: memory begins anew."""
         self.tick = self._newest()
 
-    def take(self, limit: int = KEPT) -> list[tuple[int, int]] | None:
+    def read_newest(self, limit: int = KEPT) -> list[tuple[int, int]] | None:
         """Return ticks and docs of the removals since the last call, the oldest first; None if they are not known, or more than `limit`."""
         newest = self._newest()
         if newest == self.tick:

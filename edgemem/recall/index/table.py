@@ -46,7 +46,7 @@ _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
     "called": "i4", "kind": "u1", "level": "u1", "past": "?", "flags": "u1", "dated": "?",
 }  # fmt: skip
-BESIDE = (-2, -1, 1, 2)
+NEIGHBOUR_STEPS = (-2, -1, 1, 2)
 """The neighbours of a message that are looked at: so many messages after it."""
 _PAST = (0, 1)
 NOBODY = 0
@@ -394,7 +394,7 @@ class ResidentPostings:
         """Drop from memory the docs that were taken out of the file, or begin anew where they are not known."""
         table = self.table
         if table.n - len(table) <= max(AT_ONCE, table.n // 2):  # else memory has too many empty slots
-            removed = self._removals.take(KEPT)
+            removed = self._removals.read_newest(KEPT)
             for _, doc in removed or ():
                 table.drop(doc)
                 if self._messages.holds(doc) or self._others.holds(doc):

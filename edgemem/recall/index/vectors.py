@@ -33,7 +33,7 @@ LEAST = 256
 """Vectors below which all are compared exactly: that takes half a millisecond."""
 AT_ONCE = 128
 """Docs whose vectors are read between two looks at `stop`: some milliseconds."""
-URGENT, LATER, PAST = 2, 1, 0
+URGENT, REEMBEDDED, ENDED = 2, 1, 0
 """How soon a doc is embedded: new and changed ones, those from before the model, and facts that do not hold any more."""
 _LEVELS = 16
 """Of half a byte: as many below 0 as above, so that no value loses its sign."""
@@ -190,7 +190,7 @@ class Vectors:
 
     def _wipe(self) -> None:
         """Wipe the vectors that were taken out of the file; all of them where that is not known."""
-        removed = self._removals.take(KEPT)
+        removed = self._removals.read_newest(KEPT)
         if removed is None:
             self.packed, self._last_tick = self._empty(), 0
             self._removals.skip()
@@ -284,7 +284,7 @@ def begin_model(tx: Transaction, embedder: Embedder) -> None:
     tx.execute("delete from unembedded")
     tx.execute(
         "insert into unembedded (urgent, doc) select case past when 0 then ? else ? end, id from docs",
-        (LATER, PAST),
+        (REEMBEDDED, ENDED),
     )
 
 
@@ -295,7 +295,7 @@ def enqueue(tx: Transaction, docs: Iterable[tuple[int, bool]]) -> None:
         docs: numbers, and whether each does not hold any more, and so waits behind all others.
     """
     if tx.execute("select 1 from meta where key = 'model'"):
-        rows = [(PAST if past else URGENT, doc) for doc, past in docs]
+        rows = [(ENDED if past else URGENT, doc) for doc, past in docs]
         tx.executemany("insert or ignore into unembedded (urgent, doc) values (?, ?)", rows)
 
 

@@ -265,6 +265,6 @@ def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None
 
 def _lines(entries: str) -> list[BlockLine]:
     try:
-        return list(map(BlockLine.of, _entries(entries)))
+        return list(map(BlockLine.parse, _entries(entries)))
     except msgspec.MsgspecError:
-        return [BlockLine.of("{")]
+        return [BlockLine.parse("{")]

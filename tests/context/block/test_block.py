@@ -157,7 +157,7 @@ def test_a_fact_of_the_past_is_said_as_past() -> None:
     )  # fmt: skip
     (line,) = lines(was)
     assert line.line == "- before: ann's tea: black (until 2 Feb)"
-    assert (line.item, line.about, line.fact, line.value) == ("fact:f_1", None, ("user:ann", "tea"), "")
+    assert (line.item, line.subject, line.fact, line.value) == ("fact:f_1", None, ("user:ann", "tea"), "")
     assert (line.level, line.owner) == ("private", "ann")
     shown = {line.id: line}
     assert lines(was, visible=shown) == []

@@ -199,7 +199,7 @@ def shortened(text: str, question: str) -> str:
 def test_an_excerpt_is_a_part_of_the_text(text: str, asked: list[str]) -> None:
     """It is what stands there, byte for byte, and grows until it is the whole text."""
     part = excerpt(text, frozenset(terms(" ".join(asked))))
-    while not part.whole:
+    while not part.is_whole:
         assert GAP in part.text
         assert part.text.removeprefix(GAP).removesuffix(GAP) in text
         part = next(part.longer())

@@ -411,4 +411,4 @@ def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
         return {about: now[about[2]] for about in keys}
 
     (left,) = up_to_date([fact(key, "1") for key in "abc"], current)
-    assert (left.line, left.value, left.about) == ("- a: 2", "2", ("fact", "global", "a"))
+    assert (left.line, left.value, left.subject) == ("- a: 2", "2", ("fact", "global", "a"))

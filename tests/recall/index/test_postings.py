@@ -188,11 +188,11 @@ def test_the_log_of_removals_stays_short(tmp_path):
     with opened(tmp_path) as database:
         many, few = Removals(database), Removals(database)
         database.write(lambda tx: note_removals(tx, range(1, 6001)))
-        assert len(many.take(9999) or ()) == 6000
-        assert many.take(9999) == []
+        assert len(many.read_newest(9999) or ()) == 6000
+        assert many.read_newest(9999) == []
         database.write(trim_removals)
         assert database.query("select count(*) from removals") == [(KEPT,)]
-        assert few.take(9999) is None
+        assert few.read_newest(9999) is None
 
 
 class Text(NamedTuple):

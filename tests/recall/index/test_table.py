@@ -11,7 +11,7 @@ from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.query_view import Filter, QueryView
 from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.index.table import BESIDE, NOBODY, DocTable, ResidentPostings, Row
+from edgemem.recall.index.table import NEIGHBOUR_STEPS, NOBODY, DocTable, ResidentPostings, Row
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 from edgemem.store.rights import LEVELS, readable
@@ -113,7 +113,7 @@ def test_a_slot_holds_what_is_there_and_nothing_else(taken):
         assert [cells["owner"], cells["who"]] == [table.codes.get(own.owner), table.codes.get(own.who)]
         assert table.callings[cells["called"]] == frozenset((own.called or "").split())
         assert cells["session"] == table.sessions.get(own.session_id)
-        for step in BESIDE:
+        for step in NEIGHBOUR_STEPS:
             other = there.get(number + step, (None,))[0]
             here = other is not None and own.kind == TURN and other.session_id == own.session_id
             assert table.neighbours(np.array([slot]), step).tolist() == [slots[number + step] if here else -1]
@@ -123,7 +123,7 @@ def test_a_slot_holds_what_is_there_and_nothing_else(taken):
     assert not table.spans()[gone, 1:].any(), "nothing is left of when a text that is gone speaks of"
     empty = np.setdiff1d(np.arange(table.n), list(slots.values()))
     assert not any(column[empty].any() for column in table.rows.values()), "an empty slot says nothing"
-    assert all((table.neighbours(empty, step) == -1).all() for step in BESIDE)
+    assert all((table.neighbours(empty, step) == -1).all() for step in NEIGHBOUR_STEPS)
     assert not set(empty.tolist()) & table.facts.keys()
 
 

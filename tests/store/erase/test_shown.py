@@ -90,7 +90,7 @@ def test_a_scope_is_moved_where_lines_are_of_it(db: Database) -> None:
     show(db, *lines)
     db.write(lambda tx: tx.execute("insert into fact_keys (scope, key) values ('office', 'place')"))
     db.write(lambda tx: move_scope(tx, "office", "env:office"))
-    moved = [BlockLine.of(entry) for entry in read_turns(db, "k")[0].shown]
+    moved = [BlockLine.parse(entry) for entry in read_turns(db, "k")[0].shown]
     assert [line.fact or line.preference for line in moved] == [
         ("env:office", "place"),
         ("env:office", "lamp"),
@@ -100,7 +100,7 @@ def test_a_scope_is_moved_where_lines_are_of_it(db: Database) -> None:
     assert [line.value for line in moved] == ["office", "on", "office", ""]
     epoch = latest_epoch(db, "k")
     assert epoch is not None
-    assert [BlockLine.of(entry) for entry in epoch.carried] == moved
+    assert [BlockLine.parse(entry) for entry in epoch.carried] == moved
     assert read_turns(db, "k")[0].block == "<memory>x</memory>"
 
 
