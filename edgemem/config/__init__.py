@@ -1,7 +1,7 @@
 """The settings of a robot: every bound and budget in one profile, its faults, and the settings that hold now.
 
 `profile` says which keys there are and holds the values in force, `faults` checks what an operator wrote. Change a
-default in `profile` together with `configs/default.toml`. A key that is taken away belongs into `removed.toml`.
+default in `profile` together with `configs/default.toml`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -15,40 +15,7 @@ from edgemem.scopes import Level, name_key
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""
 
-_REMOVED = msgspec.toml.decode(Path(__file__).with_name("removed.toml").read_bytes())
-REMOVED: dict[str, str] = {
-    f"{section}.{key}": advice
-    for section, advised in _REMOVED.items()
-    for advice, keys in advised.items()
-    for key in keys
-}
-"""Keys that edgemem once had, by `section.key`, and what an operator who still has one does; such a key is ignored."""
-
-_SECTIONS_GONE = frozenset({"watch"})
-"""Sections of which no key is left."""
-
 _KINDS = {"int": "a whole number", "float": "a number", "str": "text", "array": "a list"}
-
-
-def without_removed(read: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return what a profile says without the keys that edgemem has no more, and the names of these."""
-    tables = {section: values for section, values in read.items() if isinstance(values, dict)}
-    names = [f"{section}.{key}" for section, values in tables.items() for key in values]
-    gone = tuple(name for name in names if name in REMOVED)
-    kept = dict(read)
-    for section, values in tables.items():
-        kept[section] = {key: value for key, value in values.items() if f"{section}.{key}" not in gone}
-        if section in _SECTIONS_GONE and values and not kept[section]:
-            del kept[section]
-    return kept, gone
-
-
-def removed_note(names: Sequence[str]) -> str:
-    """Return one line for `check`: which keys of a profile are ignored, and what to do about each; empty if there is none."""
-    advice: dict[str, list[str]] = {}
-    for name in names:
-        advice.setdefault(REMOVED[name], []).append(name)
-    return "; ".join(f"{', '.join(keys)}: {what}" for what, keys in advice.items())
 
 
 def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct]) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from edgemem.config.faults import as_sentence, check_names, nearest, without_removed
+from edgemem.config.faults import as_sentence, check_names, nearest
 from edgemem.errors import ConfigError
 from edgemem.scopes import Level, name_key
 
@@ -328,20 +328,12 @@ def load_profile(path: Path | str | None) -> Profile:
     if path is None:
         return Profile()
     file = Path(path).expanduser()
-    read, _ = without_removed(_read(file))
+    read = _read(file)
     check_names(file, read, Profile)
     try:
         return msgspec.convert(read, Profile)
     except msgspec.ValidationError as error:
         raise ConfigError(as_sentence(file, str(error), read)) from error
-
-
-def removed_keys(path: Path) -> tuple[str, ...]:
-    """Return the keys of a profile's file that edgemem once had and now ignores; none where it cannot be read."""
-    try:
-        return without_removed(_read(path))[1]
-    except ConfigError:
-        return ()
 
 
 def _read(file: Path) -> dict[str, Any]:

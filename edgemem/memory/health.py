@@ -9,8 +9,6 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from edgemem.config.faults import removed_note
-from edgemem.config.profile import removed_keys
 from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
 from edgemem.errors import (
     ClosedError,
@@ -74,7 +72,6 @@ def check(home: Home) -> list[Check]:
         _upkeep(home),
         _files(home),
         _bank(home),
-        _profile(home),
         _hooks(home),
     ]
 
@@ -327,16 +324,6 @@ def _files(home: Home) -> Check:
     if note := reload.restart_note():
         return _warn("hot reload", note, "Restart edgemem when it suits.")
     return _ok("hot reload", "changes of the profile, notes and hooks are picked up while running")
-
-
-def _profile(home: Home) -> Check:
-    """Tell which keys of the profile edgemem once had and has no more."""
-    source = home.reload.source
-    names = removed_keys(source) if source is not None and source.is_file() else ()
-    if source is None or not names:
-        return _ok("profile", "every key is known")
-    detail = f"{', '.join(names)} in {source.name}: edgemem knows that no more, and ignores it"
-    return _warn("profile", detail, removed_note(names))
 
 
 def _hooks(home: Home) -> Check:

@@ -10,8 +10,6 @@ import pytest
 
 from edgemem import config
 from edgemem.config import Profile, load_profile, profile_named
-from edgemem.config.faults import REMOVED, removed_note
-from edgemem.config.profile import removed_keys
 from edgemem.errors import ConfigError
 
 CONFIGS = Path(config.__file__).parents[2] / "configs"
@@ -102,27 +100,7 @@ def test_a_missing_profile_is_named(tmp_path: Path) -> None:
         profile_named("../default")
 
 
-def test_a_key_that_was_taken_away_is_ignored_and_told(tmp_path: Path) -> None:
-    """A robot with an older profile starts, and one line says what to do; beside it a misspelt key is still refused."""
-    old = "[injection]\nmin_asked_score = 0.3\n[recall]\nwords_weight = 0.5\nk = 7\n[watch]\nstart_s = 3.0\n"
-    path = write(tmp_path, old)
-    assert load_profile(path).recall.k == 7
-    names = removed_keys(path)
-    assert names == ("injection.min_asked_score", "recall.words_weight", "watch.start_s")
-    note = removed_note(names)
-    assert all(name in note for name in names)
-    assert "\n" not in note
-    with pytest.raises(ConfigError, match="no section"):
-        load_profile(write(tmp_path, "[watch]\nstart = 3.0\n"))
-    with pytest.raises(ConfigError, match=r"no key recall\.word_weight"):
-        load_profile(write(tmp_path, "[recall]\nword_weight = 0.5\n"))
-    assert removed_keys(tmp_path / "none.toml") == ()
-
-
-def test_no_key_is_both_there_and_taken_away() -> None:
-    """The profile has at most sixty keys, and none of them stands in the table of those that went."""
-    keys = {
-        f"{section}.{key}" for section, values in msgspec.to_builtins(Profile()).items() for key in values
-    }
-    assert len(keys) + 1 <= 60  # and [speakers]
-    assert not keys & set(REMOVED)
+def test_a_profile_has_at_most_sixty_keys() -> None:
+    """What an operator will not really change is a constant."""
+    sections = msgspec.to_builtins(Profile()).values()
+    assert sum(map(len, sections)) + 1 <= 60  # and [speakers]

@@ -490,16 +490,3 @@ def test_what_fails_on_one_change_does_not_stop_the_next(
         eventually(lambda: len(told) == 2)
     watcher.close()
     assert "could not be taken" in caplog.text
-
-
-def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
-    """The rest of the profile holds, and one line names the key and what to do."""
-    write_profile(memory, "[recall]\nk = 6\nwords_weight = 0.5\n[tools]\nmax_items = 3\n")
-    eventually(lambda: memory.profile.recall.k == 6)
-    (line,) = [one for one in memory.check() if one.name == "profile"]
-    assert line.state == "warn"
-    assert "recall.words_weight" in line.detail
-    assert "tools.max_items: delete the line: one call tells ten lines at most" in line.advice
-    write_profile(memory, "[recall]\nk = 9\n")
-    eventually(lambda: memory.profile.recall.k == 9)
-    assert [one.state for one in memory.check() if one.name == "profile"] == ["ok"]
