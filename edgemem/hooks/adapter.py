@@ -181,6 +181,8 @@ class LoopAdapter:
             self.state.outer.agents.add(str(ctx.agent_name))
             return  # one agent after the other answers
         self._keep_unasked(ctx)
+        if ctx.session is not self.state.session:  # another loop's list has nothing of that turn
+            self._close(split_head(inward(self.state.session.messages))[1])
         self.state.session = ctx.session
         if run is not None or self.state.outer is not None:
             self._close()
@@ -224,7 +226,8 @@ class LoopAdapter:
 
     def _opened(self, ctx: Any, listed: Sequence[Message], hop: int) -> OpenTurn | None:
         """Return the turn that a list belongs to, with all of its messages that are new."""
-        state, turn, place = self.state, self.turn, self.state.list.utterance(listed)
+        state, turn = self.state, self.turn
+        place = state.list.utterance(listed, is_asked=True)
         newest = _newest_user(listed)
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
             if state.told is not None or (state.start is None and newest != place):
@@ -245,7 +248,7 @@ class LoopAdapter:
             self._follow(turn, listed)  # an agent with a list of its own
         return turn
 
-    def _begin(self, ctx: Any, before: Sequence[Message], content: Any) -> OpenTurn:
+    def _begin(self, ctx: Any, before: Sequence[Message] | None, content: Any) -> OpenTurn:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed what was said."""
         log, told, known = self.log, self.state.told or {}, as_ours(ctx, TurnContext)
         self.state.is_cut = False
@@ -253,8 +256,8 @@ class LoopAdapter:
         self.state.tokens, self.state.outcomes = [], []
         if not log.is_resumed:
             self._resume()
-        self.state.list.begin(log.prompt_log.turns, {"role": "user", "content": content})
-        said = [message for message in before if message.get("role") not in INSTRUCTIONS]
+        self.state.list.begin(log.prompt_log.turns, {"role": "user", "content": content}, before)
+        said = [message for message in before or () if message.get("role") not in INSTRUCTIONS]
         if not log.prompt_log.turns:
             log.record.messages[:] = said if self.state.is_new else ()
         elif (edited := self.state.list.difference(said).edited) is not None:
@@ -391,7 +394,7 @@ class LoopAdapter:
         if self.state.told is not None:
             self._close()
         if (turn := self.turn) is None and (task := (self.state.told or {}).get("task")):
-            turn = self._begin(ctx, (), task)  # a hook has ended it before the model was asked
+            turn = self._begin(ctx, None, task)  # a hook has ended it before the model was asked
         elif turn is None and newest is not None and not self.state.list.holds(listed[newest]):
             # A hook has ended it before this one knew who spoke.
             self.state.told = {"private": as_ours(ctx, TurnContext).speaker is None}

@@ -11,13 +11,17 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from edgemem.context.messages import tool_calls
-from edgemem.context.prompt.turn import PromptTurn
+from edgemem.context.messages import UNANSWERED, tool_calls
+from edgemem.context.prompt.turn import CLOSED, PromptTurn
 from edgemem.hooks.written_calls import IN_WORDS
 from edgemem.records import Message, text_of
 from edgemem.store.messages import without_thoughts
 
 INSTRUCTIONS = ("system", "developer")
+_STAND_INS = frozenset(
+    ("assistant", re.sub(r"\s+", "", text), ()) for text in (CLOSED, UNANSWERED["content"])
+)
+"""What memory puts in the place of answers, and no loop has said."""
 _SPACE = re.compile(r"\s+")
 
 Key = tuple[str, str, tuple[str, ...]]
@@ -39,22 +43,33 @@ class LoopList:
     def __init__(self) -> None:
         self._said: list[tuple[int, frozenset[Key]]] = []
         """Of each committed message its turn, and what it may be known by."""
+        self._unfinished: set[int] = set()
+        """The turns that no loop has ended: a loop may have taken them back."""
         self._opened: list[Key] = []
         """The messages of the open turn."""
         self._held: set[Key] = set()
         """The messages that stood in the newest list and in the prompt that was made of it; a loop may keep either."""
+        self._starts: list[list[Key]] = []
+        """The lists that the loop has had in this turn, up to its utterance."""
         self._aliases: dict[Key, Key] = {}
         """The message that another one stands for: with its block, or before it was shortened."""
 
-    def begin(self, turns: Iterable[PromptTurn], message: Message) -> None:
-        """Take the committed turns, and the utterance of the turn that begins."""
-        self._said = []
+    def begin(self, turns: Iterable[PromptTurn], message: Message, before: Sequence[Message] | None) -> None:
+        """Take the committed turns, and the utterance of the turn that begins.
+
+        Args:
+            before: the part of the list before the utterance; None: the utterance came without a list.
+        """
+        self._said, self._unfinished = [], set()
         for turn in turns:
+            if turn.unfinished:
+                self._unfinished.add(turn.n)
             for n, kept in enumerate(turn.messages):
                 uncut = turn.full_messages.get(n)
                 keys = (key_of(kept),) if uncut is None else (key_of(kept), key_of(uncut))
                 self._said.append((turn.n, frozenset(keys)))
         self._opened = [key_of(message)]
+        self._starts = [] if before is None else [[*self._keys(before), self._opened[0]]]
 
     def add(self, message: Message, kept: Message | None = None) -> None:
         """Add a message of the open turn.
@@ -90,23 +105,65 @@ class LoopList:
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
         """Note the list that a loop has handed over, and the prompt that it was handed for it."""
         self._held = set(map(self.known, listed)).intersection(map(self.known, prompt))
+        for messages in (listed, prompt):
+            if (place := self._newest_place(messages)) is not None:
+                self._starts.append(self._keys(messages[: place + 1]))
 
     def known(self, message: Message) -> Key:
         """Return what a message is known by, or the message that it stands for."""
         key = key_of(message)
         return self._aliases.get(key, key)
 
-    def utterance(self, messages: Sequence[Message]) -> int | None:
-        """Return where the utterance of the open turn stands in a list; None: nowhere."""
-        key = self._opened[0] if self._opened else None
-        place = next((n for n in range(len(messages) - 1, -1, -1) if self.known(messages[n]) == key), None)
-        # An older turn may have begun with the same words.
+    def _keys(self, messages: Sequence[Message]) -> list[Key]:
+        return [self.known(message) for message in messages if message.get("role") not in INSTRUCTIONS]
+
+    def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
+        """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
+
+        Args:
+            is_asked: the loop asks its model within this turn, so that the list has its utterance.
+        """
+        place = self._newest_place(messages)
         behind = () if place is None else messages[place + 1 :]
-        is_old = any(message.get("role") == "user" and self.was_said(message) for message in behind)
-        return None if is_old else place
+        # An older turn may have begun with the same words.
+        if place is None or any(
+            message.get("role") == "user" and self.was_said(message) for message in behind
+        ):
+            return None
+        return place if is_asked or self._is_start(self._keys(messages[: place + 1]), behind) else None
+
+    def _newest_place(self, messages: Sequence[Message]) -> int | None:
+        key = self._opened[0] if self._opened else None
+        return next((n for n in range(len(messages) - 1, -1, -1) if self.known(messages[n]) == key), None)
+
+    def _is_start(self, keys: list[Key], behind: Sequence[Message]) -> bool:
+        """Tell whether a list up to some words begins the open turn, and no older one that began with these words.
+
+        A loop may have taken the utterance back. Words that were said before are the utterance only behind the messages
+        that it came behind, and only if these have not stood before such words elsewhere.
+        """
+        long = len(keys)
+        if not any(keys[-1] in said for _, said in self._said) and all(
+            start.count(keys[-1]) == 1 for start in self._starts
+        ):
+            return bool(self._starts)
+        # Only words with an answer can be taken for those with an answer behind them.
+        if any(
+            start[n : n + long] == keys and start[n + long][0] != "user"
+            for start in self._starts
+            for n in range(len(start) - long)
+        ):
+            return False
+        if keys in self._starts:
+            return not any(self.was_said(message) for message in behind)
+        return any(start[-long:] == keys for start in self._starts) and not any(
+            all(key in said for key, (_, said) in zip(keys, self._said[n:], strict=False))
+            for n in range(len(self._said) - long + 1)
+        )
 
     def difference(self, messages: Sequence[Message]) -> Difference:
         """Compare a list with the committed turns."""
+        messages = [message for message in messages if key_of(message) not in _STAND_INS]
         found: list[int] = []
         last, before = -1, len(self._said)
         for n in range(len(messages) - 1, -1, -1):
@@ -116,18 +173,19 @@ class LoopList:
                 last, before = max(last, n), place
                 found.append(place)
         new = list(messages[last + 1 :])
-        # A loop that hands over less at the end only has not heard of it, unless something else stands there.
+        # A loop that hands over less at the end only has not heard of it, unless something else stands in its place.
         last_turn = self._said[-1][0] if self._said else None
         ends = bool(found) and self._said[found[0]][0] == last_turn
-        ends = ends and any(message.get("role") == "assistant" for message in new)
+        ends = ends and bool(new) and new[0].get("role") == "assistant"
         missing = range(found[-1], len(self._said) if ends else found[0]) if found else ()
         held = self._held.union(*(keys for turn, keys in self._said if ends and turn == last_turn))
-        there = set().union(*(self._said[at][1] for at in found))
+        there = set(map(self.known, messages)).union(*(self._said[at][1] for at in found))
         edited = [
             turn
             for turn, keys in (self._said[at] for at in missing)
             # Loops that shorten tool results to save room have changed nothing that was said.
-            if keys.isdisjoint(there)
+            if turn not in self._unfinished
+            and keys.isdisjoint(there)
             and not keys.isdisjoint(held)
             and any(role != "tool" and text and not ids for role, text, ids in keys)
         ]

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
+from edgemem.hooks import (
+    AFTER_LLM,
+    BEFORE_LLM,
+    ON_ABORT,
+    ON_RUN_END,
+    ON_RUN_START,
+    AgentResult,
+    HookRegistry,
+    TurnContext,
+)
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
 from support.homes import opened
@@ -82,6 +91,94 @@ def test_a_loop_that_tells_nothing_but_its_list_is_kept_too(memory: Memory) -> N
         [("user", "And now?"), ("assistant", "Nothing.")],
     ]
     assert {speaker for speaker, _ in loop.stored()} == {None}
+
+
+@pytest.mark.parametrize("edited", ["never", "before", "after"])
+def test_an_old_answer_to_the_same_words_is_nobody_elses(memory: Memory, edited: str) -> None:
+    """A loop that takes an utterance back has the answer to an older one at the end of its list."""
+    loop = OwnList(memory)
+    loop.turn("Hello.", "The code is 4711.", speaker="cleo", private=True)
+    other: Message = {"role": "assistant", "content": "The code is 4711, as edited."}
+    if edited == "before":
+        loop.messages[-1] = other
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Hello.", "speaker": "ben"})
+    loop.messages.append({"role": "user", "content": "Hello."})
+    loop.ask()
+    loop.messages.pop()
+    if edited == "after":
+        loop.messages[-1] = other
+    loop.turn("And now?", speaker="ben")
+    assert "4711" not in str(loop.handed)
+    assert ("ben", [("user", "Hello.")]) in loop.stored()
+
+
+def test_the_same_words_again_have_the_answer_of_their_own(memory: Memory) -> None:
+    """A loop that only shows its list, and trims it, has each answer kept with its utterance."""
+    loop = OwnList(memory)
+    for n in range(4):
+        loop.turn("Hello.", f"Answer {n}.", ends=None, speaker="ben")
+        del loop.messages[:-4]
+    loop.turn("And now?", speaker="ben")
+    answers = [[("user", "Hello."), ("assistant", f"Answer {n}.")] for n in range(4)]
+    assert [messages for _, messages in loop.stored()][:4] == answers
+
+
+def test_a_turn_that_failed_and_was_taken_back_is_no_edit(memory: Memory) -> None:
+    """What was said before it is still history, though something was said after it."""
+    loop = OwnList(memory)
+    loop.turn("The boat is green.", speaker="ben")
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Oh.", "speaker": "ben"})
+    loop.messages.append({"role": "user", "content": "Oh."})
+    loop.ask()
+    loop.messages.pop()
+    loop.ctx.session.messages = loop.messages
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Well.", "speaker": "ben"})
+    loop.messages.append({"role": "user", "content": "Well."})
+    loop.turn("And now?", speaker="ben")
+    assert loop.handed[0]["content"] == "The boat is green."
+
+
+def test_what_memory_puts_in_place_of_an_answer_is_no_edit(memory: Memory) -> None:
+    """A loop that goes on with its prompt has the line for private answers in its list."""
+    loop = OwnList(memory)
+    loop.turn("The boat is green.", speaker="anna")
+    loop.turn("My code?", "It is 4711.", speaker="anna", private=True)
+    loop.turn("Hello.", "Remember 4711.", speaker="anna")
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Hm?", "speaker": "ben"})
+    loop.messages.append({"role": "user", "content": "Hm?"})
+    loop.ask()
+    loop.messages = [*loop.handed[:-1], {"role": "user", "content": "Other words?"}]
+    loop.ask()
+    assert "The boat is green." in str(loop.handed)
+    assert "4711" not in str(loop.handed)
+
+
+def test_an_answer_that_was_thrown_away_stands_in_no_answers_place(memory: Memory) -> None:
+    """A loop that keeps the answer of an aborted turn has changed nothing that was said."""
+    loop = OwnList(memory)
+    loop.turn("The boat is green.", speaker="ben")
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Go.", "speaker": "ben"})
+    loop.messages.append({"role": "user", "content": "Go."})
+    loop.ask()
+    loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "I go.", "tool_calls": [], "hop": 0})
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Stop.", "speaker": "ben"})
+    loop.messages.append({"role": "user", "content": "Stop."})
+    loop.ask()
+    loop.messages.append({"role": "assistant", "content": "I stop."})
+    loop.hooks.fire(ON_ABORT, loop.ctx, {})
+    loop.turn("And now?", speaker="ben")
+    assert loop.handed[0]["content"] == "The boat is green."
+    assert "Stop." not in str(loop.handed)
+
+
+def test_the_reply_of_a_turn_that_another_loop_ends_is_kept(memory: Memory) -> None:
+    """It is taken from the list of the loop that was answered."""
+    loop = OwnList(memory)
+    loop.messages = loop.ctx.session.messages
+    loop.turn("Hello.", "The boat is green.", ends=None, speaker="ben")
+    other = OwnList(memory)
+    other.turn("And now?", speaker="ben")
+    assert {"role": "assistant", "content": "The boat is green."} in other.handed
 
 
 def test_a_misspelt_argument_is_named(memory: Memory) -> None:

@@ -170,6 +170,12 @@ class Talk:
         asked = {"messages": list(self.messages), "hop": 0, "tools": []}
         handed = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
         self.check(handed, mark)
+        now = self.words[mark]
+        if any(
+            self.words[each].level == "private" and self.words[each].speaker == now.speaker
+            for each in self.mine
+        ):
+            now.sure &= mark in text  # only the reply has it, which may be as private as its prompt
         assert text in str(handed[-1]["content"])
         if self.kind in ("at the end", "keeps the view"):
             self.messages[:] = handed
