@@ -92,11 +92,11 @@ def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -
         for m, message in enumerate(turn):
             asked = message["role"] in ("user", "tool")
             if asked and (m + 1 == len(turn) or turn[m + 1]["role"] == "assistant"):
-                running.take(turn[: m + 1])
+                running.set_messages(turn[: m + 1])
                 if message["role"] == "user":
                     prompt_log.put("memory", [BlockLine(f"fact:{n}", f"- Remembered {n}.")])
                 views.append(prompt_log.view())
-        running.take(turn)
+        running.set_messages(turn)
         prompt_log.commit()
     return views
 
