@@ -80,8 +80,8 @@ class Talk:
         self.full = dice.random() < 0.2
         self.edited = False
         """Whether words may be missing in its prompts: the loop changed its list, or was cut off in something private."""
-        self.unseen = ""
-        """A word that no hook has been shown yet."""
+        self.unseen: set[str] = set()
+        """Words that no hook has been shown yet."""
         self.begin(Session())
 
     def begin(self, session: Session) -> None:
@@ -138,14 +138,14 @@ class Talk:
             self.words[mark].sure = False
             self.words[mark].gone = True
             return
-        self.messages, self.unseen = self.said, ""
+        self.messages = self.said
         if self.kind == "at the end":
             self.messages = [*self.said, asked]
         elif self.kind != "grows early":
             self.said.append(asked)
         if how == "fails before the prompt":
             self.words[mark].sure = self.kind != "at the end" and not same
-            self.unseen = mark
+            self.unseen.add(mark)
             return
         self.ask(mark, text)
         if how == "is asked again":
@@ -170,6 +170,7 @@ class Talk:
         asked = {"messages": list(self.messages), "hop": 0, "tools": []}
         handed = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
         self.check(handed, mark)
+        self.unseen.clear()
         now = self.words[mark]
         if any(
             self.words[each].level == "private" and self.words[each].speaker == now.speaker
@@ -233,7 +234,7 @@ class Talk:
         if self.kind == "at the end":
             self.ctx.session.messages = self.messages
         if how == "forgets to end":
-            self.unseen = mark
+            self.unseen.add(mark)
             return
         for _ in range(2 if how == "ends twice" else 1):
             self.hooks.fire(ON_RUN_END, self.ctx, ended)
@@ -264,12 +265,13 @@ class Talk:
             brought = []
             keeps = self.kind not in ("at the end", "keeps the view") and not self.edited
             if how == "resume with its list" and keeps:
-                gone = {mark for mark in self.mine if self.words[mark].gone} | {self.unseen}
+                gone = {mark for mark in self.mine if self.words[mark].gone} | self.unseen
                 known = [message for message in said if "as edited" not in str(message["content"])]
                 brought = [each for each in known if not gone & set(MARK.findall(str(each["content"])))]
                 self.edited = True
-            if self.unseen:
-                self.words[self.unseen].sure = False
+            for mark in self.unseen:
+                self.words[mark].sure = False
+            self.unseen.clear()
             self.memory.diagnostics.database.flush()  # as a process that ends
             if self.json is not None or brought:
                 for mark in self.mine:
