@@ -48,7 +48,7 @@ TASK_KEYS = ("task", "speaker", "heard", "private", "audience")
 """The payload of `on_run_start`."""
 
 
-MOST_WITHIN = 8
+MAX_NESTED_TURNS = 8
 """Turns that agents may have within one tool."""
 
 
@@ -159,17 +159,17 @@ class LoopAdapter:
         with self.log.lock:
             agent, known = self.conversation.agent, as_ours(ctx, TurnContext)
             if agent.ctx.session.state is not ctx.session.state:
-                if self._is_within(point):
+                if self._in_nested_agent(point):
                     return None
                 agent.ctx.session = Session(self.log.record.messages, ctx.session.state)
                 ctx.session.state[STATE_KEY] = self.log
             agent.ctx.llm, agent.ctx.agent_name = known.llm, self._name or known.agent_name
             return self._acts[point](ctx, payload)
 
-    def _is_within(self, point: str) -> bool:
+    def _in_nested_agent(self, point: str) -> bool:
         """Tell whether a point is of an agent that runs within a tool of the loop, with the same hooks."""
         self.state.within += point == ON_RUN_START
-        if self.state.within > MOST_WITHIN:  # the tool was given up, and its loop never said so
+        if self.state.within > MAX_NESTED_TURNS:  # the tool was given up, and its loop never said so
             self.state.running = 0
         return self.state.running > 0
 
@@ -220,7 +220,7 @@ class LoopAdapter:
         if turn is not None:
             self.state.list.issue(turn.messages)
             self.state.list.hold(listed, turn.messages)
-            view = outward(self._placed(turn.messages, listed))
+            view = outward(self._with_instructions(turn.messages, listed))
             payload = {**payload, "now": turn.now}
         return HookResult.replace({**payload, "messages": view})
 
@@ -325,15 +325,15 @@ class LoopAdapter:
                 self.state.tasks.add(key_of(message))
         self.state.outcomes = [] if new else self.state.outcomes
 
-    def _placed(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
+    def _with_instructions(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
         """Return a prompt with the instructions, and the tasks of agents, that stand in the middle of a list."""
-        out, keys = list(view), [self.state.list.known(message) for message in view]
+        out, keys = list(view), [self.state.list.canonical_key(message) for message in view]
         at = end = len(out)
         for message in reversed(listed):
             if self._is_placed(message):
                 out.insert(at, message)
             else:
-                key = self.state.list.known(message)
+                key = self.state.list.canonical_key(message)
                 end = next((place for place in range(end - 1, -1, -1) if keys[place] == key), end)
                 at = end
         return out

@@ -104,18 +104,20 @@ class LoopList:
 
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
         """Note the list that a loop has handed over, and the prompt that it was handed for it."""
-        self._held = set(map(self.known, listed)).intersection(map(self.known, prompt))
+        self._held = set(map(self.canonical_key, listed)).intersection(map(self.canonical_key, prompt))
         for messages in (listed, prompt):
             if (place := self._newest_place(messages)) is not None:
                 self._starts.append(self._keys(messages[: place + 1]))
 
-    def known(self, message: Message) -> Key:
+    def canonical_key(self, message: Message) -> Key:
         """Return what a message is known by, or the message that it stands for."""
         key = key_of(message)
         return self._aliases.get(key, key)
 
     def _keys(self, messages: Sequence[Message]) -> list[Key]:
-        return [self.known(message) for message in messages if message.get("role") not in INSTRUCTIONS]
+        return [
+            self.canonical_key(message) for message in messages if message.get("role") not in INSTRUCTIONS
+        ]
 
     def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
         """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
@@ -134,7 +136,9 @@ class LoopList:
 
     def _newest_place(self, messages: Sequence[Message]) -> int | None:
         key = self._opened[0] if self._opened else None
-        return next((n for n in range(len(messages) - 1, -1, -1) if self.known(messages[n]) == key), None)
+        return next(
+            (n for n in range(len(messages) - 1, -1, -1) if self.canonical_key(messages[n]) == key), None
+        )
 
     def _is_start(self, keys: list[Key], behind: Sequence[Message]) -> bool:
         """Tell whether a list up to some words begins the open turn, and no older one that began with these words.
@@ -167,7 +171,7 @@ class LoopList:
         found: list[int] = []
         last, before = -1, len(self._said)
         for n in range(len(messages) - 1, -1, -1):
-            key = self.known(messages[n])
+            key = self.canonical_key(messages[n])
             place = next((at for at in range(before - 1, -1, -1) if self._is_said(at, key)), None)
             if place is not None:
                 last, before = max(last, n), place
@@ -179,7 +183,7 @@ class LoopList:
         ends = ends and bool(new) and new[0].get("role") == "assistant"
         missing = range(found[-1], len(self._said) if ends else found[0]) if found else ()
         held = self._held.union(*(keys for turn, keys in self._said if ends and turn == last_turn))
-        there = set(map(self.known, messages)).union(*(self._said[at][1] for at in found))
+        there = set(map(self.canonical_key, messages)).union(*(self._said[at][1] for at in found))
         edited = [
             turn
             for turn, keys in (self._said[at] for at in missing)
@@ -206,18 +210,18 @@ class LoopList:
 
     def was_said(self, message: Message) -> bool:
         """Tell whether a message stands in the committed turns."""
-        key = self.known(message)
+        key = self.canonical_key(message)
         return any(key in keys for _, keys in self._said)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a message is known, of the open turn too."""
-        return self.known(message) in self._opened or self.was_said(message)
+        return self.canonical_key(message) in self._opened or self.was_said(message)
 
     def added(self, messages: Sequence[Message]) -> list[Message]:
         """Return those messages behind the utterance that the open turn does not hold."""
         told, new = self._opened[1:], []
         for message in messages:
-            if (key := self.known(message)) in told:
+            if (key := self.canonical_key(message)) in told:
                 told.remove(key)
             else:
                 new.append(message)

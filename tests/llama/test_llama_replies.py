@@ -30,7 +30,7 @@ CALLS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "calls.toml").
 def said(text: str) -> str:
     """Return what a voice would say of a reply that comes letter by letter."""
     voice = Voice(NAMES)
-    return "".join(map(voice.take, text)) + voice.end()
+    return "".join(map(voice.feed, text)) + voice.end()
 
 
 @pytest.mark.parametrize("spelling", CALLS["spellings"])
@@ -89,7 +89,7 @@ def test_calls_as_templates_print_them(vocabularies: Path) -> None:
         names = frozenset({"probe"})
         read += read_reply(shown, names).calls == (Call("probe", {"key": "needle"}),)
         voice = Voice(names)
-        if "needle" in voice.take(shown) + voice.end():
+        if "needle" in voice.feed(shown) + voice.end():
             spoken.add(file.stem)
     assert read >= 40
     # These put a call into a message or a line of its own, without a marker that only calls have.

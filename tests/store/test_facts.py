@@ -35,7 +35,7 @@ def say(db, key, value, **options):
 
 def at(db, t, known_at=None, scope="global"):
     """Return the values that held at `t`."""
-    return {f.key: f.given for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
+    return {f.key: f.decoded_value for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
 
 
 def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(db):
@@ -156,7 +156,7 @@ def test_facts_agree_with_a_naive_model(shared, script):
         new = Assertion(recorded, said, stated.get("valid_to"), what, trust)
         model.say(scope, key, new, now=valid_from is None)
         doubts = [
-            (each.valid_from, each.valid_to, each.given, each.trust) for each in doubts_of(db, scope, key)
+            (each.valid_from, each.valid_to, each.decoded_value, each.trust) for each in doubts_of(db, scope, key)
         ]
         assert doubts == [old[1:] for old in model.waiting[scope, key]]
         known.append((recorded, recorded / 1e6))
