@@ -156,7 +156,8 @@ def test_facts_agree_with_a_naive_model(shared, script):
         new = Assertion(recorded, said, stated.get("valid_to"), what, trust)
         model.say(scope, key, new, now=valid_from is None)
         doubts = [
-            (each.valid_from, each.valid_to, each.decoded_value, each.trust) for each in doubts_of(db, scope, key)
+            (each.valid_from, each.valid_to, each.decoded_value, each.trust)
+            for each in doubts_of(db, scope, key)
         ]
         assert doubts == [old[1:] for old in model.waiting[scope, key]]
         known.append((recorded, recorded / 1e6))
