@@ -71,7 +71,7 @@ def run(*, records: int = 10_000, processes: int = 7, home: Path | None = None) 
             started = [measured(place, question) for _ in range(processes)]
             limits = {**LIMITS, "asked_mb": limit}
             for name in started[0]:
-                figure = median(one[name] for one in started)
+                figure = median(process[name] for process in started)
                 sides[f"{kind}.{name}"] = {"default": figure, "bar": limits.get(name)}
                 if name in limits:
                     bars[f"{kind}_{name}"] = at_most(figure, limits[name])

@@ -270,8 +270,8 @@ def describe_model(name: str, path: Path | None, description: Description | None
     with suppress(ModelError):  # it may lie there for another program; `verify` names its fault
         if description is None and entry is None and path is not None:
             description = describe(path)
-        told = description or entry
-        known = {} if told is None else asdict(told)
+        source = description or entry
+        known = {} if source is None else asdict(source)
         row |= {key: known[key] for key in known.keys() & _UNKNOWN.keys() - {"name"}}
         if description is not None:
             row |= {"architecture": plain(description.architecture), "pooling": description.pooling}

@@ -74,7 +74,7 @@ class LoopState:
         self.agent: Agent | None = None
         """The agent that began it."""
         self.list = LoopList()
-        self.told: dict[str, Any] | None = None
+        self.task: dict[str, Any] | None = None
         """The payload of an `on_run_start` whose turn has not begun."""
         self.session = Session()
         """The session of the loop that told it."""
@@ -188,13 +188,13 @@ class LoopAdapter:
             self._close()
         if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:
             upkeep.begin(self._moment(payload))
-        self.state.is_new = self.state.is_new and self.state.told is None
-        self.state.told = dict(payload) if isinstance(payload, dict) else {}
+        self.state.is_new = self.state.is_new and self.state.task is None
+        self.state.task = dict(payload) if isinstance(payload, dict) else {}
         self.state.outer = run
         if run is not None:
             run.agents.add(str(ctx.agent_name))
             run.listen(lambda reply: self._close(reply=reply))
-        for name in self.state.told.keys() - set(TASK_KEYS):
+        for name in self.state.task.keys() - set(TASK_KEYS):
             if near := get_close_matches(str(name), TASK_KEYS, n=1):
                 raise InvalidInputError(
                     f"on_run_start was told {name!r}, which nobody reads; it is {near[0]!r}."
@@ -202,7 +202,7 @@ class LoopAdapter:
 
     def _keep_unasked(self, ctx: Any) -> None:
         """Keep an utterance whose loop failed before it asked its model, if its list has it."""
-        task = (self.state.told or {}).get("task")
+        task = (self.state.task or {}).get("task")
         listed = split_head(inward(self.state.session.messages))[1]
         for n, message in enumerate(listed if task else ()):
             is_task = message.get("role") == "user" and text_of(message) == task
@@ -230,15 +230,15 @@ class LoopAdapter:
         place = state.list.utterance(listed, is_asked=True)
         newest = _newest_user(listed)
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
-            if state.told is not None or (state.start is None and newest != place):
+            if state.task is not None or (state.start is None and newest != place):
                 self._close(listed[:newest])  # the next utterance
             elif newest != place and state.list.is_new:
                 turn.abort()  # other words in the same turn: they are asked again
-                state.told = state.start
-        elif turn is not None and state.told is not None:
+                state.task = state.start
+        elif turn is not None and state.task is not None:
             self._close(listed)
         if (turn := self.turn) is None:
-            content = (state.told or {}).get("task") if newest is None else listed[newest].get("content")
+            content = (state.task or {}).get("task") if newest is None else listed[newest].get("content")
             if content is None:
                 return None
             turn, place = self._begin(ctx, listed[:newest], content), newest
@@ -250,26 +250,26 @@ class LoopAdapter:
 
     def _begin(self, ctx: Any, before: Sequence[Message] | None, content: Any) -> OpenTurn:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed what was said."""
-        log, told, known = self.log, self.state.told or {}, as_ours(ctx, TurnContext)
+        log, task, known = self.log, self.state.task or {}, as_ours(ctx, TurnContext)
         self.state.is_cut = False
-        self.state.start, self.state.told = self.state.told, None
+        self.state.start, self.state.task = self.state.task, None
         self.state.tokens, self.state.outcomes = [], []
         if not log.is_resumed:
             self._resume()
         self.state.list.begin(log.prompt_log.turns, {"role": "user", "content": content}, before)
-        said = [message for message in before or () if message.get("role") not in INSTRUCTIONS]
+        history = [message for message in before or () if message.get("role") not in INSTRUCTIONS]
         if not log.prompt_log.turns:
-            log.record.messages[:] = said if self.state.is_new else ()
-        elif (edited := self.state.list.difference(said).edited) is not None:
+            log.record.messages[:] = history if self.state.is_new else ()
+        elif (edited := self.state.list.difference(history).edited) is not None:
             self._begin_epoch(edited + 1)
-        names = (told.get("speaker"), known.speaker, self.conversation.speaker)
-        heard = told.get("heard") or known.heard
+        names = (task.get("speaker"), known.speaker, self.conversation.speaker)
+        heard = task.get("heard") or known.heard
         self.state.agent = self.conversation.agent
         turn = self.state.turn = self.conversation.turn(
             content,
             speaker=next((name for name in names if name is not None and name != ""), None),
-            audience=told.get("audience") or known.audience or (),
-            private=bool(told.get("private") or known.private),
+            audience=task.get("audience") or known.audience or (),
+            private=bool(task.get("private") or known.private),
             heard=heard if isinstance(heard, Heard) else None,
         )
         if running := log.prompt_log.running:
@@ -391,13 +391,13 @@ class LoopAdapter:
         )
         listed = split_head(inward(ctx.session.messages))[1]
         newest = _newest_user(listed)
-        if self.state.told is not None:
+        if self.state.task is not None:
             self._close()
-        if (turn := self.turn) is None and (task := (self.state.told or {}).get("task")):
+        if (turn := self.turn) is None and (task := (self.state.task or {}).get("task")):
             turn = self._begin(ctx, None, task)  # a hook has ended it before the model was asked
         elif turn is None and newest is not None and not self.state.list.holds(listed[newest]):
             # A hook has ended it before this one knew who spoke.
-            self.state.told = {"private": as_ours(ctx, TurnContext).speaker is None}
+            self.state.task = {"private": as_ours(ctx, TurnContext).speaker is None}
             turn = self._begin(ctx, listed[:newest], listed[newest].get("content"))
         if turn is None:
             if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:
@@ -448,8 +448,8 @@ class LoopAdapter:
 
     def abort(self) -> None:
         """Throw the open turn away."""
-        told, self.state.told, self.state.running = self.state.told, None, 0
-        if self.turn is not None and told is None:
+        task, self.state.task, self.state.running = self.state.task, None, 0
+        if self.turn is not None and task is None:
             self.turn.abort()
 
     # -- speech --------------------------------------------------------------------------------------

@@ -6,23 +6,21 @@ robot's without its thoughts. A list that lacks only its beginning or its end is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from edgemem.context.messages import UNANSWERED, tool_calls
+from edgemem.context.messages import UNANSWERED, UTTERANCE_BYTES, tool_calls
 from edgemem.context.prompt.turn import CLOSED, PromptTurn
 from edgemem.hooks.written_calls import IN_WORDS
 from edgemem.records import Message, text_of
 from edgemem.store.messages import without_thoughts
 
 INSTRUCTIONS = ("system", "developer")
-_STAND_INS = frozenset(
-    ("assistant", re.sub(r"\s+", "", text), ()) for text in (CLOSED, UNANSWERED["content"])
-)
+_STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLOSED, UNANSWERED["content"]))
 """What memory puts in the place of answers, and no loop has said."""
-_SPACE = re.compile(r"\s+")
+_KEY_CHARS = 4 * UTTERANCE_BYTES
+"""A longer text is known by its beginning: an utterance is bounded below that, and the block before it is shorter."""
 
 Key = tuple[str, str, tuple[str, ...]]
 """Role, text, and the ids of the calls of a message."""
@@ -81,9 +79,9 @@ class LoopList:
         if kept is not None:
             self.alias(kept, message)
 
-    def alias(self, handed: Message, said: Message) -> None:
+    def alias(self, handed: Message, original: Message) -> None:
         """Note a message that stands for another one."""
-        if (key := key_of(handed)) != (stands_for := key_of(said)):
+        if (key := key_of(handed)) != (stands_for := key_of(original)):
             self._aliases[key] = stands_for
 
     def issue(self, prompt: Sequence[Message]) -> None:
@@ -96,11 +94,11 @@ class LoopList:
         for message in prompt:
             key = key_of(message)
             if key[0] == "user" and key not in self._aliases and key not in words:
-                said = next(
+                original = next(
                     (other for other in words if other[0] == "user" and key[1].endswith(other[1])), None
                 )
-                if said is not None:
-                    self._aliases[key] = said
+                if original is not None:
+                    self._aliases[key] = original
 
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
         """Note the list that a loop has handed over, and the prompt that it was handed for it."""
@@ -147,7 +145,7 @@ class LoopList:
         that it came behind, and only if these have not stood before such words elsewhere.
         """
         long = len(keys)
-        if not any(keys[-1] in said for _, said in self._said) and all(
+        if not any(keys[-1] in words for _, words in self._said) and all(
             start.count(keys[-1]) == 1 for start in self._starts
         ):
             return bool(self._starts)
@@ -161,35 +159,35 @@ class LoopList:
         if keys in self._starts:
             return not any(self.was_said(message) for message in behind)
         return any(start[-long:] == keys for start in self._starts) and not any(
-            all(key in said for key, (_, said) in zip(keys, self._said[n:], strict=False))
+            all(key in words for key, (_, words) in zip(keys, self._said[n:], strict=False))
             for n in range(len(self._said) - long + 1)
         )
 
     def difference(self, messages: Sequence[Message]) -> Difference:
         """Compare a list with the committed turns."""
         messages = [message for message in messages if key_of(message) not in _STAND_INS]
-        found: list[int] = []
+        places: list[int] = []
         last, before = -1, len(self._said)
         for n in range(len(messages) - 1, -1, -1):
             key = self.canonical_key(messages[n])
             place = next((at for at in range(before - 1, -1, -1) if self._is_said(at, key)), None)
             if place is not None:
                 last, before = max(last, n), place
-                found.append(place)
+                places.append(place)
         new = list(messages[last + 1 :])
         # A loop that hands over less at the end only has not heard of it, unless something else stands in its place.
         last_turn = self._said[-1][0] if self._said else None
-        ends = bool(found) and self._said[found[0]][0] == last_turn
+        ends = bool(places) and self._said[places[0]][0] == last_turn
         ends = ends and bool(new) and new[0].get("role") == "assistant"
-        missing = range(found[-1], len(self._said) if ends else found[0]) if found else ()
+        missing = range(places[-1], len(self._said) if ends else places[0]) if places else ()
         held = self._held.union(*(keys for turn, keys in self._said if ends and turn == last_turn))
-        there = set(map(self.canonical_key, messages)).union(*(self._said[at][1] for at in found))
+        present = set(map(self.canonical_key, messages)).union(*(self._said[at][1] for at in places))
         edited = [
             turn
             for turn, keys in (self._said[at] for at in missing)
             # Loops that shorten tool results to save room have changed nothing that was said.
             if turn not in self._unfinished
-            and keys.isdisjoint(there)
+            and keys.isdisjoint(present)
             and not keys.isdisjoint(held)
             and any(role != "tool" and text and not ids for role, text, ids in keys)
         ]
@@ -219,10 +217,10 @@ class LoopList:
 
     def added(self, messages: Sequence[Message]) -> list[Message]:
         """Return those messages behind the utterance that the open turn does not hold."""
-        told, new = self._opened[1:], []
+        rest, new = self._opened[1:], []
         for message in messages:
-            if (key := self.canonical_key(message)) in told:
-                told.remove(key)
+            if (key := self.canonical_key(message)) in rest:
+                rest.remove(key)
             else:
                 new.append(message)
         return new
@@ -237,5 +235,5 @@ def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message
 def key_of(message: Message) -> Key:
     """Return what a message is known by."""
     ids = (str(call.get("id") or "") for call in tool_calls(message))
-    text = _SPACE.sub("", text_of(without_thoughts(message)))
+    text = "".join(text_of(without_thoughts(message))[:_KEY_CHARS].split())
     return str(message.get("role")), text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))

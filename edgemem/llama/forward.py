@@ -129,7 +129,7 @@ class Forward:
             if not (first and self.api.llama_memory_seq_rm(self._memory, 0, first, -1)):
                 self.api.llama_memory_clear(self._memory, True)
                 first = 0
-        fill(self._batch, ids[first:], at=first, each=True)
+        fill(self._batch, ids[first:], at=first, every=True)
         read = self.api.llama_decode if self._memory else self.api.llama_encode
         status = read(self._context, self._batch)
         if status not in (0, 2):
@@ -158,11 +158,11 @@ class Forward:
         self._batch = self._context = self.model = None
 
 
-def fill(batch: Any, ids: Sequence[int], *, at: int, each: bool) -> None:
-    """Put ids at positions from `at` on into a batch of llama.cpp; `each` has a result, or the last one alone."""
+def fill(batch: Any, ids: Sequence[int], *, at: int, every: bool) -> None:
+    """Put ids at positions from `at` on into a batch of llama.cpp; `every` one has a result, or the last one alone."""
     for n, token in enumerate(ids):
         batch.token[n], batch.pos[n] = token, at + n
-        batch.n_seq_id[n], batch.seq_id[n][0], batch.logits[n] = 1, 0, each
+        batch.n_seq_id[n], batch.seq_id[n][0], batch.logits[n] = 1, 0, every
     batch.logits[len(ids) - 1] = True
     batch.n_tokens = len(ids)
 

@@ -119,7 +119,7 @@ class SideChat(SinglePrompts):
 
     def _decode(self, ids: Sequence[int]) -> bool:
         """Evaluate at most a batch behind the cache; False where that was stopped in the middle."""
-        fill(self._batch, ids, at=len(self._cached), each=False)
+        fill(self._batch, ids, at=len(self._cached), every=False)
         code = self._api.llama_decode(self._context, self._batch)
         if code == 0:
             self._cached += ids

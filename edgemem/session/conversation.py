@@ -267,10 +267,10 @@ class Conversation:
         call_id, text = checked_text(call_id, "call_id"), checked_text(text, "text")
         log, agent = self._log, self._agent
         with log.lock:
-            found, running = log.find_call(call_id), log.prompt_log.running
-            if found is None:
+            origin, running = log.find_call(call_id), log.prompt_log.running
+            if origin is None:
                 raise InvalidInputError(f"No call of this conversation has the id {call_id!r:.40}.")
-            turn, call = found
+            turn, call = origin
             late = LateResult(call, text, turn)
             answered = [message.get("tool_call_id") for message in turn.messages]
             if turn is running and call_id not in answered and self.open_turn is not None:

@@ -107,9 +107,9 @@ class OpenTurn:
         agent, log, steps = self._agent, self.log, self._agent.steps
         moment = Moment(log, agent.ctx, task)
         steps.run(steps.begin, ON_RUN_START, moment)
-        said, task = task["task"], moment.payload
+        utterance, task = task["task"], moment.payload
         self.hook_reply = moment.reply
-        if task.get("task") != said:  # a hook has corrected the words
+        if task.get("task") != utterance:  # a hook has corrected the words
             words = task.get("task")
             content = words if isinstance(words, list) else str(words)
         outer = self._outer
@@ -179,15 +179,15 @@ class OpenTurn:
         agent, log = self._agent, self.log
         log.prompt_log.instruct(agent.system)
         running = log.prompt_log.running
-        said = [*agent.system, *(running.messages if running is not None else ())]
+        messages = [*agent.system, *(running.messages if running is not None else ())]
         log.answered = None
-        moment = Moment(log, agent.ctx, {"messages": said, "tools": agent.schemas, "hop": self.hops})
+        moment = Moment(log, agent.ctx, {"messages": messages, "tools": agent.schemas, "hop": self.hops})
         agent.steps.run(agent.steps.prompt, BEFORE_LLM, moment)
         self.hops += 1
         self._prompt = moment.payload
         self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
-        made: list[Message] = moment.payload["messages"]
-        return made
+        prompt: list[Message] = moment.payload["messages"]
+        return prompt
 
     # -- its messages -------------------------------------------------------------------------------
 
@@ -248,10 +248,10 @@ class OpenTurn:
                 message = {"role": "assistant", "content": self.hook_reply}
             if agent:
                 message["metadata"] = {"agent": agent}
-            said = text_of(message)
-            self.reply_text = said
+            spoken = text_of(message)
+            self.reply_text = spoken
             self._append(message, ids)
-            return said
+            return spoken
 
     def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
         """Have the hooks look at an answer of the model, and return it as they leave it."""
@@ -293,7 +293,7 @@ class OpenTurn:
     def _find_call(self, message: Message) -> ToolCall | None:
         """Return the call of this turn that a result answers."""
         running = self.log.prompt_log.running
-        calls = [call for said in (running.messages if running else ()) for call in tool_calls(said)]
+        calls = [call for added in (running.messages if running else ()) for call in tool_calls(added)]
         given = message.get("tool_call_id")
         for call in map(_call_of, reversed(calls)):
             if call.id == given if given and call.id else message.get("name") in (None, call.name):
@@ -346,11 +346,15 @@ class OpenTurn:
     def _called(self, call: ToolCall) -> ToolCall:
         """Return a call with its id; one that the model's messages do not have yet is added."""
         running = self.log.prompt_log.running
-        said = [one for message in (running.messages if running else ()) for one in tool_calls(message)]
-        if any((one.get("id") == call.id) if call.id else call_name(one) == call.name for one in said):
+        entries = [
+            entry for message in (running.messages if running else ()) for entry in tool_calls(message)
+        ]
+        if any(
+            (entry.get("id") == call.id) if call.id else call_name(entry) == call.name for entry in entries
+        ):
             return call
         if not call.id:
-            call = msgspec.structs.replace(call, id=f"call_{self.hops}_{len(said)}")
+            call = msgspec.structs.replace(call, id=f"call_{self.hops}_{len(entries)}")
         self._append({"role": "assistant", "content": None, "tool_calls": [_calling(call)]})
         return call
 

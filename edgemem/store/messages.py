@@ -22,6 +22,8 @@ _THOUGHTS = re.compile(
     r"<((?:\w+:)?think(?:ing)?)>.*?(?:</\1>|\Z)|\A(?:(?!<(?:\w+:)?think).)*</think(?:ing)?>", re.DOTALL
 )
 """A thought within a reply; where the prompt opened it, the reply begins within it."""
+_WORDS = frozenset(("text", "transcript"))
+"""Keys of a part that hold words, whatever these look like."""
 _THOUGHT_PARTS = frozenset(("thinking", "redacted_thinking", "reasoning"))
 _THOUGHT_KEYS = frozenset(("reasoning_content", "reasoning", "reasoning_details", "thinking"))
 
@@ -62,33 +64,36 @@ def without_thoughts(message: Message) -> Message:
     content = message.get("content")
     if message.get("role") != "assistant":
         return message
-    said: Any = content
+    visible: Any = content
     if isinstance(content, str):
-        said = _unthought(content)
+        visible = _unthought(content)
     elif isinstance(content, list):
         parts = (
             part for part in content if not (isinstance(part, dict) and part.get("type") in _THOUGHT_PARTS)
         )
-        said = [
+        visible = [
             {**part, "text": _unthought(part["text"])}
             if isinstance(part, dict) and isinstance(part.get("text"), str)
             else part
             for part in parts
         ]
-    if said == content and _THOUGHT_KEYS.isdisjoint(message):
+    if visible == content and _THOUGHT_KEYS.isdisjoint(message):
         return message
-    return {**{key: value for key, value in message.items() if key not in _THOUGHT_KEYS}, "content": said}
+    return {**{key: value for key, value in message.items() if key not in _THOUGHT_KEYS}, "content": visible}
 
 
 def _unthought(text: str) -> str:
-    said = _THOUGHTS.sub("", text)
-    return text if said == text else said.strip()
+    visible = _THOUGHTS.sub("", text)
+    return text if visible == text else visible.strip()
 
 
 def _kept_part(part: Any) -> Any:
-    """Return a part as the database keeps it: in place of bytes, words for their type and size."""
-    kind, size = _bytes_in(part)
-    return {"type": "text", "text": f"({kind or 'bytes'}, {size / 1000:.0f} kB)"} if size else part
+    """Return a part as the database keeps it: in place of bytes, their transcript, or else their type and size."""
+    kind, size = (None, 0) if isinstance(part, str) else _bytes_in(part)
+    if not size:
+        return part
+    words = text_of({"content": part}) if isinstance(part, dict) else ""
+    return {"type": "text", "text": words or f"({kind or 'bytes'}, {size / 1000:.0f} kB)"}
 
 
 def _bytes_in(part: Any, key: str = "") -> tuple[str, int]:
@@ -101,14 +106,14 @@ def _bytes_in(part: Any, key: str = "") -> tuple[str, int]:
             return lead[len("data:") :].partition(";")[0], len(rest) * 3 // 4
         return "", len(part) * 3 // 4 if key == "data" else 0
     if isinstance(part, list):
-        found = [_bytes_in(item) for item in part]
+        sizes = [_bytes_in(item) for item in part]
     elif isinstance(part, dict):
-        found = [_bytes_in(value, str(name)) for name, value in part.items()]
+        sizes = [_bytes_in(value, str(name)) for name, value in part.items() if name not in _WORDS]
         named = (part.get(name) for name in ("media_type", "mime_type", "mimeType", "format", "type"))
-        found.append((next((str(name) for name in named if name), ""), 0))
+        sizes.append((next((str(name) for name in named if name), ""), 0))
     else:
         return "", 0
-    return next((kind for kind, _ in found if kind), ""), sum(size for _, size in found)
+    return next((kind for kind, _ in sizes if kind), ""), sum(size for _, size in sizes)
 
 
 def row_of(message: StoredMessage) -> Row:

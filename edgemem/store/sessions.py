@@ -70,8 +70,8 @@ class _Part(msgspec.Struct):
 
     def utterance(self, ids: Sequence[int]) -> int | None:
         """Return the id of the message that was said to the robot, of those of its messages."""
-        said = utterance_in([message.role for message in self.messages])
-        return None if said is None else ids[said]
+        place = utterance_in([message.role for message in self.messages])
+        return None if place is None else ids[place]
 
 
 class SQLiteSessionStore(Closable):

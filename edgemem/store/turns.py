@@ -212,7 +212,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
     owner, heard = canonical_owner_and_heard(tx, turn.owner, turn.heard)
     heard = heard or Heard()
-    said = utterance_in([message.role for message in turn.messages], turn.utterance)
+    place = utterance_in([message.role for message in turn.messages], turn.utterance)
     tx.execute(
         f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level, answer,"  # noqa: S608 - our own
         f" utterance, owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 18)})",
@@ -226,7 +226,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
             messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
             LEVELS.index(turn.level),
             LEVELS.index(most_private(turn.level, turn.answer or turn.level)),
-            None if said is None else ids[said],
+            None if place is None else ids[place],
             owner,
             tx.recorded if recorded is None else recorded,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),

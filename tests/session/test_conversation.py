@@ -592,3 +592,23 @@ def test_steps_that_fail_stop_no_reply(memory: Memory, monkeypatch: pytest.Monke
                 turn.reply("Hi.")
             assert [failure.message for failure in kitchen.failures()] == ["OSError: broken"]
         assert told(turns_of(memory, f"{part.__name__} {method}")[0])[-1] == ("assistant", "Hi.")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "text", "text": "data: the key is red, the bike is blue"},
+        {"type": "input_audio", "input_audio": {"data": "AAAA"}, "transcript": "data:keys, the bike is blue"},
+        "data: the key is red, the bike is blue",
+    ],
+)
+def test_words_that_look_like_bytes_are_read_again_after_a_restart(tmp_path: Path, part: Any) -> None:
+    """Text and transcripts of parts are words, whatever they begin with."""
+    for utterance in ([part], "And now?"):
+        with edgemem.open(tmp_path / "home", worker=False) as memory:
+            conversation = memory.session("kitchen", speaker="alice")
+            with conversation.turn(utterance) as turn:
+                prompt = str(turn.messages)
+                turn.reply("Fine.")
+    assert "the bike is blue" in prompt
+    assert "AAAA" not in prompt

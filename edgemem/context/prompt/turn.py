@@ -98,9 +98,9 @@ class PromptTurn(msgspec.Struct):
 
     def _utterance_alone(self) -> PromptTurn | None:
         """Return the turn with `CLOSED` in place of all but its utterance; None: it has none."""
-        said = self.utterance
-        if self.part is None and said is not None:
-            messages: list[Message] = [self.messages[said], {"role": "assistant", "content": CLOSED}]
+        place = self.utterance
+        if self.part is None and place is not None:
+            messages: list[Message] = [self.messages[place], {"role": "assistant", "content": CLOSED}]
             self.part = PromptTurn(self.n, messages, level=self.level, owner=self.owner, heard=self.heard)
         return self.part
 
@@ -200,8 +200,8 @@ def turn_of(turn: Turn) -> PromptTurn:
     ]
     unheard = {id(message): stored.unheard for message, stored in zip(messages, kept, strict=True)}
     repaired = repair_orphans(messages)
-    said = None if turn.utterance is None else turn.messages[turn.utterance]
-    at = next((n for n, message in enumerate(messages) if kept[n] is said), None)
+    utterance = None if turn.utterance is None else turn.messages[turn.utterance]
+    at = next((n for n, message in enumerate(messages) if kept[n] is utterance), None)
     return PromptTurn(
         turn.n,
         repaired,
