@@ -339,7 +339,9 @@ class LoopAdapter:
         return out
 
     def _is_placed(self, message: Message) -> bool:
-        return message.get("role") in INSTRUCTIONS or key_of(message) in self.state.tasks
+        if message.get("role") in INSTRUCTIONS:
+            return True
+        return bool(self.state.tasks) and key_of(message) in self.state.tasks
 
     def _answer(self, ctx: Any, payload: Any) -> None:
         if self.turn is None:

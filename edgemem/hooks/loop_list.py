@@ -22,6 +22,9 @@ _STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLO
 _KEY_CHARS = 4 * UTTERANCE_BYTES
 """A longer text is known by its beginning: an utterance is bounded below that, and the block before it is shorter."""
 
+_MOST_KEYS = 10_000
+"""Keys that are kept from turn to turn; with more, as of a loop that copies its list, all are made anew."""
+
 Key = tuple[str, str, tuple[str, ...]]
 """Role, text, and the ids of the calls of a message."""
 
@@ -51,6 +54,8 @@ class LoopList:
         """The lists that the loop has had in this turn, up to its utterance."""
         self._aliases: dict[Key, Key] = {}
         """The message that another one stands for: with its block, or before it was shortened."""
+        self._keys_made: dict[int, tuple[Message, object, Key]] = {}
+        """By the identity of a message its key, as long as its content is the same: a list comes back with each turn."""
 
     def begin(self, turns: Iterable[PromptTurn], message: Message, before: Sequence[Message] | None) -> None:
         """Take the committed turns, and the utterance of the turn that begins.
@@ -59,14 +64,16 @@ class LoopList:
             before: the part of the list before the utterance; None: the utterance came without a list.
         """
         self._said, self._unfinished = [], set()
+        if len(self._keys_made) > _MOST_KEYS:
+            self._keys_made.clear()
         for turn in turns:
             if turn.unfinished:
                 self._unfinished.add(turn.n)
             for n, kept in enumerate(turn.messages):
                 uncut = turn.full_messages.get(n)
-                keys = (key_of(kept),) if uncut is None else (key_of(kept), key_of(uncut))
+                keys = (self._key(kept),) if uncut is None else (self._key(kept), self._key(uncut))
                 self._said.append((turn.n, frozenset(keys)))
-        self._opened = [key_of(message)]
+        self._opened = [self._key(message)]
         self._starts = [] if before is None else [[*self._keys(before), self._opened[0]]]
 
     def add(self, message: Message, kept: Message | None = None) -> None:
@@ -75,13 +82,13 @@ class LoopList:
         Args:
             kept: as the conversation keeps it, where that is shorter.
         """
-        self._opened.append(key_of(message))
+        self._opened.append(self._key(message))
         if kept is not None:
             self.alias(kept, message)
 
     def alias(self, handed: Message, original: Message) -> None:
         """Note a message that stands for another one."""
-        if (key := key_of(handed)) != (stands_for := key_of(original)):
+        if (key := self._key(handed)) != (stands_for := self._key(original)):
             self._aliases[key] = stands_for
 
     def issue(self, prompt: Sequence[Message]) -> None:
@@ -92,7 +99,7 @@ class LoopList:
             else []
         )
         for message in prompt:
-            key = key_of(message)
+            key = self._key(message)
             if key[0] == "user" and key not in self._aliases and key not in words:
                 original = next(
                     (other for other in words if other[0] == "user" and key[1].endswith(other[1])), None
@@ -109,7 +116,7 @@ class LoopList:
 
     def canonical_key(self, message: Message) -> Key:
         """Return what a message is known by, or the message that it stands for."""
-        key = key_of(message)
+        key = self._key(message)
         return self._aliases.get(key, key)
 
     def _keys(self, messages: Sequence[Message]) -> list[Key]:
@@ -165,7 +172,7 @@ class LoopList:
 
     def difference(self, messages: Sequence[Message]) -> Difference:
         """Compare a list with the committed turns."""
-        messages = [message for message in messages if key_of(message) not in _STAND_INS]
+        messages = [message for message in messages if self._key(message) not in _STAND_INS]
         places: list[int] = []
         last, before = -1, len(self._said)
         for n in range(len(messages) - 1, -1, -1):
@@ -224,6 +231,16 @@ class LoopList:
             else:
                 new.append(message)
         return new
+
+    def _key(self, message: Message) -> Key:
+        """Return what a message is known by, made once for one with text and without calls."""
+        content = message.get("content")
+        if not isinstance(content, str) or "tool_calls" in message:
+            return key_of(message)
+        entry = self._keys_made.get(id(message))
+        if entry is None or entry[1] is not content or entry[2][0] != message.get("role"):
+            entry = self._keys_made[id(message)] = message, content, key_of(message)
+        return entry[2]
 
 
 def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
