@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of issue 28)
-    "lines": (54_830, 47_000),
-    "lines of code": (37_170, 32_500),
-    "lines of the core": (42_930, 36_000),
+    "lines": (54_791, 47_000),
+    "lines of code": (37_133, 32_500),
+    "lines of the core": (42_897, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
@@ -32,9 +32,9 @@ BARS = {
     "lines of llama/server": (1_500, 1_500),
     "lines of aio": (1_500, 1_500),
     "lines of inspect": (1_500, 1_500),
-    "lines of cli": (3_467, 3_200),
+    "lines of cli": (3_461, 3_200),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (45_420, 38_000),
+    "lines of tests": (45_402, 38_000),
     "modules": (257, 205),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),

@@ -107,20 +107,14 @@ def list_facts(
 @click.option("--source", default="command line", show_default=True, help="Where it comes from.")
 @home_and_json
 def add(
-    key: str,
-    words: tuple[str, ...],
-    scope: str,
-    speaker: str | None,
-    home: Path,
-    as_json: bool,
-    **options: Any,
+    key: str, words: tuple[str, ...], scope: str, speaker: str | None, home: Path, as_json: bool, **rest: Any
 ) -> None:
     """Tell the fact KEY with its VALUE; the earlier belief about that time stays as history.
 
     A time is 2026-11-02, 2026-11-02T18:30, or seconds since 1970. A KEY is a path of words, such as alice.allergy. A scope
     is global, env:PLACE for what everybody may hear, household, or user:NAME for what only NAME may read.
     """
-    begin, end = options["valid_from"], options["valid_to"]
+    begin, end = rest["valid_from"], rest["valid_to"]
     if begin is not None and end is not None and end <= begin:
         raise InvalidInputError(
             f"A fact must end after it begins: {moment(end)} is not after {moment(begin)}."
@@ -129,7 +123,7 @@ def add(
     heard = Heard(speaker=speaker) if speaker else None
     with open_home(home) as memory:
         before = memory.store.fact_history(key, scope=scope)
-        memory.store.add_fact(key, value, scope=scope, heard=heard, **options)
+        memory.store.add_fact(key, value, scope=scope, heard=heard, **rest)
         versions = memory.store.fact_history(key, scope=scope)
     newest = versions[-1]
     if as_json:
