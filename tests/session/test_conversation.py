@@ -605,7 +605,7 @@ def test_steps_that_fail_stop_no_reply(memory: Memory, monkeypatch: pytest.Monke
 def test_words_that_look_like_bytes_are_read_again_after_a_restart(tmp_path: Path, part: Any) -> None:
     """Text and transcripts of parts are words, whatever they begin with."""
     for utterance in ([part], "And now?"):
-        with edgemem.open(tmp_path / "home", worker=False) as memory:
+        with opened(tmp_path / "home") as memory:
             conversation = memory.session("kitchen", speaker="alice")
             with conversation.turn(utterance) as turn:
                 prompt = str(turn.messages)
