@@ -1,7 +1,7 @@
 """The profile: every bound and budget of the system, read from TOML into frozen Structs.
 
 `configs/default.toml` holds every key with its default; a home's `edgemem.toml` needs only the keys that differ.
-A key that edgemem once had is ignored, and `edgemem check` tells of it. A misspelt key, a wrong type or an impossible value is refused with one sentence that names the key.
+A misspelt key, a wrong type or an impossible value is refused with one sentence that names the key.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
 from edgemem.llama.state import headers_in
 from edgemem.llama.template.append_only import appends_only
-from edgemem.memory.watch import fault_of_watching
 from edgemem.recall.rank.rerank import MOST as RERANK_MOST
 from edgemem.records import Check
 from edgemem.scopes import meant_by
@@ -311,17 +310,13 @@ def _bank(home: Home) -> Check:
 
 
 def _files(home: Home) -> Check:
-    """Look at files changed by hand while this process runs, and at whether another process would notice."""
-    reload = home.reload
-    watcher, problems = reload.watcher, reload.problems
-    if problems:
+    """Look at files changed by hand while this process runs."""
+    if problems := home.reload.problems:
         problem = next(iter(problems.values()))
         return _warn(
             "hot reload", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself."
         )
-    if fault := watcher.fault or (fault_of_watching(home.path) if watcher.state == "waiting" else ""):
-        return _warn("hot reload", fault, "Until then files are looked at every few seconds.")
-    if note := reload.restart_note():
+    if note := home.reload.restart_note():
         return _warn("hot reload", note, "Restart edgemem when it suits.")
     return _ok("hot reload", "changes of the profile, notes and hooks are picked up while running")
 

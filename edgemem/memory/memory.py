@@ -58,7 +58,7 @@ class Memory:
         tokenizer: counts tokens; give your chat model's. Without one, counts are estimates and say so.
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
-        watch: pick up changes of the profile, notes, hooks and models while running; default: as `worker`.
+        watch: pick up changes of the profile, notes, bank and hooks while running; default: as `worker`.
         restore: "newest": for a robot that nobody watches. A truth that was lost or is damaged is replaced by the newest
             good backup; where there is none, it is put aside and the memory begins empty. `check` tells of either until
             `edgemem check --acknowledge`. The whole file is read at each start, some 5 ms a megabyte. None: see below.

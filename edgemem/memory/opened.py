@@ -138,7 +138,7 @@ class Home:
         if worker:
             self.upkeep.start()
         if watch:
-            self.reload.watcher.start()
+            self.reload.start()
 
     @property
     def profile(self) -> Profile:

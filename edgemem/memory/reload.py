@@ -1,35 +1,30 @@
-"""Reload: changes of a home's profile and hook files while a memory is open.
+"""Reload: changes of a home's profile, notes, bank and hook files while a memory is open.
 
-They are read here, off the hot path; the memory takes them between two turns. An edit that cannot be read changes nothing:
-the old settings stay, and the reason is kept for `check`. Models hold from the next start.
+A thread compares size, time and inode of some dozen files every two seconds, which costs microseconds, whatever system
+and disk they lie on and however an editor saves. A changed profile or hook is read there, off the hot path; the memory takes
+it between two turns. An edit that cannot be read changes nothing: the old settings stay, and the reason is kept for `check`.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgemem.config import Profile, load_profile
-from edgemem.errors import ConfigError, EdgememError
+from edgemem.errors import ConfigError
 from edgemem.hooks.loader import HookFile
-from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-log = logging.getLogger("edgemem.watch")
+    Stamp = tuple[int, int, int] | None
 
-START_S = 2.0
-"""Seconds after the opening until files are watched: loading models, and the first turn, have the processor to themselves."""
-
-DEBOUNCE_S = 0.3
-"""Seconds without a further change until a file is read: editors write in several steps, some 50 ms apart."""
-
-POLL_S = 10.0
-"""Seconds between two looks where the system cannot report changes: a dozen file times, microseconds each."""
+LOOK_S = 2.0
+"""Seconds between two looks. A file is read once two of them see the same: editors write in several steps."""
 
 HELD = frozenset(
     {
@@ -41,6 +36,8 @@ HELD = frozenset(
     }
 )
 """What holds from the next start only, because something was opened or made with it."""
+
+_log = logging.getLogger("edgemem.reload")
 
 
 class Reload:
@@ -66,23 +63,54 @@ class Reload:
         """Faults of the files of now; their last right versions stay in use."""
         self.restart: tuple[str, ...] = ()
         """Keys of the profile whose new value holds from the next start."""
-        self.source = source
-        self._home, self._notes, self._bank = home, notes, bank
+        self._source, self._home, self._notes, self._bank, self._wake = source, home, notes, bank, wake
         self._opened = self._newest = profile
-        self._wake = wake
+        self._profile: Profile | None = None
         self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
         self._named = [file.path for file in self.hook_files]
-        self._taken: dict[Path, Stamp] = {}
-        """The stamps of hooks when they were read: the watcher may tell of them once more."""
-        self._profile: Profile | None = None
-        self.watcher = Watcher(
-            self._files,
-            self.read_changes,
-            never=home / "db",
-            start_s=START_S,
-            debounce_s=DEBOUNCE_S,
-            poll_s=POLL_S,
-        )
+        # The files as they were taken, and as they were at the last look.
+        self._taken = {path: _stamp(path) for path in self._files()}
+        self._seen = dict(self._taken)
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread that looks, once; what changes from the making of this object on is noticed."""
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(target=self._run, name="edgemem-reload", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking, and wait for a file that is being read; a second call does nothing."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Take files that have changed and are as they were at the look before; of a wrong one the last right version stays."""
+        before, counting = self._seen, set(self._files())
+        self._seen = {path: _stamp(path) for path in counting | self._taken.keys()}
+        changed = [
+            path
+            for path, now in sorted(self._seen.items())
+            if now != self._taken.get(path) and now == before.get(path)
+        ]
+        for path in changed:
+            self._taken[path] = self._seen[path]
+            self.problems.pop(path, None)
+            try:
+                self._take(path)
+            except Exception as error:  # noqa: BLE001 - whatever one file did wrong, the next change must be noticed
+                self.problems[path] = f"{str(error).rstrip('.')}. What held before stays in use."
+                _log.warning("%s", self.problems[path])
+            if self._taken[path] is None and path not in counting:
+                del self._taken[path]
+        if changed:
+            self._wake()
 
     def take_profile(self) -> Profile | None:
         """Return a new profile, once."""
@@ -96,48 +124,29 @@ class Reload:
         changed = "were changed and hold" if len(self.restart) > 1 else "was changed and holds"
         return f"{' and '.join(self.restart)} {changed} from the next start of edgemem."
 
-    def close(self) -> None:
-        """Stop following; a second call does nothing."""
-        self.watcher.close()
-
     def _files(self) -> Iterator[Path]:
         yield self._notes
         yield from self._bank()
-        if self.source is not None:
-            yield self.source
+        if self._source is not None:
+            yield self._source
         yield from self._named
 
-    def read_changes(self, paths: frozenset[Path]) -> None:
-        """Read changed files; where one is wrong, its last right version stays in use."""
-        for path in sorted(paths - {self._notes}):  # the notes are read again where they are used
-            self.problems.pop(path, None)
-            try:
-                self._take(path)
-            except EdgememError as error:
-                self.problems[path] = f"{str(error).rstrip('.')}. What held before stays in use."
-                log.warning("%s", self.problems[path])
-        self._wake()
-
     def _take(self, path: Path) -> None:
-        files = {file.path: file for file in self.hook_files}
-        now = stamp(path)
-        if now is not None and now == self._taken.get(path):
-            return
-        if path in files:
-            files[path].load()
-            self._taken[path] = now
-            log.info("The hook %s was loaded again; it acts from the next turn on.", path)
-        elif self.source is not None and (path == self.source or path in self._named):
+        """Read a profile or a hook; notes and files of the bank are read again where they are used."""
+        hooks = {file.path: file for file in self.hook_files}
+        if path in hooks:
+            hooks[path].load()
+            _log.info("The hook %s was loaded again; it acts from the next turn on.", path)
+        elif self._source is not None and (path == self._source or path in self._named):
             # A hook that is named and not loaded kept the whole profile from being taken.
-            self.problems.pop(self.source, None)
-            self._take_settings(self.source, files)
+            self.problems.pop(self._source, None)
+            self._take_settings(self._source, hooks)
 
-    def _take_settings(self, path: Path, files: dict[Path, HookFile]) -> None:
-        profile, restart = self._held(path, load_profile(path))
+    def _take_settings(self, source: Path, hooks: dict[Path, HookFile]) -> None:
+        profile, restart = self._held(source, load_profile(source))
         self._named = self._hook_paths(profile)
-        stamps = {file: stamp(file) for file in self._named if file not in files}
-        self.hook_files = [files.get(file) or HookFile(file) for file in self._named]
-        self._taken.update(stamps)
+        self._taken |= {file: _stamp(file) for file in self._named if file not in hooks}
+        self.hook_files = [hooks.get(file) or HookFile(file) for file in self._named]
         changed = sorted(_differing(self._newest, profile))
         self._newest = self._profile = profile
         self.restart = restart
@@ -145,9 +154,9 @@ class Reload:
         counting = set(self._files())
         self.problems = {file: fault for file, fault in self.problems.items() if file in counting}
         if changed:
-            log.info("%s: %s changed.", path.name, ", ".join(changed))
+            _log.info("%s: %s changed.", source.name, ", ".join(changed))
         if restart:
-            log.warning("%s: %s", path.name, self.restart_note())
+            _log.warning("%s: %s", source.name, self.restart_note())
 
     def _held(self, path: Path, read: Profile) -> tuple[Profile, tuple[str, ...]]:
         """Return a profile with the old values of what cannot change now, and the names of these."""
@@ -175,3 +184,12 @@ def _differing(profile: Profile, other: Profile) -> set[str]:
         for key in before[section].keys() | after[section].keys()
         if before[section].get(key) != after[section].get(key)
     }
+
+
+def _stamp(path: Path) -> Stamp:
+    """Return time, size and inode of a file; None: it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,13 +1,8 @@
-"""Hot reload: real files, a real observer, and conditions that are waited for."""
+"""Hot reload: real files, and conditions that are waited for."""
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,8 +16,6 @@ from edgemem.hooks.builtin import part_of
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.memory.watch import Watcher
-from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.models import Model
 
@@ -37,182 +30,10 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-class Seen:
-    """A watcher of some files, and what it has told."""
-
-    def __init__(self, *files: Path, **settings: object) -> None:
-        self.told: list[set[str]] = []
-        self.watcher = Watcher(
-            lambda: files,
-            lambda paths: self.told.append({path.name for path in paths}),
-            **{"start_s": 0.0, "debounce_s": 0.05, **settings},  # type: ignore[arg-type]
-        )
-        self.watcher.start()
-        eventually(lambda: self.watcher.state in ("watching", "polling"))
-
-    def next(self) -> set[str]:
-        """Return what is told next."""
-        eventually(lambda: self.told)
-        return self.told.pop(0)
-
-    def until(self, last: Path) -> list[set[str]]:
-        """Return what is told before a change of another file, which is made now."""
-        eventually(lambda: self.told)
-        last.write_text("x")
-        eventually(lambda: any(last.name in names for names in self.told))
-        return [names - {last.name} for names in self.told if names != {last.name}]
-
-
-@pytest.fixture
-def watch() -> Iterator[Callable[..., Seen]]:
-    """Return a maker of watchers that are closed at the end."""
-    made: list[Seen] = []
-
-    def make(*files: Path, **settings: object) -> Seen:
-        made.append(Seen(*files, **settings))
-        return made[-1]
-
-    yield make
-    for seen in made:
-        seen.watcher.close()
-
-
-def like_sed(path: Path) -> None:
-    subprocess.run(["sed", "-i", "s/old/new/", str(path)], check=True)
-
-
-def like_vim(path: Path) -> None:
-    probe, backup = path.with_name("4913"), path.with_name(path.name + "~")
-    probe.write_text("")
-    probe.unlink()
-    path.rename(backup)
-    path.write_text("new")
-    backup.unlink()
-
-
-def by_rename(path: Path) -> None:
-    part = path.with_name(f".{path.name}.swp")
-    part.write_text("new")
-    part.replace(path)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda path: path.write_text("in place"),
-        like_sed,
-        like_vim,
-        by_rename,
-        os.unlink,
-    ],
-)
-def test_however_a_file_is_saved_it_is_told(
-    tmp_path: Path, watch: Callable[..., Seen], edit: Callable[[Path], None]
-) -> None:
-    """Each way in which editors write comes out as a change of that file, and of nothing else."""
-    path, other = tmp_path / "edgemem.toml", tmp_path / "last"
-    path.write_text("old")
-    seen = watch(path, other)
-    edit(path)
-    # Once; twice where the machine pauses in the middle of an edit for longer than the watcher waits.
-    assert seen.until(other) in ([{"edgemem.toml"}], [{"edgemem.toml"}] * 2)
-
-
-def test_a_folder_that_comes_goes_and_comes_back_is_followed(
-    tmp_path: Path, watch: Callable[..., Seen]
-) -> None:
-    """A model in a folder that is made later is noticed, also when the folder is deleted and made anew."""
-    model = tmp_path / "share" / "models" / "a.gguf"
-    seen = watch(model)
-    for content in ("first", "second"):
-        model.parent.mkdir(parents=True)
-        model.write_text(content)
-        assert seen.next() == {"a.gguf"}
-        shutil.rmtree(tmp_path / "share")
-        assert seen.next() == {"a.gguf"}
-
-
-def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
-    """Commits, index, checkpoints and checks of a home's database are 0 events for the watcher."""
-    (tmp_path / "edgemem.toml").write_text(PROFILE)
-    with edgemem.open(tmp_path, watch=True, worker=False, embedder=HashEmbedder()) as memory:
-        watcher = memory.diagnostics.reload.watcher
-        eventually(lambda: watcher.state == "watching")
-        for i in range(50):
-            memory.store.add_fact(f"fact {i}", f"value {i}")
-        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
-        for i in range(5):
-            loop.run(f"this is turn {i}")
-        memory.idle(10.0)
-        memory.recall("value 7")
-        memory.forget("fact 3")
-        memory.diagnostics.database.checkpoint()
-        with open_truth(tmp_path / "db" / "other.db") as other:  # files that are made, not only written
-            other.write(lambda tx: tx.execute("create table t (a)"))
-        with edgemem.open(tmp_path, worker=False) as second:
-            second.store.add_fact("from", "another connection")
-        # Events come in order: when this one has come, any of the above would have come before.
-        (tmp_path / "NOTES.md").write_text("last\n")
-        eventually(lambda: watcher.wakes)
-        assert watcher.wakes <= 2  # made, and closed
-
-
-LIMITED = """
-import logging, os, resource, sys, time
-from pathlib import Path
-import watchdog.events, watchdog.observers
-import edgemem, edgemem.memory.reload
-
-logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
-logging.getLogger("edgemem.idle").setLevel(logging.ERROR)  # upkeep cannot open a file either
-home = Path(sys.argv[1])
-edgemem.memory.reload.START_S, edgemem.memory.reload.POLL_S = 0.3, 0.05
-with edgemem.open(home) as memory:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-    taken = [os.open("/dev/null", os.O_RDONLY)]
-    while len(taken) < 64:
-        try:
-            taken.append(os.dup(taken[0]))
-        except OSError:
-            break
-    while memory.diagnostics.reload.watcher.state == "waiting":
-        time.sleep(0.01)
-    for one in taken:
-        os.close(one)
-    print(memory.diagnostics.reload.watcher.state)
-    print(next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "hot reload"))
-    file = home / "edgemem.toml"
-    file.write_text(file.read_text() + "[recall]\\nk = 7\\n")
-    while memory.profile.recall.k != 7:
-        time.sleep(0.01)
-"""
-
-
-def test_without_watches_files_are_looked_at(tmp_path: Path) -> None:
-    """Where the system gives no watch, the log and `check` say so, and changes are found all the same."""
-    (tmp_path / "edgemem.toml").write_text(PROFILE)
-    ran = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
-    assert ran.returncode == 0, ran.stderr
-    fault = (
-        "The system does not report changed files (Too many open files); raise fs.inotify.max_user_instances"
-    )
-    line, state, check = ran.stdout.splitlines()
-    assert line.startswith(fault)
-    assert line.endswith("Until then they are looked at every 0.05 seconds.")
-    assert state == "polling"
-    assert check.startswith(f"warn {fault}")
-
-
-# A whole memory
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have files watched at once, and read soon after a change."""
-    monkeypatch.setattr("edgemem.memory.reload.START_S", 0.0)
-    monkeypatch.setattr("edgemem.memory.reload.DEBOUNCE_S", 0.05)
+    """Have files looked at all the time."""
+    monkeypatch.setattr("edgemem.memory.reload.LOOK_S", 0.02)
 
 
 @pytest.fixture
@@ -220,8 +41,31 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return a memory whose files are watched."""
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     with edgemem.open(tmp_path) as opened:
-        eventually(lambda: opened.diagnostics.reload.watcher.state == "watching")
         yield opened
+
+
+def in_place(path: Path) -> None:
+    path.write_text(path.read_text().replace("k = 6", "k = 7"))
+
+
+def like_sed(path: Path) -> None:
+    subprocess.run(["sed", "-i", "s/k = 6/k = 7/", str(path)], check=True)
+
+
+def like_vim(path: Path) -> None:
+    text, backup = path.read_text(), path.with_name(path.name + "~")
+    path.rename(backup)
+    path.write_text(text.replace("k = 6", "k = 7"))
+    backup.unlink()
+
+
+@pytest.mark.parametrize("edit", [in_place, like_sed, like_vim])
+def test_however_a_file_is_saved_it_is_taken(memory: Memory, edit: Callable[[Path], None]) -> None:
+    """Each way in which editors write comes out as a change of that file."""
+    write_profile(memory, "[recall]\nk = 6\n")
+    eventually(lambda: memory.profile.recall.k == 6)
+    edit(memory.home / "edgemem.toml")
+    eventually(lambda: memory.profile.recall.k == 7)
 
 
 def write_profile(memory: Memory, text: str) -> None:
@@ -240,7 +84,6 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     budgets: list[int] = []
     with edgemem.open(tmp_path) as memory:
-        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         hooks = memory.hooks(session_id="s")
         injection, notes, budget = (part_of(hooks, name) for name in ("memory", "notes", "budget"))
 
@@ -255,7 +98,7 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
                         "[context]\nblock_tokens = 33\nreply_tokens = 300\n[notes]\ninject_chars = 44\n"
                         "[memory]\ndefault_level = 'shared'\n",
                     )
-                    # Read already, by the watcher's thread.
+                    # Read already, by the thread that looks.
                     time.sleep(0.5)
                 budgets.append(injection.block_tokens)
 
@@ -380,7 +223,6 @@ def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFi
     file = _saved(tmp_path / "hooks" / "greet.py", HOOK.format(priority=50, word="hello"))
     _saved(tmp_path / "edgemem.toml", PROFILE + "[hooks]\nfiles = ['greet.py']\n")
     with edgemem.open(tmp_path) as memory:
-        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         (hook_file,) = memory.diagnostics.reload.hook_files
         loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
         loop.run("one")
@@ -403,10 +245,8 @@ def test_which_profile_is_followed(tmp_path: Path, given: str) -> None:
     file, home = _saved(tmp_path / "robot.toml", PROFILE), tmp_path / "home"
     profile = {"file": file, "object": load_profile(file), "name": "default"}[given]
     with edgemem.open(home, profile=profile, embedder=HashEmbedder()) as memory:
-        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         _saved(file if given == "file" else home / "edgemem.toml", PROFILE + "[recall]\nk = 3\n")
         (home / "NOTES.md").write_text("a note\n")
-        eventually(lambda: memory.diagnostics.reload.watcher.wakes)
         if given == "file":
             eventually(lambda: memory.profile.recall.k == 3)
         else:
@@ -455,38 +295,7 @@ def test_what_is_edited_by_hand_is_indexed(tmp_path: Path, file: str) -> None:
     """What a person adds to the notes, or as a file of the bank in new folders, gets a vector without anybody speaking."""
     _saved(tmp_path / "edgemem.toml", PROFILE)
     embedder = HashEmbedder()
-    with edgemem.open(tmp_path, embedder=embedder) as memory:
-        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
+    with edgemem.open(tmp_path, embedder=embedder):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         _saved(tmp_path / file, "- the spare key hangs behind the clock\n")
         eventually(lambda: any("spare key" in text for text in embedder.embedded))
-
-
-def test_closing_ends_every_thread(tmp_path: Path) -> None:
-    """No thread of the watcher or of watchdog stays behind."""
-    before = set(threading.enumerate())
-    seen = Seen(tmp_path / "a")
-    assert len(threading.enumerate()) > len(before)
-    seen.watcher.close()
-    eventually(lambda: set(threading.enumerate()) <= before)
-
-
-def test_what_fails_on_one_change_does_not_stop_the_next(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An error in the callback is logged, and the watcher goes on."""
-    path, told = tmp_path / "a", []
-
-    def changed(paths: frozenset[Path]) -> None:
-        told.append(paths)
-        raise ValueError("the first one fails")
-
-    watcher = Watcher(lambda: [path], changed, start_s=0, debounce_s=0.01)
-    watcher.start()
-    with caplog.at_level(logging.ERROR):
-        path.write_text("x")
-        eventually(lambda: len(told) == 1)
-        path.write_text("xx")
-        eventually(lambda: len(told) == 2)
-    watcher.close()
-    assert "could not be taken" in caplog.text
