@@ -41,7 +41,20 @@ COMMANDS = {
 }
 """Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
 
-_MODULES = {"goals": "episodes", "backup": "restore"}
+_MODULES = {
+    "replay": "demo",
+    "procedures": "episodes",
+    "goals": "episodes",
+    "bank": "notes",
+    "sessions": "recall",
+    "export": "transfer",
+    "import": "transfer",
+    "backup": "transfer",
+    "restore": "transfer",
+    "forget": "facts",
+    "check": "stats",
+    "completion": "options",
+}
 """Modules of commands that share one."""
 
 
@@ -70,8 +83,8 @@ class Commands(Guided):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(import_module(f"edgemem.cli.{_MODULES.get(name, name)}"), name)
+        module = import_module(f"edgemem.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = vars(module)[f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name]
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,9 +9,8 @@ import click
 from msgspec.structs import asdict
 
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
-from edgemem.cli.completion import session_ids
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
-from edgemem.cli.options import home_and_json, open_existing, reader_of, speaker_option
+from edgemem.cli.options import home_and_json, open_existing, reader_of, session_ids, speaker_option
 from edgemem.cli.printing import console, count, harmless, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from edgemem.cli.completion import model_names
-from edgemem.cli.options import Guided, did_you_mean, home_and_json
+from edgemem.cli.options import Guided, did_you_mean, home_and_json, model_names
 from edgemem.cli.printing import answer, console, plain, print_json, print_table
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (

@@ -1,17 +1,32 @@
-"""`edgemem notes`: the text of NOTES.md, and additions to it."""
+"""`edgemem notes`, `bank`: the text of NOTES.md, and the files that models and people keep in the memory bank."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgemem.cli.options import Dashed, Guided, did_you_mean, home_and_json, open_existing, open_home, typed
-from edgemem.cli.printing import answer, print_json, print_lines
+from edgemem.cli.options import (
+    Dashed,
+    Guided,
+    agreed,
+    did_you_mean,
+    home_and_json,
+    open_existing,
+    open_home,
+    typed,
+)
+from edgemem.cli.printing import answer, plain, print_json, print_lines
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from edgemem.memory import Memory
+    from edgemem.store.bank.bank import ScopedBank
+
+    F = TypeVar("F", bound="Callable[..., Any]")
 
 
 @click.group(cls=Guided, bare="list", single="show")
@@ -28,7 +43,9 @@ def print_all(home: Path, as_json: bool) -> None:
     """Print the notes from the first line to the last."""
     with open_existing(home) as memory:
         path, text = memory.notes.path, memory.notes.read()
-    _print(path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one.")
+    _print_notes(
+        path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one."
+    )
 
 
 @notes.command()
@@ -43,7 +60,7 @@ def show(heading: str, home: Path, as_json: bool) -> None:
         raise InvalidInputError(
             f"There is no text under the heading {heading!r}; there are: {known}.{did_you_mean(heading, headings)}"
         )
-    _print(path, text, as_json=as_json, heading=heading)
+    _print_notes(path, text, as_json=as_json, heading=heading)
 
 
 @notes.command(cls=Dashed, short_help="Write at the end of the notes.")
@@ -65,10 +82,97 @@ def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) 
     answer(as_json, {"path": str(path), "text": note, "heading": heading}, f"Noted in {path}.")
 
 
-def _print(path: Path, text: str, *, as_json: bool, otherwise: str = "", heading: str | None = None) -> None:
+def _print_notes(
+    path: Path, text: str, *, as_json: bool, otherwise: str = "", heading: str | None = None
+) -> None:
     if as_json:
         print_json({"path": str(path), "text": text, **({} if heading is None else {"heading": heading})})
     elif not text.strip():
         click.echo(otherwise)
     else:
         print_lines(text)
+
+
+def _whose(command: F) -> F:
+    """Give a command the path of a file, and the options that say whose it is."""
+    topic = click.option(
+        "--topic", default="default", show_default=True, help="Of a person's files: the session."
+    )
+    scope = click.option(
+        "--scope", type=click.Choice(["household", "shared"]), help="The files of all here, or of anyone."
+    )
+    user = click.option("--user", help="The files of this person.")
+    return click.argument("path")(user(scope(topic(home_and_json(command)))))
+
+
+def _bank(memory: Memory, user: str | None, scope: str | None, topic: str) -> ScopedBank:
+    if (user is None) == (scope is None):
+        raise InvalidInputError("Say whose file it is: --user NAME, --scope household or --scope shared.")
+    return memory.bank.for_person(user, topic) if user is not None else memory.bank.for_scope(scope or "", "")
+
+
+def _read(bank: ScopedBank, path: str) -> str:
+    if (text := bank.read(path)) is None:
+        raise InvalidInputError(f"There is no file {path!r}; `edgemem bank` lists those that there are.")
+    return text
+
+
+@click.group(cls=Guided, bare="list", single="show")
+def bank() -> None:
+    """List all files of the bank (`bank`), show one (`bank show PATH --user NAME`), write or delete one.
+
+    \b
+    edgemem bank write plans/garden.md "Beans behind the shed." --user mara
+    edgemem bank show plans/garden.md --user mara
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+
+
+@bank.command(name="list")
+@home_and_json
+def list_files(home: Path, as_json: bool) -> None:
+    """List where the files stand, and their sizes."""
+    with open_existing(home) as memory:
+        files = memory.bank.files()
+    if as_json:
+        print_json([{**file._asdict(), "place": file.place} for file in files])
+    elif files:
+        click.echo("\n".join(f"{plain(file.place)} ({file.size:,} bytes)" for file in files))
+    else:
+        click.echo("There are no files; `edgemem bank write PATH TEXT --user NAME` writes one.")
+
+
+@bank.command("show")
+@_whose
+def show_file(path: str, home: Path, as_json: bool, **whose: Any) -> None:
+    """Print the file PATH."""
+    with open_existing(home) as memory:
+        text = _read(_bank(memory, **whose), path)
+    if as_json:
+        print_json({"path": path, "text": text})
+    else:
+        print_lines(text)
+
+
+@bank.command(cls=Dashed, short_help="Write a file.")
+@_whose
+@click.argument("words", metavar="TEXT", nargs=-1, required=True)
+def write(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose: Any) -> None:
+    """Write TEXT into the file PATH, in place of what it held; `-` reads it from standard input."""
+    text = typed(words)
+    with open_home(home) as memory:
+        _bank(memory, **whose).write(path, text)
+    answer(as_json, {"path": path, "text": text}, f"Written: {plain(path)}.")
+
+
+@bank.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_whose
+def delete(path: str, yes: bool, home: Path, as_json: bool, **whose: Any) -> None:
+    """Delete the file PATH."""
+    with open_existing(home) as memory:
+        place = _bank(memory, **whose)
+        _read(place, path)
+        if not yes:
+            agreed(f"Delete {plain(path)}?")
+        place.delete(path)
+    answer(as_json, {"path": path}, f"Deleted: {plain(path)}.")

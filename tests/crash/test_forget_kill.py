@@ -201,7 +201,7 @@ def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
     """Killed at any moment of a forget, by whichever door, with somebody reading: forgotten without a byte, or all there."""
     dice = random.Random(14)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["edgemem.memory", "edgemem.loop.loop", "edgemem.cli.forget", __name__])
+    context.set_forkserver_preload(["edgemem.memory", "edgemem.loop.loop", "edgemem.cli.facts", __name__])
     length: dict[str, float] = {}
     committed = acknowledged = cut = 0
     for how in FORGET:

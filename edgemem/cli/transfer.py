@@ -1,0 +1,273 @@
+"""`edgemem export`, `import`, `backup`, `restore`: what is remembered leaves a home as lines or a file, and comes in."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, open_home, truth_alone
+from edgemem.cli.printing import answer, count, plain, print_json
+from edgemem.errors import InvalidInputError
+from edgemem.store.db.files import create_private, sync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from edgemem.memory import Memory
+    from edgemem.takeover.scratch import TakeoverReport
+
+_NO_RECORD = 2
+"""Lines of an export that holds nothing: the first and the last."""
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--speaker", help="Only what this person said or owns; facts with their whole history.")
+@home_and_json
+def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> None:
+    """Write all records to FILE, or to standard output: one JSON record a line, read by `edgemem import`.
+
+    A FILE is readable by its owner only, and replaced in one step. --json prints how much was written.
+
+    \b
+    edgemem export kitchen.jsonl
+    edgemem export --speaker Alice alice.jsonl
+    edgemem export | ssh robot edgemem import -
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    from edgemem.store.transfer.export import withheld_by
+
+    with open_existing(home) as memory:
+        lines = memory.export(speaker=speaker)
+        number, last = _print_export(lines) if file in (None, "-") else _write_export(lines, file or "")
+    if speaker is not None and number == _NO_RECORD:
+        click.echo(f"Nothing here was said by {plain(speaker)}, or is theirs.", err=True)
+    if withheld := withheld_by(last):
+        click.echo(
+            f"{count(withheld, 'fact')} left out: also private to somebody else; the operator's export has all.",
+            err=True,
+        )
+    if file not in (None, "-"):
+        report = {"file": file, "lines": number, "speaker": speaker, "withheld": withheld}
+        answer(as_json, report, f"Wrote {count(number, 'line')} to {file}.")
+
+
+def _print_export(lines: Iterable[str]) -> tuple[int, str]:
+    number, line = 0, ""
+    for line in lines:
+        number += 1
+        click.echo(line.encode())  # UTF-8, also where the terminal speaks something else
+    return number, line
+
+
+def _write_export(lines: Iterable[str], given: str) -> tuple[int, str]:
+    """Write lines to a file in one step; return how many they were, and the last."""
+    file = Path(given)
+    if file.exists() and not file.is_file():
+        raise InvalidInputError(
+            f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
+        )
+    file = Path(os.path.realpath(file))
+    folder = file if given.endswith("/") else file.parent
+    if not folder.is_dir():  # a stick that is not mounted, say
+        place = plain(str(folder))
+        raise InvalidInputError(
+            f"There is no directory {place}; make it with `mkdir -p {place}`, or name another."
+        )
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    create_private(part)
+    number, line = 0, ""
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as opened:
+            for line in lines:
+                number += 1
+                opened.write(f"{line}\n")
+        sync(part)
+        part.replace(file)
+        sync(file.parent)
+    finally:
+        part.unlink(missing_ok=True)
+    return number, line
+
+
+@click.group(name="import", cls=Guided, bare="file", single="file")
+def import_() -> None:
+    """Take in an export (`import FILE`), or what EdgeVox or Swarmline remembers (`import edgevox PATH`).
+
+    Records that are here already stay, so a second time adds nothing. All have --home and --json.
+
+    \b
+    edgemem import kitchen.jsonl
+    ssh robot edgemem export | edgemem import -
+    edgemem import edgevox ~/.edgevox/memory
+    edgemem import swarmline agent.db
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+
+
+@import_.command(name="file", short_help="Take in what `edgemem export` wrote.")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@home_and_json
+def import_file(file: Path, home: Path, as_json: bool) -> None:
+    """Take in FILE, which `edgemem export` wrote: all of it, or nothing where a line is damaged.
+
+    `-` reads standard input.
+    """
+    from edgemem.store.transfer.export_lines import lines_of
+
+    with _opened(file) as opened, open_home(home) as memory:
+        report = memory.import_lines(lines_of(opened))
+        _index(memory)
+    if as_json:
+        print_json(report)
+    else:
+        _print_counts(report.added, report.known, report.refused)
+
+
+@import_.command(short_help="Take over the memory of EdgeVox.")
+@click.argument("path", type=click.Path(path_type=Path), default="~/.edgevox/memory")
+@home_and_json
+def edgevox(path: Path, home: Path, as_json: bool) -> None:
+    """Take over PATH: a file of EdgeVox's, or the folder of its memory, which is only read; stop EdgeVox before.
+
+    Facts with their history, preferences, episodes, conversations and notes, from JSON and SQLite.
+    """
+    from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
+
+    old = EdgevoxMemory(path)  # before a home is made for a memory that may not be there
+    with open_home(home) as memory:
+        _tell(
+            import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, old), memory, as_json
+        )
+
+
+@import_.command(short_help="Take over the memory of Swarmline, once called Cognitia.")
+@click.argument("path", type=click.Path(path_type=Path))
+@home_and_json
+def swarmline(path: Path, home: Path, as_json: bool) -> None:
+    """Take over PATH: a database of Swarmline's memory, a folder of them, or of memory banks; all are only read.
+
+    Users become speakers, and own theirs alone: facts, messages, summaries, goals, tool events, bank files.
+    Episodes and procedures, which are nobody's there, are the household's.
+    """
+    from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
+
+    old = SwarmlineMemory(path)
+    with open_home(home) as memory:
+        _tell(import_swarmline(memory.diagnostics.database, memory.bank, old), memory, as_json)
+
+
+def _tell(report: TakeoverReport, memory: Memory, as_json: bool) -> None:
+    _index(memory)
+    if as_json:
+        print_json(report)
+        return
+    for name, records in report.files.items():
+        click.echo(f"{plain(name)}: {_sum(records) or 'empty'}")
+    _print_counts(report.added, report.known, [*report.refused, *report.remarks])
+
+
+def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+    """Open a file, or standard input, before a home is made for what may not be there."""
+    if str(file) == "-":
+        if sys.stdin is None:
+            raise InvalidInputError("There is no standard input to read from; name a file.")
+        return nullcontext(sys.stdin.buffer)
+    if file.is_dir():
+        raise InvalidInputError(
+            f"{plain(str(file))} is a directory; what EdgeVox keeps in one comes with: edgemem import edgevox PATH"
+        )
+    return file.open("rb")
+
+
+def _index(memory: Memory) -> None:
+    """Take what came in into full text, so that the next question finds all of it."""
+    while memory.diagnostics.index.catch_up():
+        pass
+
+
+def _print_counts(added: dict[str, int], known: dict[str, int], sentences: Sequence[str]) -> None:
+    click.echo(f"Added: {_sum(added) or 'nothing'}. Here already: {_sum(known) or 'nothing'}.")
+    for sentence in sentences:
+        click.echo(f"- {plain(sentence)}")
+
+
+def _sum(counts: dict[str, int]) -> str:
+    """Return counts with their kinds, which are plurals: 1 session summary, 2,000 turns."""
+    kinds = {kind: kind.replace("_", " ") for kind, number in counts.items() if number}
+    single = {kind: re.sub("ies$", "y", noun).removesuffix("s") for kind, noun in kinds.items()}
+    return ", ".join(
+        f"{counts[kind]:,} {single[kind] if counts[kind] == 1 else kinds[kind]}" for kind in kinds
+    )
+
+
+@click.command()
+@click.argument("to", required=False, type=click.Path(path_type=Path))
+@home_and_json
+def backup(to: Path | None, home: Path, as_json: bool) -> None:
+    """Copy the memory to TO, a file or a folder; without it, into the home's own `backups`.
+
+    The copy is one file, checked, and there whole or not at all. While a robot has the home open it makes its own; stop it
+    first. NOTES.md and the profile are files of yours, and not in it.
+    """
+    from edgemem.store.schema import origin_of
+
+    target = to.expanduser().absolute() if to is not None else None
+    with truth_alone(home) as truth:
+        if target is not None and truth.folder.absolute() in target.parents:
+            raise InvalidInputError(f"{truth.folder} is where the memory itself stands; name another place.")
+        if target is not None and target.exists() and not target.is_dir() and origin_of(target) is None:
+            raise InvalidInputError(f"{target} is something else, and is left as it is; name another file.")
+    with open_existing(home, worker=False, watch=False) as memory:
+        path = memory.diagnostics.backups.make(target)
+    size = path.stat().st_size
+    sentence = f"Copied to {plain(str(path))} ({size / 1e6:.1f} MB), and found good."
+    answer(as_json, {"backup": path, "bytes": size}, sentence)
+
+
+@click.command()
+@click.argument("source", metavar="[FROM]", required=False, type=click.Path(path_type=Path))
+@click.option("--empty", is_flag=True, help="Begin anew, with nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask, also where the memory that is there is sound.")
+@home_and_json
+def restore(source: Path | None, empty: bool, yes: bool, home: Path, as_json: bool) -> None:
+    """Put FROM, a backup, in the place of the memory; without it, the newest good one of the home.
+
+    The copy is checked before anything is changed. What stood there is put aside in `db` under a dated name: delete it
+    when it is not needed any more, because nothing is erased from it. Stop the robot first.
+    """
+    if empty and source is not None:
+        raise InvalidInputError("Name a backup, or write --empty; not both.")
+    with truth_alone(home) as truth:
+        path = source.expanduser().absolute() if source is not None else truth.newest_backup()
+        if path is None and not empty:
+            raise InvalidInputError(
+                f"There is no good backup in {truth.backups}; name one, or begin anew with --empty."
+            )
+        if path is not None and not path.is_file():
+            raise InvalidInputError(f"{path} is no file; name a backup.")
+        what = "an empty memory" if empty or path is None else str(path)
+        if not yes and truth.is_sound():
+            agreed(
+                f"The memory in {plain(str(truth.home))} is sound; put it aside, and {plain(what)} in its place?",
+                otherwise="Nothing was changed",
+            )
+        replaced = truth.replace(None if empty else path)
+    if as_json:
+        print_json(
+            {"restored": None if empty else path, "until": replaced.until or None, "aside": replaced.aside}
+        )
+        return
+    if empty:
+        click.echo("The memory begins anew.")
+    else:
+        until = datetime.fromtimestamp(replaced.until).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+        newest = f"; its newest record is of {until}" if replaced.until else ""
+        click.echo(f"Put back {plain(what)}{newest}.")
+    for aside in replaced.aside:
+        click.echo(f"Put aside: {plain(str(aside))}")
