@@ -5,10 +5,13 @@ The demo is three days in a kitchen, a play in 80 columns, with the lines of mem
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack, closing, nullcontext
+import time
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +23,11 @@ from edgemem.cli.options import home_and_json, json_option, open_home
 from edgemem.cli.printing import console, count, plain, print_hanging, print_json, print_table
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
-from edgemem.inspect.replay import Line, Player, find_tokenizer, read_script
-from edgemem.inspect.stage import Scene, Stage, remember, summary, zone_of
+from edgemem.inspect.replay import Line, PlayedTurn, Player, find_tokenizer, read_script
 from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import date
 
     from edgemem.llama.protocols import Tokenizer
@@ -82,17 +85,17 @@ class Show:
                 "No embedder: words are found, meaning is not. `edgemem models get` brings one.", "yellow"
             )
 
-    def turn(self, scene: Scene) -> None:
+    def turn(self, played: PlayedTurn) -> None:
         """Print one turn, and before the first of a day the result of idle time."""
-        played, line = scene.played, scene.played.line
+        line = played.line
         self._new_day(line.local.date(), f"{line.local:%A}, {line.local.day} {line.local:%B %Y}")
         who = line.speaker or STRANGER
         self._console.print()
         self._row(who, line.say, COLOURS.get(who, "bold yellow"), at=f"{line.local:%H:%M}", note=_heard(line))
-        if scene.compacted:
+        if played.compacted:
             note = "older turns are a summary now: the window was filling up"
             self._row("memory", note, "yellow", dim=True)
-        for item in scene.shown:
+        for item in played.shown:
             why = f"({', '.join(item.why[:STRONGEST])})" if item.why else ""
             self._row("memory", item.text, "cyan", note=why, dim=True)
         for tool in played.result.tools:
@@ -102,13 +105,11 @@ class Show:
             reply, unheard = line.interrupted, reply[len(line.interrupted) :]
         self._row(ROBOT, reply, "bold green", note=f"[cut off; nobody heard:{unheard}]" if unheard else "")
         memory = f" ({played.block_tokens} memory)" if played.block_tokens else ""
-        checks = f" · {scene.passed}/{scene.checks} ok" if scene.checks else ""
-        took = (
-            f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{', late' if scene.late else ''}"
-        )
+        checks = f" · {played.passed}/{played.checks} ok" if played.checks else ""
+        took = f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{', late' if played.late else ''}"
         tokens = f"{played.tokens:,}/{self._window:,} tokens · {played.new_tokens:,} new{memory}"
         self._row("", f"{tokens} · {took}{checks}", dim=True)
-        lenient = self._lenient or scene.late
+        lenient = self._lenient or played.late
         for text in played.missing:
             missed = ("missed", "yellow") if lenient else ("FAILED", "bold red")
             self._row(missed[0], f"this was not before the model: {text}", missed[1], dim=lenient)
@@ -273,7 +274,6 @@ def play(
     # The robot lives in the time of the script, so each run gives the same.
     now = [lines[0].time]
     clock = Clock(wall=lambda: now[0], monotonic=lambda: now[0])
-    scenes: list[Scene] = []
     profile = profile_of(home.expanduser(), None)
     recall = msgspec.structs.replace(profile.recall, deadline_ms=PATIENCE_MS, query_embed_ms=PATIENCE_MS)
     store = msgspec.structs.replace(profile.store, commit_wait_s=PATIENCE_MS / 1e3)
@@ -287,29 +287,99 @@ def play(
             embedder.embed_query("Is anybody there?")
         if show is not None:
             show.opening(memory, len(lines), scripted=model is None)
-        stage = Stage(
+        player = Player(
             memory,
             model=model,
             instructions=INSTRUCTIONS,
             set_time=lambda at: now.__setitem__(0, at),
             deadline_ms=profile.recall.deadline_ms,
         )
-        for played in stage.play(lines):
-            if model is not None:
-                remember(memory, played.line)
+        turns = []
+        for played in player.play(lines):
             if show is not None:
-                show.turn(stage.scene)
-            scenes.append(stage.scene)
+                show.turn(played)
+            turns.append(played)
         first_night = lines[0].local.replace(hour=23, minute=59).timestamp()
         report = {
-            "turns": [scene.as_dict() for scene in scenes],
+            "turns": [as_dict(played) for played in turns],
             "facts": memory.store.facts(),
             "facts_believed_on_day_one": memory.store.facts_as_of(first_night, known_at=first_night),
-            "summary": summary(scenes, stage, scripted=model is None),
+            "summary": summary(turns, player, scripted=model is None),
         }
         if show is not None:
             show.closing(report)
     return report
+
+
+def as_dict(played: PlayedTurn) -> dict[str, Any]:
+    """Return a turn for JSON, without the prompts, which are long and mostly the same."""
+    line, result = played.line, played.result
+    return {
+        "at": line.local.isoformat(),
+        "session": line.session,
+        "speaker": line.speaker,
+        "say": line.say,
+        "reply": result.reply,
+        "shown": played.shown,
+        "tools": result.tools,
+        "tokens": played.tokens,
+        "new_tokens": played.new_tokens,
+        "memory_tokens": played.block_tokens,
+        "compacted": played.compacted,
+        "hooks_ms": result.hooks_ms,
+        "commit_ms": result.commit_ms,
+        "late": played.late,
+        "checks": played.checks,
+        "missing": played.missing,
+        "leaked": played.leaked,
+    }
+
+
+def summary(played: list[PlayedTurn], player: Player, *, scripted: bool) -> dict[str, Any]:
+    """Return the figures of a whole run."""
+    memory, behind = player.memory, player.memory.diagnostics
+    behind.database.checkpoint()
+    hooks = sorted(turn.result.hooks_ms for turn in played)
+    failures = [f"{failure.hook}, {failure.point}: {failure.message}" for failure in player.failures]
+    failures += [f"{failure.step}: {failure.message}" for failure in behind.upkeep.failures()]
+    leaked = any(turn.leaked for turn in played)
+    # What must be found is written for recall by words and meaning; what must stay hidden holds always.
+    missed = behind.embedder is not None and any(turn.missing and not turn.late for turn in played)
+    return {
+        "ok": not failures and not (scripted and (leaked or missed)),
+        "scripted": scripted,
+        "turns": len(played),
+        "days": len({turn.line.local.date() for turn in played}),
+        "checks": sum(turn.checks for turn in played),
+        "checks_passed": sum(turn.passed for turn in played),
+        "compactions": sum(turn.compacted for turn in played),
+        "late": sum(turn.late for turn in played),
+        "deadline_ms": player.deadline_ms,
+        "failures": failures,
+        "exact_tokens": behind.tokenizer.exact,
+        "embedder": behind.embedder is not None,
+        "tokens_evaluated": sum(turn.new_tokens for turn in played),
+        "tokens_memory": sum(turn.block_tokens for turn in played),
+        "hooks_ms_median": hooks[len(hooks) // 2],
+        "bytes_of_truth": (memory.home / "db" / "memory.db").stat().st_size,
+    }
+
+
+@contextmanager
+def zone_of(line: Line) -> Iterator[None]:
+    """Live in the time zone of the script: when "Monday morning" was depends on it."""
+    before = os.environ.get("TZ")
+    minutes = int((line.local.utcoffset() or timedelta()) / timedelta(minutes=1))
+    # POSIX counts west of Greenwich.
+    os.environ["TZ"] = f"SCRIPT{'-' if minutes >= 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+    time.tzset()
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ")
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 @click.command()

@@ -36,12 +36,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.fence import BULLET
 from edgemem.hooks.builtin import part_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
 from edgemem.recall.search.search import RecallStats
-from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Reply, ToolCall, text_of
+from edgemem.records import REMEMBER_FACT, Heard, Message, Reply, ToolCall, text_of
 from edgemem.session.log import log_of
 from edgemem.session.registry import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
@@ -193,27 +195,45 @@ class ToolFailedError(EdgememError):
     """A tool of the script fails, as the script says."""
 
 
-class PlayedTurn(msgspec.Struct):
+class ShownLine(msgspec.Struct, frozen=True):
+    """One line of the block, and the signals that found it."""
+
+    text: str
+    why: tuple[str, ...]
+
+
+class PlayedTurn(msgspec.Struct, frozen=True):
     """One turn of a replay, and what memory did in it."""
 
     line: Line
     result: TurnResult
-    recalled: list[Recalled] = msgspec.field(default_factory=list)
-    block: str = ""
-    """What memory put before the model, as the model saw it."""
-    tokens: int = 0
+    shown: tuple[ShownLine, ...]
+    tokens: int
     """The whole prompt of the first hop."""
-    new_tokens: int = 0
+    new_tokens: int
     """Tokens of all hops that are no common prefix with the prompt before."""
-    block_tokens: int = 0
-    missing: tuple[str, ...] = ()
+    block_tokens: int
+    """Those that memory put before the utterance."""
+    missing: tuple[str, ...]
     """Texts that had to be before the model and were not."""
-    leaked: tuple[str, ...] = ()
+    leaked: tuple[str, ...]
     """Texts that must not have been before the model and were."""
-    epoch: int = 0
+    epoch: int
     """The first turn that is in the prompt word for word."""
-    recall: RecallStats | None = None
-    """How its recall went; None: there was none."""
+    compacted: bool
+    """Whether the prompt began anew with this turn."""
+    late: bool
+    """Whether recall took longer than a robot waits for it."""
+
+    @property
+    def checks(self) -> int:
+        """Return how many texts were looked for."""
+        return len(self.line.must) + len(self.line.must_not)
+
+    @property
+    def passed(self) -> int:
+        """Return how many of them were before the model, or kept from it, as the script wants."""
+        return self.checks - len(self.missing) - len(self.leaked)
 
 
 class ScriptedModel:
@@ -231,15 +251,7 @@ class ScriptedModel:
         self._queue = [Reply("", tuple(calls))] if calls else []
         self._queue.append(Reply(line.reply))
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]],
-        stop: Callable[[], bool],
-        on_text: Callable[[str], None],
-        now: float | None = None,
-    ) -> Reply:
+    def complete(self, messages: Sequence[Message], *, on_text: Callable[[str], None], **_: Any) -> Reply:
         """Return the next answer of the script."""
         reply = self._queue.pop(0) if self._queue else Reply("")
         if reply.content:
@@ -260,9 +272,17 @@ class Player:
         model: LoopModel | None = None,
         instructions: str = INSTRUCTIONS,
         set_time: Callable[[float], None] | None = None,
+        deadline_ms: float | None = None,
     ) -> None:
-        """Make the player; without a model the script answers, and `set_time` moves the memory's wall clock to each line's time."""
+        """Make the player.
+
+        Args:
+            model: answers; None: the script does. What the script keeps and the model did not is stored all the same.
+            set_time: moves the memory's wall clock to each line's time.
+            deadline_ms: how long a robot waits for recall; default: the profile's.
+        """
         self.memory = memory
+        self.deadline_ms = memory.profile.recall.deadline_ms if deadline_ms is None else deadline_ms
         self.tokenizer = memory.diagnostics.tokenizer
         self.instructions = instructions
         self.failures: list[HookFailure] = []
@@ -275,7 +295,7 @@ class Player:
         self._line: Line | None = None
         self._calls: list[ScriptedCall] = []
         self._ids: list[int] = []
-        self._before = memory.diagnostics.search.last
+        self._epoch = ("", 0)
 
     def play(self, lines: Iterable[Line]) -> Iterator[PlayedTurn]:
         """Play all lines; upkeep runs in the pauses of the script and at its end."""
@@ -295,14 +315,17 @@ class Player:
         self._line = line
         self._calls = list(line.tools)
         self._scripted.expect(line)
-        self._before = self.memory.diagnostics.search.last
+        before = self.memory.diagnostics.search.last
         result = loop.run(
             line.say, speaker=line.speaker, heard=line.as_heard(), private=line.private, audience=line.present
         )
         if line.interrupted is not None:
             loop.interrupt(line.interrupted)
         self.failures = [failure for running in self._loops.values() for failure in running.hooks.failures()]
-        return self._played(line, loop, result)
+        if self._real:
+            self._remember_unsaid(line)
+        recall = self.memory.diagnostics.search.last
+        return self._played(line, loop, result, None if recall is before else recall)
 
     def _loop(self, session: str) -> AgentLoop:
         loop = self._loops.get(session)
@@ -318,8 +341,9 @@ class Player:
             self._loops[session] = loop
         return loop
 
-    def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
-        injection = part_of(loop.hooks, "memory")
+    def _played(
+        self, line: Line, loop: AgentLoop, result: TurnResult, recall: RecallStats | None
+    ) -> PlayedTurn:
         handed = result.handed[0] if result.handed else []
         schemas = [tool.schema() for tool in self._tools.values()]
         new = total = 0
@@ -330,21 +354,30 @@ class Player:
             self._ids = ids
         newest = next((text_of(m) for m in reversed(handed) if m.get("role") == "user"), "")
         block = newest[: len(newest) - len(line.say)] if newest.endswith(line.say) else ""
-        before = "\n".join([*(text_of(m) for m in handed[:-1]), block])
-        seen = _squeezed(before)
-        recall = self.memory.diagnostics.search.last
+        seen = _squeezed("\n".join([*(text_of(m) for m in handed[:-1]), block]))
+        prompt_log = log_of(loop.ctx).prompt_log
+        epoch = prompt_log.epoch.first_turn
+        compacted = self._epoch[0] == line.session and epoch > self._epoch[1]
+        self._epoch = (line.session, epoch)
+        signals = {f"{item.kind}:{item.id}": item.why for item in part_of(loop.hooks, "memory").last}
         return PlayedTurn(
             line,
             result,
-            list(injection.last),
-            block,
+            tuple(
+                ShownLine(
+                    item.line.removeprefix(BULLET) or IN_A_LINE_ABOVE,
+                    signals.get(item.item, ("changed",) if item.fact else ()),
+                )
+                for item in prompt_log.turns[-1].shown
+            ),
             total,
             new,
             len(self.tokenizer.encode(block)) if block else 0,
             tuple(text for text in line.must if _squeezed(text) not in seen),
             tuple(text for text in line.must_not if _squeezed(text) in seen),
-            log_of(loop.ctx).prompt_log.epoch.first_turn,
-            recall if recall is not self._before else None,
+            epoch,
+            compacted,
+            recall is not None and (recall.late or recall.embed_ms + recall.search_ms > self.deadline_ms),
         )
 
     def _make_tools(self, lines: Sequence[Line]) -> Iterator[Tool]:
@@ -372,18 +405,23 @@ class Player:
 
     def _remember(self, key: str, value: str | None = None, scope: str = "household") -> str:
         line = self._line
-        fact = next((f for f in line.remember if f.key == key), None) if line is not None else None
-        heard = line.as_heard() if line is not None else None
-        since = seconds(fact.valid_from) if fact is not None and fact.valid_from is not None else None
-        if since is None and line is not None:
-            since = line.time
+        if line is None:
+            return "unknown"
+        fact = next((fact for fact in line.remember if fact.key == key), ScriptedFact(key, value))
+        since = line.time if fact.valid_from is None else seconds(fact.valid_from)
         if value is None:
             return "done" if self.memory.store.retract_fact(key, scope=scope, valid_from=since) else "unknown"
-        until = seconds(fact.valid_to) if fact is not None and fact.valid_to is not None else None
+        until = None if fact.valid_to is None else seconds(fact.valid_to)
         self.memory.store.add_fact(
-            key, value, scope=scope, source="said", valid_from=since, valid_to=until, heard=heard
+            key, value, scope=scope, source="said", valid_from=since, valid_to=until, heard=line.as_heard()
         )
         return "done"
+
+    def _remember_unsaid(self, line: Line) -> None:
+        """Store what the script keeps and the model did not think of."""
+        for fact in line.remember:
+            if self.memory.store.get_fact(fact.key, scope=fact.scope) != fact.value:
+                self._remember(fact.key, fact.value, fact.scope)
 
 
 def _schema(values: dict[str, Any]) -> dict[str, Any]:
