@@ -67,8 +67,7 @@ _HOMES = {
         " TokenBudgetHook ToolOutputTruncatorHook TurnLogHook"
     ),
     "edgemem.hooks.loader": "hook",
-    "edgemem.session.points": "HookResult",
-    "edgemem.session.registry": "HookRegistry",
+    "edgemem.session.points": "HookRegistry HookResult",
     "edgemem.llama.embedder": "llama_embed",
     "edgemem.llama.tokens.estimate": "estimate_tokens",
     "edgemem.loop.loop": "AgentLoop",

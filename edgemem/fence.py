@@ -98,11 +98,21 @@ def clean(text: str, *, max_chars: int) -> str:
     line = _defang(head)
     if len(line) <= max_chars and len(head) == len(text):
         return line
-    end = min(len(line), max_chars - 1)
-    for _ in range(_LONGEST_CLUSTER):
-        if 0 < end < len(line) and _belong_together(line[end - 1], line[end]):
-            end -= 1
+    end = sign_start(line, min(len(line), max_chars - 1))
     return line[:end].rstrip(" \u200c\u200d") + "…"
+
+
+def sign_start(text: str, at: int, *, forward: bool = False) -> int:
+    """Return the nearest place before one (`forward`: behind one) where a cut tears nothing that a reader sees as one sign."""
+    for _ in range(_LONGEST_CLUSTER):
+        if not 0 < at < len(text):
+            break
+        left, right = text[at - 1], text[at]
+        is_torn = left == "\u200d" or _ATTACHED.match(right) or unicodedata.category(right).startswith("M")
+        if not is_torn:
+            break
+        at += 1 if forward else -1
+    return at
 
 
 def fence(lines: Sequence[str], *, header: str = "") -> str:
@@ -272,8 +282,3 @@ class _Folding(dict[int, str]):
 
 
 _FOLDING = _Folding()
-
-
-def _belong_together(left: str, right: str) -> bool:
-    """Tell whether a cut between two characters would tear what a reader sees as one."""
-    return left == "\u200d" or bool(_ATTACHED.match(right)) or unicodedata.category(right).startswith("M")

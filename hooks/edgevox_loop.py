@@ -32,8 +32,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.adapter import LoopAdapter
 from edgemem.hooks.builtin import PartHook
 from edgemem.session.log import SessionLog
-from edgemem.session.points import BEFORE_LLM, CLASSIC_POINTS, Hook
-from edgemem.session.registry import HookFailure, HookRegistry, traits_of
+from edgemem.session.points import BEFORE_LLM, CLASSIC_POINTS, Hook, HookFailure, HookRegistry, traits_of
 from edgemem.session.tools import Tool
 
 if TYPE_CHECKING:

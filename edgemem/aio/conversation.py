@@ -16,11 +16,10 @@ from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError, TurnEndedError
 from edgemem.records import Message
 from edgemem.session.conversation import Conversation
-from edgemem.session.points import TurnContext
-from edgemem.session.registry import HookFailure, HookRegistry
+from edgemem.session.points import HookFailure, HookRegistry, TurnContext
+from edgemem.session.speech import Upkeep
 from edgemem.session.tools import Tool
 from edgemem.session.turn import TOOL_TURN, OpenTurn
-from edgemem.session.upkeep import Upkeep
 
 P = ParamSpec("P")
 R = TypeVar("R")

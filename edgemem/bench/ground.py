@@ -27,8 +27,7 @@ from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.session.points import Hook
-from edgemem.session.registry import HookRegistry
+from edgemem.session.points import Hook, HookRegistry
 from edgemem.session.tools import Tool
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn

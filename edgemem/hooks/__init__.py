@@ -28,12 +28,12 @@ from edgemem.session.points import (
     POINTS,
     AgentResult,
     Hook,
+    HookRegistry,
     HookResult,
     ToolCallRequest,
     ToolCallResult,
     TurnContext,
 )
-from edgemem.session.registry import HookRegistry
 
 __all__ = [
     "AFTER_LLM",

@@ -34,10 +34,11 @@ from edgemem.session.points import (
     ON_RUN_START,
     ON_SPEECH_START,
     AgentResult,
+    HookFailure,
+    HookRegistry,
     HookResult,
     TurnContext,
 )
-from edgemem.session.registry import HookFailure, HookRegistry
 from edgemem.session.steps import Parts, Steps
 from edgemem.session.tools import CALLED
 from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.fence import check_session_id
 from edgemem.hooks.adapter import LoopAdapter
 from edgemem.records import Session
-from edgemem.session.compaction import ListCompaction
-from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import SessionLog
-from edgemem.session.memory_block import MemoryBlock
-from edgemem.session.notes_block import NotesBlock
+from edgemem.session.memory_block import MemoryBlock, NotesBlock
 from edgemem.session.points import (
     CLASSIC_POINTS,
     ON_RUN_START,
@@ -29,10 +26,10 @@ from edgemem.session.points import (
     header_line,
     needs,
 )
-from edgemem.session.prompt import WindowBudget
-from edgemem.session.results import ToolResults
+from edgemem.session.prompt import ListCompaction, WindowBudget
 from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
+from edgemem.session.tools import ToolEpisodes, ToolResults
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.compactor import Compactor
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.session.registry import HookFailure
+    from edgemem.session.points import HookFailure
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
 

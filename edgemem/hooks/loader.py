@@ -15,8 +15,15 @@ from types import ModuleType
 from typing import Any
 
 from edgemem.errors import ConfigError, InvalidInputError
-from edgemem.session.points import ON_RUN_START, POINTS, Hook, HookResult, unknown_points
-from edgemem.session.registry import hook_name, traits_of
+from edgemem.session.points import (
+    ON_RUN_START,
+    POINTS,
+    Hook,
+    HookResult,
+    hook_name,
+    traits_of,
+    unknown_points,
+)
 
 LOADING = "loading"
 """The point of a failure that happened before a hook could act."""

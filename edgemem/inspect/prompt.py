@@ -26,8 +26,7 @@ from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import BlockLine, Message, Recalled, Session, Subject, text_of
 from edgemem.session.memory_block import MemoryBlock
-from edgemem.session.points import BEFORE_LLM, Hook, TurnContext
-from edgemem.session.registry import HookRegistry, hook_name, traits_of
+from edgemem.session.points import BEFORE_LLM, Hook, HookRegistry, TurnContext, hook_name, traits_of
 from edgemem.session.steps import Parts, Steps
 from edgemem.session.turn import Agent, OpenTurn
 from edgemem.store.rights import readable

@@ -45,7 +45,7 @@ from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
 from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Heard, Message, Reply, ToolCall, text_of
 from edgemem.session.log import log_of
-from edgemem.session.registry import HookFailure, HookRegistry
+from edgemem.session.points import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import door_of
 from edgemem.records import Heard, Message, Reply, Session, text_of
 from edgemem.session.conversation import Conversation
-from edgemem.session.points import Hook, ToolCallResult, TurnContext
-from edgemem.session.registry import HookRegistry
+from edgemem.session.points import Hook, HookRegistry, ToolCallResult, TurnContext
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, never
 from edgemem.session.turn import OpenTurn

@@ -17,7 +17,7 @@ from edgemem.records import (
     SEARCH_MEMORY,
     BlockLine,
 )
-from edgemem.session.notes_block import shown_line
+from edgemem.session.memory_block import shown_line
 from edgemem.session.tools import Tool, ToolTurn, asked_in
 from edgemem.store.rights import readable
 

@@ -30,8 +30,7 @@ from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.session.conversation import Conversation, checked_tools
-from edgemem.session.points import Hook
-from edgemem.session.registry import HookRegistry
+from edgemem.session.points import Hook, HookRegistry
 from edgemem.session.steps import Steps
 from edgemem.store.kinds import EPISODES
 from edgemem.store.validation import checked_number, checked_text, item_count

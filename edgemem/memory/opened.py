@@ -36,8 +36,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
-from edgemem.session.figures import FigureFile
-from edgemem.session.registry import FailureLog
+from edgemem.session.figures import FailureLog, FigureFile
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
 from edgemem.store.db.wal import copied, scratch_folder
@@ -52,8 +51,8 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.protocols import Tokenizer
     from edgemem.llama.state import KeptState
-    from edgemem.session.compaction import Compaction
     from edgemem.session.log import SessionLog
+    from edgemem.session.prompt import Compaction
     from edgemem.store.erase.copies import Erased
 
 INDEX_WAIT_S = 600.0

@@ -18,18 +18,14 @@ from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
-from edgemem.session.compaction import Compaction
-from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import SessionLog
-from edgemem.session.memory_block import MemoryBlock
-from edgemem.session.notes_block import NotesBlock
-from edgemem.session.prefetch import SessionPrefetch
-from edgemem.session.prompt import PromptHead, WindowBudget
-from edgemem.session.proposals import Proposals
+from edgemem.session.memory_block import MemoryBlock, NotesBlock, Proposals
+from edgemem.session.prompt import Compaction, PromptHead, WindowBudget
+from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
-from edgemem.session.upkeep import StateKeeping, UpkeepHold
+from edgemem.session.tools import ToolEpisodes
 from edgemem.store.kinds import EPISODES
 from edgemem.store.pending_erasures import last_forgotten
 
@@ -104,7 +100,7 @@ def session_parts(
     home.in_use.hooks.add(compaction)
     results = None
     if most := settings.now.hooks.tool_output_chars:
-        from edgemem.session.results import KEPT_BYTES, ToolResults
+        from edgemem.session.tools import KEPT_BYTES, ToolResults
 
         results = ToolResults(most, budget=budget, keep_bytes=KEPT_BYTES)
     return Parts(

@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.recall.index.sources import SOURCES
 from edgemem.session.figures import TurnFigures
-from edgemem.session.registry import HookFailure
+from edgemem.session.points import HookFailure
 from edgemem.store.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -20,13 +20,14 @@ from edgemem.session.points import (
     ON_INTERRUPT,
     ON_PARTIAL,
     ON_SPEECH_START,
+    HookFailure,
+    HookRegistry,
     TurnContext,
 )
-from edgemem.session.registry import HookFailure, HookRegistry
+from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool
 from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn, checked_content, detached_log
-from edgemem.session.upkeep import Upkeep
 from edgemem.store.validation import checked_number, checked_text
 
 if TYPE_CHECKING:
@@ -297,8 +298,8 @@ class Conversation:
         heard: dict[str, Any] = {"text": words, "speaker": name}
         if listeners:
             heard["audience"] = listeners
-        moment = self._moment(heard)
-        moment.reader = Reader(name, frozenset(listeners))
+        reader = Reader(name, frozenset(listeners))
+        moment = Moment(self._log, self._agent.ctx, heard, text=words, reader=reader)
         self._agent.steps.run(self._agent.steps.partial, ON_PARTIAL, moment)
 
     def speech_start(self, *, speaker: Speaker = msgspec.UNSET) -> None:
@@ -308,7 +309,9 @@ class Conversation:
             speaker: who speaks; None while the voice is not recognised.
         """
         name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
-        self._agent.steps.run(self._agent.steps.speech, ON_SPEECH_START, self._moment({"speaker": name}))
+        self._agent.steps.run(
+            self._agent.steps.speech, ON_SPEECH_START, Moment(self._log, self._agent.ctx, {"speaker": name})
+        )
 
     def idle(self, seconds: float) -> None:
         """Tell that nobody speaks: a turn that is open ends, and upkeep has so many seconds."""
@@ -316,16 +319,14 @@ class Conversation:
         with self._log.lock:
             if self._log.open_turn is not None:
                 self._log.open_turn.end()
-        self._agent.steps.run(self._agent.steps.idle, ON_IDLE, self._moment({"seconds": duration}))
+        moment = Moment(self._log, self._agent.ctx, {"seconds": duration}, seconds=duration)
+        self._agent.steps.run(self._agent.steps.idle, ON_IDLE, moment)
 
     def close(self) -> None:
         """End the turn that is open; a second call does nothing."""
         with self._log.lock:
             if self._log.open_turn is not None:
                 self._log.open_turn.end()
-
-    def _moment(self, payload: dict[str, Any]) -> Moment:
-        return Moment(self._log, self._agent.ctx, payload)
 
     def __enter__(self) -> Self:
         return self

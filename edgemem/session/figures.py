@@ -1,27 +1,28 @@
-"""Figures of a turn: one line on the logger `edgemem.turn`, without a word that anybody said.
+"""Figures of a turn: one line on the logger `edgemem.turn`, without a word that anybody said; and files for who looks from outside.
 
 Nothing is tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent
-that runs within a tool of another has lines of its own. The newest figures stand in a file for `edgemem stats`.
+that runs within a tool of another has lines of its own.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import msgspec
 
 from edgemem.context.size import estimate
 from edgemem.llama.protocols import Generation
-from edgemem.records import Message, as_ours, text_of
-from edgemem.session.log import STATE_KEY, Moment
-from edgemem.session.points import AgentResult, TurnContext
-from edgemem.session.registry import replace_file
+from edgemem.records import Message, text_of
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import HookFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("edgemem.turn")
 
-_FIGURES = f"{STATE_KEY}_figures"
-"""Where a session's state keeps its figures, by the part that measures."""
 
-
-class TurnFigures(msgspec.Struct, frozen=True):
+class TurnFigures(msgspec.Struct):
     """What one turn took. No field may ever hold a word that was said, stored or shown, nor anybody's name."""
 
     at: float
@@ -96,8 +94,6 @@ class _Running(msgspec.Struct):
     hooks_ms: float | None = None
     called: float = 0.0
     model_ms: float = 0.0
-    answered: float = 0.0
-    ending: float = 0.0
     new_tokens: int = 0
     reused_tokens: int = 0
     has_counts: bool = True
@@ -110,8 +106,10 @@ class _SessionFigures(msgspec.Struct):
 
     running: _Running | None = None
     """None: no turn of it runs."""
-    seen: tuple[list[Message], list[int]] = ([], [])
-    """The newest prompt, and what each of its messages takes."""
+    messages: list[Message] = []
+    """The newest prompt,"""
+    sizes: list[int] = []
+    """and what each of its messages takes."""
 
 
 class TurnLog:
@@ -127,7 +125,6 @@ class TurnLog:
         search: Recall | None = None,
         early: Counts | None = None,
         now: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Make the part.
 
@@ -136,71 +133,45 @@ class TurnLog:
             search: tells how the newest recall went; an object that stays the same says that there was none.
             early: counts of how many turns the sentence was heard before its end, and for how many recall was ready then.
             now: seconds since the epoch.
-            clock: seconds since some moment, never running backwards.
         """
         self._settings = settings
         self._keep = keep
         self._search = search
         self._early = early
         self._now = now
-        self._clock = clock
+        self._sessions: WeakKeyDictionary[SessionLog, _SessionFigures] = WeakKeyDictionary()
 
     def begin(self, moment: Moment) -> None:
         """Take the time at which a turn begins."""
         recalled = None if self._search is None else self._search.last
-        self._of(moment).running = _Running(self._clock(), recalled, _generation(moment.ctx))
-
-    def answer(self, moment: Moment) -> None:
-        """Take the time at which the model has answered, before the steps that take the answer."""
-        if (running := self._of(moment).running) is not None:
-            running.answered = self._clock()
-
-    def ending(self, moment: Moment) -> None:
-        """Take the time at which the end of a turn begins."""
-        if (running := self._of(moment).running) is not None:
-            running.ending = self._clock()
-
-    def call(self, moment: Moment) -> None:
-        """Take the time at which the model is called."""
-        if (running := self._of(moment).running) is not None:
-            self._called(running, moment)
-
-    def count(self, moment: Moment) -> None:
-        """Count an answer, behind the steps that took it."""
-        if (running := self._of(moment).running) is not None:
-            self._answered(running, moment.ctx)
-
-    def end(self, moment: Moment) -> None:
-        """Log the figures of the turn that has ended."""
         session = self._of(moment)
-        running, session.running = session.running, None
-        if running is not None:
-            self._ended(session, running, moment)
-
-    def abort(self, moment: Moment) -> None:
-        """Forget the figures of a turn that was thrown away."""
-        self._of(moment).running = None
+        session.running = _Running(moment.at, recalled, _generation(moment.ctx.llm))
 
     def _of(self, moment: Moment) -> _SessionFigures:
-        figures: dict[int, _SessionFigures] = moment.ctx.session.state.setdefault(_FIGURES, {})
-        return figures.setdefault(id(self), _SessionFigures())
+        return self._sessions.setdefault(moment.log, _SessionFigures())
 
-    def _called(self, running: _Running, moment: Moment) -> None:
+    def call(self, moment: Moment) -> None:
+        """Take the time at which the model is called, and its prompt."""
+        if (running := self._of(moment).running) is None:
+            return
         prompt_turn = moment.log.prompt_log.running
         if prompt_turn is not None:
             running.turn, running.block_tokens = prompt_turn.n, prompt_turn.block_tokens
-        running.messages = moment.payload["messages"]
-        running.called = self._clock()
+        running.messages = moment.prompt.messages
+        running.called = perf_counter()
         if running.hooks_ms is None:
             running.hooks_ms = (running.called - running.begun) * 1e3
             # Taken now: a tool that searches, or another session, recalls before the turn ends.
             newest = None if self._search is None else self._search.last
             running.recalled = None if newest is running.recalled else newest
 
-    def _answered(self, running: _Running, ctx: Any) -> None:
+    def answer(self, moment: Moment) -> None:
+        """Count an answer of the model, which came with this moment."""
+        if (running := self._of(moment).running) is None:
+            return
         running.hops += 1
-        running.model_ms += (running.answered - running.called) * 1e3
-        generation = _generation(ctx)
+        running.model_ms += (moment.at - running.called) * 1e3
+        generation = _generation(moment.ctx.llm)
         if generation is None or generation is running.generated:
             running.has_counts = False
             return
@@ -210,58 +181,61 @@ class TurnLog:
         if generation.ids or generation.stopped != "interrupted":
             running.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
 
-    def _ended(self, before: _SessionFigures, running: _Running, moment: Moment) -> None:
+    def abort(self, moment: Moment) -> None:
+        """Forget the figures of a turn that was thrown away."""
+        self._of(moment).running = None
+
+    def end(self, moment: Moment) -> None:
+        """Log the figures of the turn that has ended."""
+        session = self._of(moment)
+        running, session.running = session.running, None
+        if running is None:
+            return
         counted = running.has_counts and running.hops > 0
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
-            new, reused = _compared(before, running)
-        ended, agent = as_ours(moment.payload, AgentResult), as_ours(moment.ctx, TurnContext).agent_name
-        session, early = moment.log.prompt_log.session, self._early
+            new, reused = _compared(session, running)
+        ended, early, recall = moment.payload, self._early, running.recalled
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
             hops=running.hops,
             hooks_ms=round(running.hooks_ms or 0.0, 2),
             model_ms=round(running.model_ms, 2),
-            commit_ms=round((self._clock() - running.ending) * 1e3, 2),
+            commit_ms=round((perf_counter() - moment.at) * 1e3, 2),
             new_tokens=new,
             reused_tokens=reused,
             counted=counted,
             block_tokens=running.block_tokens,
             interrupted=ended.interrupted,
             failed=ended.error is not None,
-            session=name_hash(session),
-            agent=name_hash(str(agent or "")),
+            session=name_hash(moment.log.prompt_log.session),
+            agent=name_hash(moment.ctx.agent_name),
             heard_early=0 if early is None else early.turns,
             ready_early=0 if early is None else early.ready,
         )
-        if running.hooks_ms is not None and (recall := running.recalled) is not None:
-            figures = msgspec.structs.replace(
-                figures,
-                recall_ms=round(recall.embed_ms + recall.search_ms + recall.rerank_ms, 2),
-                embed_ms=round(recall.embed_ms, 2),
-                candidates=recall.candidates,
-                late=recall.late,
-            )
+        if running.hooks_ms is not None and recall is not None:
+            figures.recall_ms = round(recall.embed_ms + recall.search_ms + recall.rerank_ms, 2)
+            figures.embed_ms = round(recall.embed_ms, 2)
+            figures.candidates, figures.late = recall.candidates, recall.late
         self._keep(figures)
         if (self._settings is None or self._settings.now.log.turn) and log.isEnabledFor(logging.INFO):
             log.info("%s", msgspec.json.encode(figures).decode())
 
 
-def _compared(figures: _SessionFigures, running: _Running) -> tuple[int, int]:
+def _compared(session: _SessionFigures, running: _Running) -> tuple[int, int]:
     """Return the tokens of the prompt that are new since the one before, and the others, where the model does not tell."""
-    before, sizes = figures.seen
     messages = running.messages
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
-    texts = [text_of(message) for message in messages[same:]]
-    new = list(map(estimate, texts))
-    figures.seen = (messages, [*sizes[:same], *new])
-    return sum(new), sum(sizes[:same])
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(session.messages, messages, strict=False))
+    same = sum(1 for _ in pairs)
+    new = [estimate(text_of(message)) for message in messages[same:]]
+    reused = session.sizes[:same]
+    session.messages, session.sizes = messages, [*reused, *new]
+    return sum(new), sum(reused)
 
 
-def _generation(ctx: Any) -> Generation | None:
+def _generation(llm: Any) -> Generation | None:
     """Return what a chat model tells about its last answer; None if it tells nothing."""
-    llm = as_ours(ctx, TurnContext).llm
     for model in (llm, getattr(llm, "chat", None)):
         generation = getattr(model, "last", None)
         if isinstance(generation, Generation):
@@ -305,3 +279,46 @@ class FigureFile:
             return msgspec.json.decode(self.path.read_bytes(), type=TurnFigures)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
+
+
+class FailureLog:
+    """Keeps what hooks and upkeep failed at in a file of the home, for `edgemem check` in another process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: dict[tuple[str, str], HookFailure] | None = None
+
+    def note(self, failure: HookFailure) -> None:
+        """Keep a failure; a frequent one is written ever more rarely, to spare the disk."""
+        if failure.count & (failure.count - 1):
+            return
+        if self._known is None:
+            self._known = {(kept.hook, kept.point): kept for kept in self.read()}
+        self._known[failure.hook, failure.point] = failure
+        # Often the disk itself is what failed; the reply goes on, and the loop's registry has the failure too.
+        replace_file(self.path, msgspec.json.format(msgspec.json.encode(list(self._known.values()))))
+
+    def read(self) -> list[HookFailure]:
+        """Return the failures of the file."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=list[HookFailure])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return []
+
+
+def replace_file(path: Path, data: bytes) -> bool:
+    """Replace a file (0600) that is for looking only, and return whether that was possible: a full disk is no failure.
+
+    Unlike `write_private` it waits for no disk, since hooks write it within a turn.
+    """
+    part = path.with_suffix(".part")
+    try:
+        part.write_bytes(data)
+        part.chmod(0o600)
+        part.replace(path)
+    except OSError as error:
+        log.warning("%s could not be kept: %s", path, error.strerror)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        return False
+    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -31,6 +32,7 @@ from edgemem.records import (
     text_of,
 )
 from edgemem.scopes import Level
+from edgemem.session.points import TurnContext
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -115,12 +117,8 @@ class SessionLog:
         """The newest forgetting that was known when the session was taken up; later messages are here as they were."""
         self.value_exists: Callable[[BlockLine], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
-        self.caller: Session | None = None
-        """The loop's session while one of its tools runs."""
         self.ended: list[AddEpisode] = []
         """What tools did in turns that have ended, for a store that does not keep the session."""
-        self.outer: SessionLog | None = None
-        """Of the agent whose tool runs this one's."""
         self._accepting = threading.Lock()
         """Held while a turn is accepted: some frameworks run several tools at once, each in a thread."""
         self._committed: tuple[PromptTurn, Future[int]] | None = None
@@ -129,8 +127,6 @@ class SessionLog:
         """What the journal was given and has not told the outcome of."""
         self.turn_session: Session | None = None
         """The loop's session in which the running turn began."""
-        self.started_by: list[object] = []
-        """The hooks that know of the running turn."""
         self._noted: dict[str, Any] = {}
         """What tools had noted in that session before it."""
         self.reset()
@@ -146,7 +142,8 @@ class SessionLog:
         self.answered: str | None = None
         """What the model answered last, unless it called tools."""
         self.called_tools = False
-        self.caller = None
+        self.result_tokens = 0
+        """Tokens that the results of its tools take."""
         self.accepted: Future[int] | None = None
         """Tells that the running turn is kept already; None: it is not."""
         self._accepted_as: Turn | None = None
@@ -181,12 +178,11 @@ class SessionLog:
         Args:
             session: the record whose state its tools may change.
             level: the level of its utterance; None: the usual one.
-            outer: that of the agent whose tool begins the turn; None: the one of this log, if any.
+            outer: that of the agent whose tool begins the turn.
         """
         self.reset()
         self._renumber()
         self.turn_session, self._noted = session, _noted(session)
-        outer = outer or self.outer
         around = None if outer is None else outer.prompt_log
         return self.prompt_log.begin(reader, heard, level=level, outer=around)
 
@@ -462,30 +458,38 @@ class SessionLog:
         return None if self.journal is None else last_forgotten(self.journal.database)
 
 
-class Moment:
-    """One moment of a turn, as each step of it is handed it.
+class Prompt(msgspec.Struct):
+    """What one call of the model is handed, as the steps make it."""
 
-    Args:
-        ctx: the context that hooks are handed.
-        payload: the payload of the point; a step puts another one in its place.
-    """
+    messages: list[Message] = []
+    tools: list[dict[str, Any]] | None = None
+    hop: int = 0
+    """How often the model was called before in this turn."""
+    now: float | None = None
+    """The date that a template may print, seconds since the epoch UTC."""
+    tokens: int | None = None
+    """The size of the messages at most; None: they were not counted."""
 
-    __slots__ = ("ctx", "is_first_hop", "log", "payload", "reader", "reply")
 
-    def __init__(self, log: SessionLog, ctx: Any, payload: Any) -> None:
-        self.log, self.ctx, self.payload = log, ctx, payload
-        self.is_first_hop = isinstance(payload, dict) and payload.get("hop", 0) == 0
-        """Whether the model is called for the first time in the turn."""
-        self.reply: str | None = None
-        """The reply with which a hook of the user's own ended the turn."""
-        self.reader: Reader | None = None
-        """Who speaks a half-heard sentence."""
+class Moment(msgspec.Struct, eq=False):
+    """One moment of a turn, as each step of it is handed it."""
 
-    def put_view(self) -> None:
-        """Put the log's view in place of the messages of a prompt: what the present listener may read, where it was shown."""
-        prompt_log = self.log.prompt_log
-        view = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
-        self.payload = {**self.payload, **view}
+    log: SessionLog
+    ctx: TurnContext
+    payload: Any = None
+    """The payload of the point, for hooks of the user's own; of a tool and of the end, for the steps as well."""
+    prompt: Prompt = msgspec.field(default_factory=Prompt)
+    """Where the model is called."""
+    reply: str | None = None
+    """The reply with which a hook of the user's own ended the turn."""
+    text: str = ""
+    """A half-heard sentence."""
+    reader: Reader = msgspec.field(default_factory=Reader)
+    """Who speaks it."""
+    seconds: float = 0.0
+    """How long idle work may take."""
+    at: float = msgspec.field(default_factory=perf_counter)
+    """When it began, by the clock that never runs backwards."""
 
 
 def log_of(ctx: Any) -> SessionLog:

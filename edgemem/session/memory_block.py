@@ -1,4 +1,4 @@
-"""The block of memory: items that matter for an utterance, as lines before it.
+"""The block before an utterance: recalled items that matter for it, the notes, and a procedure that worked before.
 
 Where no recall looks through a store, its own lists are told, the newest first, as EdgeVox does; items that share a word with the
 utterance, or mean something like it where the store can tell, come before the others.
@@ -6,36 +6,55 @@ utterance, or mean something like it where the store can tell, come before the o
 
 from __future__ import annotations
 
+import logging
 import math
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.config import InjectionSettings, Profile, Settings
+from edgemem.config import InjectionSettings, NotesSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS
 from edgemem.context.block.select import FittingLines, Floors, fit_lines, floors_of, select_items
 from edgemem.context.prompt.turn import interruption
-from edgemem.context.size import TokenCache
+from edgemem.context.size import TokenCache, estimate
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, Subject, as_ours
+from edgemem.records import (
+    BlockLine,
+    Episode,
+    Fact,
+    Held,
+    Preference,
+    Procedure,
+    Reader,
+    Recalled,
+    Subject,
+    as_ours,
+)
 from edgemem.scopes import level_of_scope
 from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import short_text
+from edgemem.store.bank.rules import MEMORY_FILE
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites
-from edgemem.store.turn_steps import EraseBlocks
+from edgemem.store.turn_steps import CountOutcome, EraseBlocks
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
-    from edgemem.context.prompt.log import Committed
+    from edgemem.context.prompt.log import Committed, PromptLog
     from edgemem.llama.protocols import Tokenizer
+    from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.db.database import Database
+    from edgemem.store.notes import NotesFile
+    from edgemem.store.procedures import Procedures
 
 
 Pair = tuple[str, str]
@@ -48,6 +67,24 @@ KEEP_UP_S = 0.05
 """What the end of a turn may cost a store that embeds: nobody notices it beside the reply that is being spoken."""
 
 _PREFERENCE_ID = re.compile(r"\bpreference:(\d+)\b")
+
+_WORD = re.compile(r"\w{3,}")
+
+_LINE_CHARS = 240
+
+CLOSED = (
+    "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
+)
+
+LEAST = 0.5
+"""How relevant a procedure must be, 0 to 1, to be proposed unasked: likelier to be wanted than not."""
+PROCEDURE_CHARS = 480
+"""A procedure that takes more characters is not proposed: half of it would mislead."""
+_VALUE_CHARS = 80
+_DEADLINE_S = 0.05
+"""The question was embedded for recall a moment ago, so this is only spent where that came late."""
+
+log = logging.getLogger("edgemem.hooks")
 
 
 class MemoryBlock:
@@ -126,7 +163,7 @@ class MemoryBlock:
 
     def fill(self, moment: Moment) -> None:
         """Fill the block before the first call of the model."""
-        if not moment.is_first_hop:
+        if moment.prompt.hop > 0:
             return
         log, prompt_log = moment.log, moment.log.prompt_log
         log.note_memory_shown(None if log.is_kept_in(self._can.database) else self._exists)
@@ -263,9 +300,6 @@ class MemoryBlock:
         return self._listing.look(utterance, reader, max_facts=self.max_facts, max_episodes=self.max_episodes)
 
 
-_WORD = re.compile(r"\w{3,}")
-
-
 class Listing:
     """Lists a store's facts, preferences and episodes; not thread-safe, it belongs to the loop's thread."""
 
@@ -313,3 +347,226 @@ def _lived(episode: Episode) -> Recalled:
     text = f"{episode.kind} {episode.payload.get('name', '')}: {episode.outcome}"
     at, level, owner = episode.timestamp, episode.level, episode.owner
     return Recalled("episode", f"{at}", text, 0.4, recorded_at=at, level=level, owner=owner)
+
+
+def shown_line(line: str) -> str:
+    """Return a line of the notes as a model is shown it; empty where it says nothing."""
+    return clean(line.lstrip("# "), max_chars=_LINE_CHARS)
+
+
+class NotesBlock:
+    """Puts the tail of the notes into the newest user message, and later only lines not shown yet."""
+
+    name = "notes"
+
+    def __init__(
+        self,
+        notes: NotesFile,
+        *,
+        max_chars: int = 1500,
+        header: str = "Notes:",
+        settings: Settings | None = None,
+        budget: Budget | None = None,
+        bank: MemoryBank | None = None,
+    ) -> None:
+        """Make the part.
+
+        Args:
+            max_chars: at most this much of the file's end is shown.
+            header: a line before the notes.
+            settings: say how much of the file's end is shown, in place of `max_chars`.
+            budget: says how many tokens of it; None: no such bound.
+            bank: its MEMORY.md are shown as well, in what the notes leave of the tokens; None: there is none.
+        """
+        self.notes = notes
+        self._settings = settings or Settings(Profile(notes=NotesSettings(inject_chars=max_chars)))
+        self._budget = budget
+        self._bank = bank
+        self.header = header.lstrip("# ")
+        self.note = ""
+        """Why the notes are not in the newest prompt; empty where they may be read."""
+        self._warned = False
+
+    @property
+    def max_chars(self) -> int:
+        """Return how many characters of the file's end are shown at most."""
+        return self._settings.now.notes.inject_chars
+
+    def fill(self, moment: Moment) -> None:
+        """Add the notes, and MEMORY.md of the bank, before the first call of the model."""
+        if moment.prompt.hop > 0:
+            return
+        prompt_log = moment.log.prompt_log
+        notes, files = self._notes(prompt_log), self._memory_files(prompt_log)
+        # The newest note first: where not all fit, the oldest ones go, and before them the ends of the files.
+        count = self._count_fitting([*(line for line, _ in reversed(notes)), *files])
+        committed = prompt_log.committed()
+        kept = [
+            line for line, text in notes[max(0, len(notes) - count) :] if not committed.seen.holds_note(text)
+        ]
+        kept += files[: max(0, count - len(notes))]
+        lines = [line for line in kept if line.id not in committed.visible]
+        if not lines:
+            return
+        # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
+        tokens = estimate("\n".join([self.header, *(line.line for line in lines)]))
+        prompt_log.put("notes", lines, header=self.header, tokens=tokens)
+
+    def _notes(self, prompt_log: PromptLog) -> list[tuple[BlockLine, str]]:
+        """Return the newest lines of the notes as they are shown and as they stand there, if they may be read."""
+        level = self.notes.level
+        self.note = (
+            "" if readable(prompt_log.reader, level, None) else CLOSED.format(file=self.notes.path.name)
+        )
+        if self.note:
+            if not self._warned:
+                log.warning(self.note)
+                self._warned = True
+            return []
+        return [
+            (BlockLine(f"note:{line}", f"- {line}", level), text)
+            for text in self.notes.tail(self.max_chars).splitlines()
+            if (line := shown_line(text))
+        ]
+
+    def _memory_files(self, prompt_log: PromptLog) -> list[BlockLine]:
+        """Return the first lines of MEMORY.md: of the speaker in this session, of the household, of anyone."""
+        reader = prompt_log.reader
+        if self._bank is None or not (limits := self._bank.limits()).enabled:
+            return []
+        lines, speaker = [], None if reader is None else reader.speaker
+        for level, owner, text in self._bank.memory_files(speaker, prompt_log.session):
+            if readable(reader, level, owner):
+                first = (line.removeprefix("- ") for line in text.splitlines()[: limits.auto_load_max_lines])
+                shown = filter(None, map(shown_line, first))
+                lines += [
+                    BlockLine(f"{MEMORY_FILE}:{level}:{line}", f"- {line}", level, owner) for line in shown
+                ]
+        return lines
+
+    def _count_fitting(self, lines: Sequence[BlockLine]) -> int:
+        """Return how many of the first lines are within the budget; which of them are shown already does not matter."""
+        if not lines or self._budget is None:
+            return len(lines)
+        encode = self._budget.tokenizer.encode
+        left = self._budget.plan["notes"] - len(encode(f"{self.header}\n"))
+        for count, line in enumerate(lines):
+            left -= len(encode(f"{line.line}\n"))
+            if left < 0:
+                return count
+        return len(lines)
+
+
+class Proposals:
+    """Proposes at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
+
+    It fits only if all its tools are offered. Its outcome is counted with the turn: a success if its steps ran in order and
+    each worked in the end, a failure if one of them failed, and nothing where the model did something else.
+    """
+
+    name = "procedures"
+
+    def __init__(
+        self,
+        procedures: Procedures,
+        database: Database,
+        *,
+        exist: Callable[[], bool],
+        budget: Budget,
+        sizes: TokenCache,
+    ) -> None:
+        """Make the part.
+
+        Args:
+            database: keeps the procedures; outcomes are counted where it keeps the session too.
+            exist: tells whether there are any, and costs nothing.
+            budget: says how many tokens the memory block may take.
+            sizes: counts them.
+        """
+        self._procedures = procedures
+        self._database = database
+        self._exist = exist
+        self._budget = budget
+        self._sizes = sizes
+        self._proposed: Procedure | None = None
+        self._runs: list[tuple[str, bool]] = []
+        self._lock = threading.Lock()
+
+    def propose(self, moment: Moment) -> None:
+        """Propose before the first call of the model."""
+        if moment.prompt.hop > 0 or moment.log.is_detached:
+            return
+        self._proposed, self._runs = None, []
+        line = self._chosen(moment.log, moment.prompt.tools) if self._exist() else None
+        if line is not None:
+            moment.log.prompt_log.put("procedure", [line], tokens=self._sizes.tokens(f"{line.line}\n"))
+
+    def note(self, moment: Moment) -> None:
+        """Note how a tool went."""
+        self._note(moment.log, str(moment.payload.name), ok=moment.payload.error is None)
+
+    def _chosen(self, log: SessionLog, tools: Any) -> BlockLine | None:
+        """Choose a procedure; return the line that tells of it, unless the prompt holds that already."""
+        prompt_log = log.prompt_log
+        offered = {str(tool.get("function", tool).get("name")) for tool in tools or ()}
+        if not offered or not prompt_log.utterance.strip():
+            return None
+        visible = prompt_log.committed().visible
+        for row, procedure in self._procedures.fitting(
+            prompt_log.utterance,
+            reader=prompt_log.reader,
+            tools=offered,
+            least=LEAST,
+            deadline_s=_DEADLINE_S,
+        ):
+            name = f"procedure:{row}"
+            text = told_text(procedure)
+            if not procedure.steps or len(text) > PROCEDURE_CHARS:
+                continue
+            line = BlockLine(name, f"- {text}", procedure.level or "household", procedure.owner)
+            if name in visible or self._has_room(prompt_log.sections, line):
+                self._proposed = procedure
+                return None if name in visible else line
+        return None
+
+    def _has_room(self, sections: Any, line: BlockLine) -> bool:
+        memory, count = sections.get("memory"), self._sizes.tokens
+        taken = memory.tokens if memory is not None and memory.lines else count(f"{OPEN}\n") + count(CLOSE)
+        return taken + count(f"{line.line}\n") <= self._budget.plan["memory"]
+
+    def _note(self, log: SessionLog, tool: str, *, ok: bool) -> None:
+        proposed = self._proposed
+        if proposed is None or not log.is_kept_in(self._database):
+            return
+        with self._lock:  # some frameworks run several tools at once, each in a thread
+            self._runs.append((tool, ok))
+            success = went_well(proposed, self._runs)
+            log.turn_writes[:] = [step for step in log.turn_writes if not isinstance(step, CountOutcome)]
+            if success is not None:
+                log.turn_writes.append(CountOutcome(proposed.id, success))
+
+
+def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | None:
+    """Tell from the tools that ran whether a procedure succeeded; None: it was not followed, or not to its end.
+
+    A step that failed and worked when it was tried again has worked.
+    """
+    left = [step.tool_name for step in procedure.steps]
+    tools, failed = set(left), False
+    for tool, ok in runs:
+        if left and tool == left[0] and ok:
+            del left[0]
+        failed = failed or (tool in tools and not ok)
+    return True if not left else False if failed else None
+
+
+def told_text(procedure: Procedure) -> str:
+    """Return what a model is told of a procedure, on one line."""
+    steps = []
+    for step in procedure.steps:
+        given = (f"{name}: {short_text(value, _VALUE_CHARS)}" for name, value in step.args_template.items())
+        steps.append(f"{step.tool_name}({', '.join(given)})")
+    uses = procedure.total_uses
+    worked = f"worked {procedure.success_count} of {uses} times" if uses else "not tried yet"
+    text = f"a way to {procedure.trigger or procedure.name}: {', then '.join(steps)} ({worked})"
+    return clean(text, max_chars=PROCEDURE_CHARS + 1)

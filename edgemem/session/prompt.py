@@ -1,25 +1,39 @@
-"""The prompt of a turn: its head, how the window is divided, and the last word on how much is sent."""
+"""The prompt of a turn: its head, how the window is divided, when a new epoch begins, and the last word on how much is sent."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.context.budget import Budget, fit
+from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.records import as_ours
-from edgemem.session.log import Moment
-from edgemem.session.points import ON_RUN_END, AgentResult, TurnContext
-from edgemem.session.registry import HookFailure
+from edgemem.records import Epoch, Message
+from edgemem.session.log import Moment, Prompt, SessionLog
+from edgemem.session.points import ON_RUN_END, HookFailure
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
 
 if TYPE_CHECKING:
+    from edgemem.context.compaction.compactor import Compactor
+    from edgemem.context.compaction.extractive import Summarizer
+    from edgemem.context.compaction.planner import EpochPlanner
+    from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import Tokenizer
+    from edgemem.store.erase.copies import Erased
+
+WINDOW = "the model's window"
+"""The name under which `check` finds these notes."""
+
+_SIGNS = ("ContextOverflowError", "exceed context window", "exceeds the available context")
+"""How our own models, llama-cpp-python and llama-server say that a prompt was too long."""
+
+log = logging.getLogger("edgemem.hooks")
 
 
 class PromptHead:
@@ -44,10 +58,10 @@ class PromptHead:
 
     def compare(self, moment: Moment) -> None:
         """Compare the head with the one of the epoch, at the first call of the model."""
-        if not moment.is_first_hop:
+        if moment.prompt.hop > 0:
             return
         log, prompt_log = moment.log, moment.log.prompt_log
-        head = (prompt_log.system, moment.payload.get("tools"))
+        head = (prompt_log.system, moment.prompt.tools)
         if head != self._head[0]:
             encoded = msgspec.json.encode(head, enc_hook=repr)
             self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
@@ -65,17 +79,9 @@ class PromptHead:
         log.turn_writes.append(KeepHead(prompt_log.session, noted))
 
     def view(self, moment: Moment) -> None:
-        """Put the log's view in place of the messages of a prompt."""
-        moment.put_view()
-
-
-WINDOW = "the model's window"
-"""The name under which `check` finds these notes."""
-
-_SIGNS = ("ContextOverflowError", "exceed context window", "exceeds the available context")
-"""How our own models, llama-cpp-python and llama-server say that a prompt was too long."""
-
-log = logging.getLogger("edgemem.hooks")
+        """Put what the present listener may read in place of the messages, with memory where it was shown."""
+        prompt_log = moment.log.prompt_log
+        moment.prompt.messages, moment.prompt.now = prompt_log.view(), prompt_log.epoch.started_at or None
 
 
 class WindowBudget:
@@ -120,12 +126,12 @@ class WindowBudget:
 
     def measure(self, moment: Moment) -> None:
         """Measure instructions and tools, at the first call of the model."""
-        if self.budget is not None and moment.is_first_hop and not moment.log.is_detached:
-            self.budget.measure(moment.log.prompt_log.system, moment.payload.get("tools"))
+        if self.budget is not None and moment.prompt.hop == 0 and not moment.log.is_detached:
+            self.budget.measure(moment.log.prompt_log.system, moment.prompt.tools)
 
     def end(self, moment: Moment) -> None:
         """Note where the model had no room for a prompt."""
-        error = as_ours(moment.payload, AgentResult).error
+        error = moment.payload.error
         if error and not self.note and not moment.log.is_detached and any(sign in error for sign in _SIGNS):
             self._overflows += 1
             message = error.removeprefix("ContextOverflowError: ")
@@ -133,11 +139,9 @@ class WindowBudget:
 
     def fit(self, moment: Moment) -> None:
         """Cut the messages to the budget."""
-        ctx, payload = moment.ctx, moment.payload
-        tokenizer = self._tokenizer or tokenizer_of(as_ours(ctx, TurnContext).llm)
-        messages = payload["messages"]
-        counted = payload.get("counted")
-        if counted is not None and counted[0] is messages and counted[1] <= self.max_context_tokens:
+        ctx, prompt = moment.ctx, moment.prompt
+        messages, room = prompt.messages, self.max_context_tokens
+        if prompt.tokens is not None and prompt.tokens <= room:
             self.note = ""
             return
         # Turns that were left out stay out, as long as the prompt begins as it did then.
@@ -145,10 +149,10 @@ class WindowBudget:
         begun, dropped = ctx.hook_state.get(id(self), (None, 0))
         result = fit(
             messages,
-            tokenizer=tokenizer,
-            budget_tokens=self.max_context_tokens,
-            target_tokens=int(self.low_water * self.max_context_tokens),
-            tools=payload.get("tools"),
+            tokenizer=self._tokenizer or tokenizer_of(ctx.llm),
+            budget_tokens=room,
+            target_tokens=int(self.low_water * room),
+            tools=prompt.tools,
             dropped_turns=dropped if begun == first else 0,
         )
         ctx.hook_state[id(self)] = (first, result.dropped_turns)
@@ -156,6 +160,210 @@ class WindowBudget:
         if note and note != self.note:
             log.warning("%s", note)
         self.note = note
-        if result.messages != messages:
-            counted = result.messages, result.tokens
-            moment.payload = {**payload, "messages": result.messages, "counted": counted}
+        prompt.messages, prompt.tokens = result.messages, result.tokens
+
+
+class Compaction:
+    """Compacts whole turns into a summary: in idle time, or, when the user is faster, at once and simply."""
+
+    name = "compaction"
+
+    def __init__(
+        self,
+        planner: EpochPlanner,
+        log: SessionLog,
+        *,
+        fallback: Summarizer | None = None,
+        model: LlamaChat | None = None,
+    ) -> None:
+        """Make the part.
+
+        Args:
+            planner: plans the epochs of the prompt log.
+            log: its session's.
+            fallback: a summarizer quick enough for the hot path.
+            model: reads the prompt of a prepared epoch in idle time.
+        """
+        self.planner = planner
+        self._model = model
+        self._fallback = fallback
+        self._log = log
+        self.prepared: Epoch | None = None
+        """The epoch that begins with the next turn."""
+        self._deletions = 0
+        """How often turns were deleted; a summary that was begun before may tell of them."""
+        self._prepared_as_of: int | None = None
+        """The newest forgetting that was known when it was prepared."""
+        self._tools: Sequence[dict[str, Any]] | None = None
+        """What the model was offered in the newest turn."""
+        self._tokens = 0
+        """What the newest prompt had at most."""
+        self._unsettled = False
+        """Whether the newest turn is over, and nothing is prepared for a next one whose prompt does not fit."""
+        self._rests = False
+        """Whether idle time came after the turn before, so that this can be left to it."""
+        self._measuring = threading.Lock()
+
+    def switch(self, moment: Moment) -> None:
+        """Begin a prepared epoch with a turn."""
+        if moment.log is not self._log:
+            return  # an agent within a tool has a prompt of its own
+        if self._unsettled:
+            self._rests = False
+            self._settle()
+        epoch, self.prepared = self.prepared, None
+        # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
+        first = self._log.prompt_log.epoch.first_turn
+        if epoch is not None and epoch.first_turn >= first + bool(epoch.summary):
+            self._begin(self._ready(epoch))
+
+    def guard(self, moment: Moment) -> None:
+        """Measure the prompt, and begin an epoch where it does not fit."""
+        if moment.log is self._log:
+            with self._measuring:
+                self._guard(moment.prompt)
+
+    def end(self, moment: Moment) -> None:
+        """Measure the next prompt, where there was no idle time for that."""
+        if moment.log is self._log:
+            self._unsettled = self._log.prompt_log.running is None
+            if not self._rests:
+                self._settle()
+
+    def idle(self, _moment: Moment) -> None:
+        """Prepare the next epoch."""
+        self.work()
+
+    def due(self) -> bool:
+        """Tell whether there is something to prepare."""
+        return self.prepared is None and self.planner.plan() is not None
+
+    def work(self, *, stop: Callable[[], bool] | None = None) -> bool:
+        """Prepare the next epoch if one is due; return whether anything was done.
+
+        Once the model is closed nothing is due: its next turn will say so, and the other sessions have work of their own.
+        """
+        self._rests = True
+        try:
+            if stop is None or not stop():
+                self._settle()
+            first = self.planner.plan() if self.prepared is None else None
+            if first is None:
+                return False
+            # First the newest forgetting, then the values: a forgetting in between is noticed.
+            self._prepared_as_of = self._log.newest_forgetting()
+            deletions = self._deletions
+            epoch = self.planner.prepare(first, stop=stop)
+            if self._deletions == deletions:
+                self.prepared = epoch
+        except ClosedError as error:
+            log.debug("no epoch is prepared: %s", error)
+        return self.prepared is not None
+
+    def read_ahead(self, *, stop: Callable[[], bool]) -> bool:
+        """Have the model read a little of the prompt that a prepared epoch begins with; return whether it did."""
+        epoch, model, prompt_log = self.prepared, self._model, self._log.prompt_log
+        if epoch is None or model is None or prompt_log.running is not None:
+            return False
+        tools = list(self._tools) if self._tools else None
+        if model.head != (prompt_log.system, tools, prompt_log.epoch.started_at or None):
+            return False  # another conversation talks with this model, and would lose its cache
+        view = prompt_log.view_in(self._ready(epoch))
+        return model.read_ahead(view, tools=tools, now=epoch.started_at or None, stop=stop)
+
+    def forget(self, erased: Erased) -> None:
+        """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
+        self._log.forget(erased)
+        self.planner.forget()
+
+    def leave_out(self, session: str, first_turn: int) -> None:
+        """Have the next turn of a session begin an epoch that knows nothing of the turns before one: these were deleted."""
+        planner = self.planner
+        if planner.log.session == session:
+            self._deletions += 1
+            self._prepared_as_of = self._log.newest_forgetting()
+            self.prepared = planner.bare(max(first_turn, planner.log.epoch.first_turn))
+
+    def _ready(self, epoch: Epoch) -> Epoch:
+        """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""
+        return self.planner.still_holding(self._log.scrubbed(epoch, self._prepared_as_of))
+
+    def _begin(self, epoch: Epoch) -> None:
+        self.prepared = None
+        self._log.prompt_log.switch(epoch)
+        # Written with the next turn that is kept: an epoch without one would change nothing.
+        self._log.epoch_writes.append(BeginEpoch(epoch, self._prepared_as_of))
+
+    def _guard(self, prompt: Prompt) -> None:
+        planner, is_first = self.planner, prompt.hop == 0
+        tools = self._tools = prompt.tools
+        # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
+        # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
+        size, room = planner.prompt_size, planner.room
+        tokens = size.bound(prompt.messages, tools=tools, limit=room) if is_first else None
+        if tokens is None:
+            tokens = size.tokens(prompt.messages, tools=tools, limit=room)
+        running = self._log.prompt_log.running
+        if is_first and running is not None and size.exact:
+            planner.measured(running.n, tokens)
+        # Within a turn nothing is compacted any more; the budget behind this step has the last word.
+        epoch = self._epoch_now(prompt.messages, tokens) if tokens > room and is_first else None
+        if epoch is not None:
+            self._begin(epoch)
+            prompt.messages = self._log.prompt_log.view()
+            tokens = size.tokens(prompt.messages, tools=tools, limit=room)
+            if running is not None:
+                planner.measured(running.n, tokens)
+        self._tokens = prompt.tokens = tokens
+
+    def _settle(self) -> None:
+        """Prepare for a next turn whose prompt does not fit, once the newest one is history."""
+        with self._measuring:
+            if not self._unsettled:
+                return
+            self._unsettled = False
+            try:
+                self.planner.settle(self._tokens, tools=self._tools)
+            except ModelError as error:
+                # The next turn measures its prompt by itself, and tells the fault.
+                log.debug("the prompt was not measured ahead: %s", error)
+
+    def _epoch_now(self, messages: Sequence[Message], tokens: int) -> Epoch | None:
+        """Return the epoch that begins because a prompt did not fit."""
+        first = self.planner.plan_now(messages, tokens)
+        if first is None:
+            return None
+        self._prepared_as_of = self._log.newest_forgetting()
+        epoch = self.planner.prepare(first, summarizer=self._fallback, reason="did not fit")
+        return None if epoch is None else self._log.scrubbed(epoch, self._prepared_as_of)
+
+
+class ListCompaction:
+    """Compacts the prompt of a session without a plan, as the seed does: a summary in place of old turns."""
+
+    name = "compaction"
+
+    def __init__(self, compactor: Compactor, llm_getter: Callable[[Any], Any] | None = None) -> None:
+        """Make the part.
+
+        Args:
+            llm_getter: returns, for the context of a turn, what counts tokens for the compactor; None: its `llm`.
+        """
+        self.compactor = compactor
+        self._llm_getter = llm_getter
+
+    def guard(self, moment: Moment) -> None:
+        """Compact the prompt where it is too long."""
+        ctx, messages = moment.ctx, moment.prompt.messages
+        llm = self._llm_getter(ctx) if self._llm_getter is not None else ctx.llm
+        # The prompt still begins with the compacted messages. They stay compacted, byte for byte and at every hop:
+        # to compact it anew with each turn would change the prompt's head each time.
+        source, shown = ctx.hook_state.get(id(self), ([], []))
+        begins = bool(source) and messages[: len(source)] == source
+        view = [*shown, *messages[len(source) :]] if begins else messages
+        if moment.prompt.hop == 0 and self.compactor.should_compact(view, llm):
+            # Nobody waits here for a model to write: it only counts.
+            view = self.compactor.compact(view, tokenizer_of(llm))
+            ctx.hook_state[id(self)] = (messages, view)
+        if view != messages:
+            moment.prompt.messages, moment.prompt.tokens = view, None

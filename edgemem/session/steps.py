@@ -10,12 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from edgemem.session.compaction import Compaction, ListCompaction
-from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import Moment
-from edgemem.session.memory_block import MemoryBlock
-from edgemem.session.notes_block import NotesBlock
+from edgemem.session.memory_block import MemoryBlock, NotesBlock, Proposals
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -27,14 +24,12 @@ from edgemem.session.points import (
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
+    HookRegistry,
 )
-from edgemem.session.prefetch import SessionPrefetch
-from edgemem.session.prompt import PromptHead, WindowBudget
-from edgemem.session.proposals import Proposals
-from edgemem.session.registry import HookRegistry
-from edgemem.session.results import ToolResults
+from edgemem.session.prompt import Compaction, ListCompaction, PromptHead, WindowBudget
+from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.stored import StoredSession
-from edgemem.session.upkeep import StateKeeping, UpkeepHold
+from edgemem.session.tools import ToolEpisodes, ToolResults
 
 
 @dataclass
@@ -71,6 +66,8 @@ class Step(NamedTuple):
 
     name: str
     act: Callable[[Moment], object]
+    point: str = ""
+    """Of hooks of the user's own: where they act; nothing is done where there are none."""
 
 
 class Hooks:
@@ -79,19 +76,32 @@ class Hooks:
     name = "hooks"
 
     def __init__(self, registry: HookRegistry, point: str) -> None:
-        self._registry, self._point = registry, point
+        self._registry, self.point = registry, point
 
     def fire(self, moment: Moment) -> None:
         """Call them; a hook that ends the turn gives the moment its reply."""
-        fired = self._registry.fire_own(self._point, moment.ctx, moment.payload)
+        fired = self._registry.fire_own(self.point, moment.ctx, moment.payload)
         if fired.is_end:
             moment.reply = str(fired.payload)
         else:
             moment.payload = fired.payload
 
+    def fire_prompt(self, moment: Moment) -> None:
+        """Call them with the prompt; what one puts in its place goes to the model, and enters no history."""
+        prompt = moment.prompt
+        fields = {"messages": prompt.messages, "tools": prompt.tools, "hop": prompt.hop, "now": prompt.now}
+        moment.payload = fields
+        self.fire(moment)
+        changed = moment.payload
+        prompt.messages, prompt.tools, prompt.now = changed["messages"], changed["tools"], changed["now"]
+
 
 def _steps(*pairs: tuple[Named | None, Callable[[Any, Moment], object]]) -> tuple[Step, ...]:
-    return tuple(Step(part.name, partial(act, part)) for part, act in pairs if part is not None)
+    return tuple(
+        Step(part.name, partial(act, part), part.point if isinstance(part, Hooks) else "")
+        for part, act in pairs
+        if part is not None
+    )
 
 
 class Steps:
@@ -138,8 +148,7 @@ class Steps:
             (p.compaction, Compaction.guard),
             (p.compactor, ListCompaction.guard),
             (p.budget, WindowBudget.fit),
-            (p.results, ToolResults.begin),
-            (hooks(BEFORE_LLM), fire),
+            (hooks(BEFORE_LLM), Hooks.fire_prompt),
             (p.session, StoredSession.accept),
             (p.figures, TurnLog.call),
         )
@@ -147,7 +156,6 @@ class Steps:
         self.answer = _steps(
             (p.figures, TurnLog.answer),
             (hooks(AFTER_LLM), fire),
-            (p.figures, TurnLog.count),
         )
         self.accept = _steps((p.session, StoredSession.accept))
         # A tool runs, and has run: before the log takes the result.
@@ -169,7 +177,6 @@ class Steps:
         )
         # The turn ends, or is thrown away.
         self.end = _steps(
-            (p.figures, TurnLog.ending),
             (p.session, StoredSession.commit),
             (p.memory, MemoryBlock.end),
             (p.episodes, ToolEpisodes.end),
@@ -206,10 +213,9 @@ class Steps:
             point: under which failures are counted.
         """
         for step in steps:
-            self._take(step, point, moment)
-
-    def _take(self, step: Step, point: str, moment: Moment) -> None:
-        try:
-            step.act(moment)
-        except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
-            self.registry.note(step.name, point, error)
+            if step.point and step.point not in self.registry.own:
+                continue
+            try:
+                step.act(moment)
+            except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
+                self.registry.note(step.name, point, error)

@@ -12,10 +12,9 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.messages import split_turns
 from edgemem.errors import StoreError
-from edgemem.records import Message, Session, Turn, as_ours
+from edgemem.records import Message, Session, Turn
 from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.log import Moment, SessionLog
-from edgemem.session.points import AgentResult
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
 from edgemem.store.spool import DeferredWrites
@@ -138,7 +137,7 @@ class StoredSession:
         Raises:
             StoreError: it could not be written.
         """
-        log, ended = moment.log, as_ours(moment.payload, AgentResult)
+        log, ended = moment.log, moment.payload
         interrupted = log.hear_out() or ended.interrupted
         if log.journal is None:
             log.finish("complete")
@@ -179,7 +178,7 @@ class StoredSession:
 
     def idle(self, moment: Moment) -> None:
         """Make the files of a store whole; one of rows has nothing to do."""
-        self._later.settle(float(moment.payload.get("seconds", 0.0)))
+        self._later.settle(moment.seconds)
 
     def _save(self, log: SessionLog, session: Session) -> None:
         """Give a store that knows messages only all of them."""

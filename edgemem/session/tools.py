@@ -1,19 +1,61 @@
-"""Tools: actions of the robot that a model may call, and the turn in which one is called."""
+"""Tools: actions of the robot that a model may call, the turn of a call, and what the session keeps of its result.
+
+Of a long result the beginning and the end stay, with how much is left out; the whole text is kept with the turn where the
+session is kept in SQLite, for the operator and the export. An episode tells what each call did and how it went.
+"""
 
 from __future__ import annotations
 
+import copy
 import importlib
+import threading
+import time
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.messages import call_arguments, call_name
 from edgemem.context.prompt.log import PromptLog
-from edgemem.records import BlockLine, Heard, Reader, Session
+from edgemem.errors import InvalidInputError
+from edgemem.fence import sign_start
+from edgemem.records import MEMORY_TOOLS, BlockLine, Heard, Reader, Session, as_ours
 from edgemem.scopes import Level
-from edgemem.session.log import STATE_KEY, SessionLog
+from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.points import as_text, short_text
+from edgemem.store.episodes import TOOL_CALL
 from edgemem.store.erase.copies import Erased
+from edgemem.store.memory_store import TableMemoryStore
+from edgemem.store.protocols import MemoryStore, abilities_of
+from edgemem.store.spool import DeferredWrites
+from edgemem.store.turn_steps import AddEpisode, KeepOutput, RetellTurn
+from edgemem.store.turns import pointer_to
+from edgemem.store.validation import whole_number
+
+if TYPE_CHECKING:
+    from edgemem.context.budget import Budget
+    from edgemem.llama.protocols import Tokenizer
+
+KEPT_BYTES = 8_000_000
+"""Bytes of shortened results that are kept whole, of all sessions together; the oldest are dropped."""
+
+MIN_CHARS = 200
+"""A smaller bound would hold little but the note about the rest."""
+
+SHARE_OF_WINDOW = 0.5
+"""Share of a prompt's room that all results of one turn may take; each gets half of what the ones before it have left."""
+
+SHARE_OF_END = 0.25
+"""Share of a shortened text that its end takes."""
+
+RESULT_CHARS = 500
+"""A longer result or argument is cut in the episode; the session keeps the whole of it."""
+
+MOST_ARGUMENTS = 16
+"""Arguments that an episode keeps; with their longest names and values they stay below what a payload may have."""
+
+NAME_CHARS = 64
 
 CALLED: ContextVar[ToolTurn | None] = ContextVar("edgemem_called", default=None)
 """The turn in which a tool is called that a loop runs itself, in its thread."""
@@ -119,3 +161,242 @@ class Tool(msgspec.Struct, frozen=True):
         """Return the schema that a chat template prints."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
+
+
+class ToolResults:
+    """Shortens results of tools to a number of characters, and to what the window has room for."""
+
+    name = "results"
+
+    def __init__(
+        self,
+        max_chars: int = 2000,
+        *,
+        budget: Budget | None = None,
+        keep_bytes: int = 0,
+    ) -> None:
+        """Make the part.
+
+        Args:
+            max_chars: the most characters of a result, its note about the rest included; at least 200.
+            budget: says what a whole prompt may have; None: only `max_chars` bounds a result.
+            keep_bytes: bytes of shortened results that are kept whole, of all sessions together, oldest dropped first;
+                0: nothing. Only a session that is kept in SQLite keeps anything.
+
+        Raises:
+            InvalidInputError: `max_chars` is less than that.
+        """
+        if whole_number(max_chars, "max_chars") < MIN_CHARS:
+            raise InvalidInputError(f"max_chars must be at least {MIN_CHARS}; it is {max_chars}.")
+        self.max_chars = max_chars
+        self.keep_bytes = keep_bytes
+        self._budget = budget
+
+    def shorten(self, moment: Moment) -> None:
+        """Put a copy of the payload with less of its result in its place, where that is too long."""
+        payload = moment.payload
+        text = answer_text(payload)
+        if text is None:
+            return
+        # The memory's own tools know their bounds, and can be asked again; only the window bounds them.
+        room = len(text) if payload.name in MEMORY_TOOLS else self.max_chars
+        if self._budget is not None:
+            most = int(SHARE_OF_WINDOW * self._budget.plan.room - moment.log.result_tokens) // 2
+            room = max(MIN_CHARS, fitting_chars(text[:room], most, self._budget.tokenizer))
+            moment.log.result_tokens += max(0, min(most, byte_count(text[:room])))
+        if len(text) <= room:
+            return
+        shown = shorten(text, room, self._keep(moment.log, text))
+        # A copy: the payload of another framework is no record of ours, and others may hold it.
+        shortened = copy.copy(payload)
+        if payload.result is None:
+            shortened.error = shown
+        else:
+            shortened.result = shown
+        moment.payload = shortened
+
+    def _keep(self, log: SessionLog, text: str) -> str:
+        """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
+        if log.journal is None or byte_count(text) > self.keep_bytes:
+            return ""
+        pointer = pointer_to(log.prompt_log.session, text)
+        step = KeepOutput(log.prompt_log.session, pointer, text, self.keep_bytes)
+        if step not in log.turn_writes:
+            log.turn_writes.append(step)
+        return pointer
+
+
+def answer_text(payload: Any) -> str | None:
+    """Return what the model is told of a call: its result, or, where it failed, why."""
+    if payload.result is None:
+        return payload.error if isinstance(payload.error, str) else None
+    return payload.result if isinstance(payload.result, str) else as_text(payload.result)
+
+
+def byte_count(text: str) -> int:
+    """Return the bytes of a text: no vocabulary takes more tokens for it than these."""
+    return len(text.encode(errors="replace"))
+
+
+def fitting_chars(text: str, most_tokens: int, tokenizer: Tokenizer) -> int:
+    """Return how many characters of the beginning of a text take at most so many tokens."""
+    room = len(text)
+    while room > MIN_CHARS and byte_count(text[:room]) > most_tokens:
+        tokens = len(tokenizer.encode(text[:room]))
+        if tokens <= most_tokens:
+            break
+        room = max(MIN_CHARS, min(room * max(most_tokens, 0) // tokens, room - 1))
+    return room
+
+
+def shorten(text: str, max_chars: int, name: str = "") -> str:
+    """Return the beginning and the end of a text, with a note between them that says how much is left out.
+
+    Args:
+        max_chars: of all of it.
+        name: under which the operator finds the whole; empty: it is kept nowhere.
+    """
+    if len(text) <= max_chars:
+        return text
+    note = _note(len(text), len(text), name)
+    room = max_chars - len(note)
+    tail = int(room * SHARE_OF_END)
+    begin, end = sign_start(text, room - tail), sign_start(text, len(text) - tail, forward=True)
+    return f"{text[:begin].rstrip()}{_note(end - begin, len(text), name)}{text[end:].lstrip()}"
+
+
+def _note(missing: int, total: int, name: str) -> str:
+    kept = f", kept as {name}" if name else ""
+    return f"\n… ({missing:,} of {total:,} characters left out{kept}) …\n"
+
+
+class ToolEpisodes:
+    """Logs the outcome of every tool call.
+
+    Where the session is kept in the same SQLite file they are written in the turn's own transaction, and a turn with several
+    calls has one episode more that tells of all of them. Any other store that cannot be written now keeps no turn waiting.
+    """
+
+    name = "episodes"
+
+    def __init__(self, store: MemoryStore, agent_name: str = "") -> None:
+        self.store = store
+        self.agent_name = agent_name
+        self._database = abilities_of(store).database
+        self._later = DeferredWrites(store)
+        self._begun: dict[str, float] = {}
+        """When the calls began that run now; some frameworks run several at once, each in a thread."""
+        self._lock = threading.Lock()
+
+    def begin(self, moment: Moment) -> None:
+        """Take the time at which a tool begins."""
+        self._begun[_call(moment.payload)] = time.perf_counter()
+
+    def end(self, moment: Moment) -> None:
+        """Have all written that the store has not written yet."""
+        if moment.log.is_kept_in(self._database):
+            self._begun.clear()  # not at the end of an agent within a tool, whose conversation nobody keeps
+            return
+        ended, moment.log.ended = moment.log.ended, []
+        self._later.retry()
+        for step in ended:
+            self._keep(step)
+        self._later.settle(moment.log.commit_wait_s)
+
+    def _keep(self, step: AddEpisode) -> None:
+        """Write an episode into a store that does not keep the session."""
+        level, owner = step.level, step.owner
+        if level == "private" and not owner:
+            return  # an unknown voice in private: no store keeps what nobody could ever be told
+        store, of = self.store, (step.kind, step.payload, step.outcome)
+        if isinstance(store, TableMemoryStore):
+            whose: dict[str, Any] = {"heard": step.heard, "level": level, "owner": owner}
+            # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
+            self._later.write(
+                lambda: store.add_episode(*of, agent=step.agent, latency_ms=step.latency_ms, **whose)
+            )
+        elif level != "private":
+            # Such a store shows an episode to the whole household.
+            store.add_episode(*of, agent=step.agent)
+
+    def note(self, moment: Moment) -> None:
+        """Keep the outcome of one call."""
+        log, payload = moment.log, moment.payload
+        now, begun = time.perf_counter(), self._begun.pop(_call(payload), None)
+        latency_ms = None if begun is None else round((now - begun) * 1e3, 1)
+        if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
+            return
+        agent = self.agent_name or moment.ctx.agent_name
+        outcome = "ok" if payload.error is None else "failed"
+        record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
+        if payload.error is None:
+            record["result"] = short_text(payload.result, RESULT_CHARS)
+        else:
+            record["error"] = short_text(payload.error, RESULT_CHARS)
+        turn = log.prompt_log.running
+        heard = turn.heard if turn is not None else None
+        most = abilities_of(self.store).max_episodes
+        step = AddEpisode(
+            TOOL_CALL,
+            record,
+            outcome,
+            agent=agent,
+            heard=heard,
+            keep=500 if most is None else most,
+            session=log.prompt_log.session,
+            latency_ms=latency_ms,
+        )
+        if turn is None:
+            self._keep(msgspec.structs.replace(step, level="household"))
+            return
+        with self._lock:
+            if log.is_kept_in(self._database):
+                log.turn_writes.append(step)
+                _retell(log, step)
+            else:
+                log.done.append(step)
+
+    def keep_result(self, moment: Moment) -> None:
+        """Keep the outcome of a call that answered after its turn."""
+        late = moment.payload
+        name, arguments = call_name(late.call), call_arguments(late.call)
+        if name in MEMORY_TOOLS or (late.turn.answer == "private" and late.turn.owner is None):
+            return
+        record: dict[str, Any] = {"name": name[:NAME_CHARS], "result": short_text(late.text, RESULT_CHARS)}
+        record["args"] = _short_arguments(arguments) if isinstance(arguments, dict) else {}
+        agent = self.agent_name or moment.ctx.agent_name
+        if isinstance(self.store, TableMemoryStore):
+            whose: dict[str, Any] = {
+                "heard": late.turn.heard,
+                "level": late.turn.answer,
+                "owner": late.turn.owner,
+            }
+            self._later.write(lambda: self.store.add_episode(TOOL_CALL, record, "ok", agent=agent, **whose))
+            self._later.settle(moment.log.commit_wait_s)
+
+
+class _Call(msgspec.Struct, frozen=True):
+    id: str = ""
+
+
+def _call(payload: Any) -> str:
+    """Return what tells a call from others that run now; frameworks without ids run both points in its thread."""
+    return as_ours(payload, _Call).id or str(threading.get_ident())
+
+
+def _retell(log: SessionLog, of: AddEpisode) -> None:
+    """Have the turn retold by one episode, once it has a second call."""
+    calls = [step for step in log.turn_writes if isinstance(step, AddEpisode) and step.kind == TOOL_CALL]
+    if len(calls) > 1:
+        log.turn_writes[:] = [step for step in log.turn_writes if not isinstance(step, RetellTurn)]
+        runs = [(step.payload["name"], step.outcome == "ok") for step in calls]
+        log.turn_writes.append(RetellTurn(of.session, runs, of.agent, of.keep))
+
+
+def _short_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with long values cut: a payload that is refused would take its turn with it."""
+    kept: dict[str, Any] = {}
+    for name, value in list(arguments.items())[:MOST_ARGUMENTS]:
+        text = short_text(value, RESULT_CHARS)
+        kept[str(name)[:NAME_CHARS]] = value if len(text) <= RESULT_CHARS else text
+    return kept

@@ -19,7 +19,7 @@ from edgemem.context.messages import (
 )
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
-from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, SessionLog
+from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, Prompt, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -90,7 +90,7 @@ class OpenTurn:
         """How many messages the session's record held before the turn."""
         self._messages: list[Message] | None = None
         """The prompt; None: something was added since it was made."""
-        self._prompt: dict[str, Any] = {}
+        self._prompt = Prompt()
         self._interrupted = False
         self._ended = False
 
@@ -167,13 +167,13 @@ class OpenTurn:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """Return the schemas of the tools that the model is offered."""
-        schemas = self._prompt.get("tools")
+        schemas = self._prompt.tools
         return list(self._agent.schemas if schemas is None else schemas)
 
     @property
     def now(self) -> float | None:
         """Return the date that a template may print, frozen for the epoch; seconds since the epoch, UTC."""
-        return self._prompt.get("now") or self.log.prompt_log.epoch.started_at or None
+        return self._prompt.now or self.log.prompt_log.epoch.started_at or None
 
     def _made_prompt(self) -> list[Message]:
         agent, log = self._agent, self.log
@@ -181,13 +181,12 @@ class OpenTurn:
         running = log.prompt_log.running
         messages = [*agent.system, *(running.messages if running is not None else ())]
         log.answered = None
-        moment = Moment(log, agent.ctx, {"messages": messages, "tools": agent.schemas, "hop": self.hops})
+        prompt = self._prompt = Prompt(messages, agent.schemas, self.hops)
+        moment = Moment(log, agent.ctx, prompt=prompt)
         agent.steps.run(agent.steps.prompt, BEFORE_LLM, moment)
         self.hops += 1
-        self._prompt = moment.payload
         self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
-        prompt: list[Message] = moment.payload["messages"]
-        return prompt
+        return prompt.messages
 
     # -- its messages -------------------------------------------------------------------------------
 

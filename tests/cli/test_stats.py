@@ -13,7 +13,7 @@ import edgemem
 from edgemem.cli.stats import render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
-from edgemem.session.registry import HookFailure
+from edgemem.session.points import HookFailure
 from support.cli import run
 from support.models import Listener
 

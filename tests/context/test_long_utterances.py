@@ -11,8 +11,7 @@ import pytest
 from edgemem import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
-from edgemem.session.points import AgentResult, TurnContext
-from edgemem.session.registry import HookRegistry
+from edgemem.session.points import AgentResult, HookRegistry, TurnContext
 from support.homes import opened
 from support.models import Model
 from support.tokenizers import WordTokenizer

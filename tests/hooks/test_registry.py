@@ -25,8 +25,7 @@ from edgemem import (
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks import TurnContext, available, hook, load
 from edgemem.records import Session
-from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.session.registry import HookRegistry
+from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookRegistry, HookResult
 
 
 class Doing:

@@ -23,12 +23,12 @@ from edgemem.session.points import (
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
+    HookRegistry,
     ToolCallRequest,
     TurnContext,
 )
-from edgemem.session.registry import HookRegistry
+from edgemem.session.speech import UpkeepHold
 from edgemem.session.tools import Tool
-from edgemem.session.upkeep import UpkeepHold
 from support.homes import opened
 
 WIDE = "[context]\nwindow_tokens = 16384\n"

@@ -52,7 +52,7 @@ class Robot:
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep 200 kB of results whole."""
-    monkeypatch.setattr("edgemem.session.results.KEPT_BYTES", 200_000)
+    monkeypatch.setattr("edgemem.session.tools.KEPT_BYTES", 200_000)
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from edgemem.config import Profile
 from edgemem.hooks.builtin import part_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.memory.idle import IdleWorker
-from edgemem.session.compaction import Compaction
 from edgemem.session.log import Moment, log_of
+from edgemem.session.prompt import Compaction
 
 if TYPE_CHECKING:
     from edgemem.config import Profile

@@ -14,7 +14,7 @@ from edgemem.bench.corpus import SPEAKER, household_facts, sentences
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
 from edgemem.hooks.builtin import part_of
-from edgemem.session.prefetch import Waited
+from edgemem.session.speech import Waited
 from lab.lent import Lent
 
 if TYPE_CHECKING:

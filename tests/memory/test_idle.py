@@ -24,7 +24,7 @@ from edgemem.session.points import (
     ON_RUN_START,
     ON_SPEECH_START,
 )
-from edgemem.session.upkeep import UpkeepHold
+from edgemem.session.speech import UpkeepHold
 from support.embedders import HashEmbedder
 
 

@@ -13,7 +13,7 @@ from edgemem.config import Profile
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.session.registry import HookRegistry
+from edgemem.session.points import HookRegistry
 from edgemem.store.db.threads import Readers
 
 if TYPE_CHECKING:

@@ -567,10 +567,8 @@ def test_a_wrong_argument_of_a_conversation_is_told_at_once(memory: Memory, call
 
 def test_steps_that_fail_stop_no_reply(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever part raises, the turn is answered, kept, and the failure counted under the part's name."""
-    from edgemem.session.compaction import Compaction
-    from edgemem.session.memory_block import MemoryBlock
-    from edgemem.session.notes_block import NotesBlock
-    from edgemem.session.prompt import PromptHead, WindowBudget
+    from edgemem.session.memory_block import MemoryBlock, NotesBlock
+    from edgemem.session.prompt import Compaction, PromptHead, WindowBudget
 
     def fail(*_: Any) -> None:
         raise OSError("broken")
