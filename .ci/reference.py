@@ -1,6 +1,6 @@
 """`make reference`: writes docs/profile.md and docs/commands.md from the code that they are about.
 
-The profile's page is made of the docstrings, types and defaults of `edgemem.config.profile`, the page of commands of what
+The profile's page is made of the docstrings, types and defaults of `edgemem.config`, the page of commands of what
 each command tells of itself with `--help`. A test holds that the committed pages are these.
 """
 
@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import click
 import msgspec
 
+from edgemem import config as profile
 from edgemem.cli import main as command_line
-from edgemem.config import profile
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MADE = "<!-- `make reference` writes this page from the code; what is written here by hand is lost. -->"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.config.profile import LEAST_HISTORY_TOKENS
+from edgemem.config import LEAST_HISTORY_TOKENS
 from edgemem.context.messages import repair_orphans, split_turns, tool_calls
 from edgemem.context.size import Markers, measure_markers
 from edgemem.errors import ContextOverflowError, TemplateError

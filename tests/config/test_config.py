@@ -12,7 +12,7 @@ from edgemem import config
 from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import ConfigError
 
-CONFIGS = Path(config.__file__).parents[2] / "configs"
+CONFIGS = Path(config.__file__).parents[1] / "configs"
 
 
 def write(folder: Path, text: str | bytes) -> Path:

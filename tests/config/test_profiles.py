@@ -17,7 +17,7 @@ from edgemem.llama.models.catalog import find_entry
 from edgemem.loop.loop import AgentLoop
 from support.embedders import HashEmbedder
 
-CONFIGS = Path(config.__file__).parents[2] / "configs"
+CONFIGS = Path(config.__file__).parents[1] / "configs"
 BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]
 NEEDED = {
     "store": {"commit_wait_s", "max_episodes"},

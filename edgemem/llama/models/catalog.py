@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from edgemem.config.faults import nearest
+from edgemem.config import nearest
 from edgemem.errors import ModelError
 from edgemem.store.db.files import write_private
 
