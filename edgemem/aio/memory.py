@@ -15,7 +15,8 @@ from edgemem.aio.conversation import AsyncConversation, async_tools, run_upkeep
 from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
-from edgemem.memory.memory import Diagnostics, Memory
+from edgemem.memory.memory import Memory
+from edgemem.memory.opened import Home
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
@@ -161,7 +162,7 @@ class AsyncMemory(Face[Memory]):
         return self._opened().profile
 
     @property
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> Home:
         """Return what a robot's program does not need; its methods are no coroutines."""
         return self._opened().diagnostics
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
 from edgemem.errors import (
@@ -34,12 +34,14 @@ from edgemem.store.epochs import count_reasons
 from edgemem.store.stray_scopes import stray_scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Callable, Sized
 
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Embedder, Reranker, Tokenizer
     from edgemem.memory.opened import Home
     from edgemem.records import Message
+
+    Finding = tuple[Literal["ok", "warn", "fail"], str, str]
 
 _log = logging.getLogger(__name__)
 
@@ -49,48 +51,27 @@ SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
 
-def check(home: Home) -> list[Check]:
-    """Look at every part of an open home."""
-    return [
-        _database(home),
-        _turns(home),
-        _backups(home),
-        _erasing(home),
-        _losses(home),
-        _names(home),
-        _index(home),
-        _vectors(home),
-        _embedder(home),
-        _reranker(home),
-        _tokenizer(home),
-        _window(home),
-        _state(home),
-        _compaction(home),
-        _disk(home),
-        _clock(home),
-        _upkeep(home),
-        _files(home),
-        _bank(home),
-        _hooks(home),
-    ]
+def _ok(detail: str) -> Finding:
+    """Return that all is well."""
+    return "ok", detail, ""
 
 
-def _ok(name: str, detail: str) -> Check:
-    """Return a row of `check` that says all is well."""
-    return Check(name, "ok", detail)
+def _warn(detail: str, advice: str) -> Finding:
+    """Return a warning, and what to do; the robot goes on."""
+    return "warn", detail, advice
 
 
-def _warn(name: str, detail: str, advice: str) -> Check:
-    """Return a row of `check` that warns, and says what to do; the robot goes on."""
-    return Check(name, "warn", detail, advice)
+def _fail(detail: str, advice: str) -> Finding:
+    """Return a failure, and what to do."""
+    return "fail", detail, advice
 
 
-def _database(home: Home) -> Check:
+def _database(home: Home) -> Finding:
     database = home.database
     try:
         database.check_files()
     except ReplacedError as error:
-        return Check("database", "fail", str(error), "Then see whether it is all there: edgemem check")
+        return _fail(str(error), "Then see whether it is all there: edgemem check")
     except StoreError as error:
         # Somebody else writes, or the disk refuses: what can be read is told all the same.
         _log.info("The files of the database could not be compared: %s", error)
@@ -101,63 +82,62 @@ def _database(home: Home) -> Check:
         newest = home.backups.newest()
         save = f"save what can be read with `sqlite3 {database.path} .recover`"
         advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
-        return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
-    return _ok("database", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
+        return _fail(f"SQLite {version} finds damage: {wrong[0]}", advice)
+    return _ok(f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
-def _turns(home: Home) -> Check:
+def _turns(home: Home) -> Finding:
     journal = home.sessions.journal
     backlogs = (journal.backlog(), journal.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
-        return _warn("unwritten turns", str(backlog), advice)
+        return _warn(str(backlog), advice)
     if backlog.turns:
-        return _warn("unwritten turns", str(backlog), "They are tried again by themselves; nothing is lost.")
-    return _ok("unwritten turns", "none")
+        return _warn(str(backlog), "They are tried again by themselves; nothing is lost.")
+    return _ok("none")
 
 
-def _backups(home: Home) -> Check:
+def _backups(home: Home) -> Finding:
     every_h, newest = home.profile.backup.every_h, home.backups.newest()
     idle = "Leave the robot idle for a minute; if it stays, see `upkeep`."
     try:
         home.backups.check_folder()
     except StoreError as error:
-        return _warn("backups", str(error), "Until then none is made.")
+        return _warn(str(error), "Until then none is made.")
     if newest is None and not every_h:
-        return _warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
+        return _warn("switched off ([backup] every_h)", "edgemem backup makes one by hand.")
     newest_at = home.database.created_at() if newest is None else stamp_of(newest)
     hours = home.database.now() / 3600 - newest_at / 3.6e9
     if newest is None:
         if hours < every_h:
-            return _ok("backups", "none yet; one is made when nobody speaks")
-        return _warn("backups", f"there is none, and the memory is {_age_of(hours)} old", idle)
+            return _ok("none yet; one is made when nobody speaks")
+        return _warn(f"there is none, and the memory is {_age_of(hours)} old", idle)
     count = len(home.backups.own())
     others = len(backup_paths(home.backups.folder)) - count
     detail = f"{count} kept, the newest is {_age_of(hours)} old and was good when it was made: {newest.name}"
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
     if every_h and home.database.last_tick() > newest_at and hours > 2 * every_h:
-        return _warn("backups", detail, idle)
-    return _ok("backups", detail)
+        return _warn(detail, idle)
+    return _ok(detail)
 
 
-def _erasing(home: Home) -> Check:
+def _erasing(home: Home) -> Finding:
     pending = home.eraser.pending()
     if not pending:
-        return _ok("erasing", "what was forgotten is gone from every file")
+        return _ok("what was forgotten is gone from every file")
     files = "; ".join(
         f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
         for why in dict.fromkeys(pending.values())
     )
     return _warn(
-        "erasing",
         f"what was forgotten may still stand in {files}; nobody recalls it",
         "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
     )
 
 
-def _losses(home: Home) -> Check:
+def _losses(home: Home) -> Finding:
     """Report losses until somebody acknowledges them, and files put aside."""
     losses, sentences = home.truth.losses(), []
     if losses:
@@ -176,8 +156,8 @@ def _losses(home: Home) -> Check:
         )
     detail = "; ".join(sentences)
     if losses:
-        return _warn("lost data", detail, "When you have seen this: edgemem check --acknowledge")
-    return _ok("lost data", detail or "none")
+        return _warn(detail, "When you have seen this: edgemem check --acknowledge")
+    return _ok(detail or "none")
 
 
 def _more(rows: Sized) -> str:
@@ -189,56 +169,54 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _names(home: Home) -> Check:
+def _names(home: Home) -> Finding:
     """Tell which scopes the operator alone reads."""
     stray = stray_scopes(home.database)
     if not stray:
-        return _ok("people", "every scope has a known form")
+        return _ok("every scope has a known form")
     listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope
     return _warn(
-        "people",
         f"scopes of unknown forms, which the operator alone reads: {listed}{more}",
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
     )
 
 
-def _vectors(home: Home) -> Check:
+def _vectors(home: Home) -> Finding:
     version = home.index.vec_version
     if version is None:
         return _warn(
-            "vectors",
             "sqlite-vec cannot be loaded into this Python's SQLite; searching goes on without it, only slower",
             "Use a Python whose sqlite3 can load extensions, such as the system's.",
         )
-    return _ok("vectors", f"sqlite-vec {version}")
+    return _ok(f"sqlite-vec {version}")
 
 
-def _index(home: Home) -> Check:
+def _index(home: Home) -> Finding:
     if home.index_fault and not home.database.read_only:
         detail = f"{home.index_fault.rstrip('.')}; until then it is made in memory at each start"
-        return _warn("index", detail, "Move away what stands there, or mend its rights, and restart.")
-    return _ok("index", home.index_fault or "in its file")
+        return _warn(detail, "Move away what stands there, or mend its rights, and restart.")
+    return _ok(home.index_fault or "in its file")
 
 
-def _embedder(home: Home) -> Check:
+def _embedder(home: Home) -> Finding:
     name = home.profile.llama.embedder
     advice = "Name another in edgemem.toml under [llama] embedder."
     if name and find_entry(name) is not None:
         advice = f"edgemem models get {name}"
     if home.embedder_fault:
-        return Check("embedder", "fail", home.embedder_fault, advice)
+        return _fail(home.embedder_fault, advice)
     if home.embedder is None:
-        return _warn("embedder", f"{name or 'none'}: not here; recall goes by words alone", advice)
+        return _warn(f"{name or 'none'}: not here; recall goes by words alone", advice)
     if gone := _gone(home.embedder):
         words = f"{gone}; without it recall goes by words alone, and its vectors are kept until it is back"
-        return _warn("embedder", words, advice)
+        return _warn(words, advice)
     detail = f"{name}, {home.embedder.dimensions} dimensions, {home.profile.llama.embed_threads} thread"
     waiting = home.index.pending()["vectors"]
     if waiting:
         detail += f"; {waiting:,} texts wait for their vectors, and are found by their words until idle time has made them"
-    return _ok("embedder", detail)
+    return _ok(detail)
 
 
 def _gone(model: Embedder | Reranker | None) -> str:
@@ -246,112 +224,105 @@ def _gone(model: Embedder | Reranker | None) -> str:
     return f"{path} is gone" if path is not None and not path.is_file() else ""
 
 
-def _reranker(home: Home) -> Check:
+def _reranker(home: Home) -> Finding:
     settings, last, gone = home.profile.recall, home.search.last, _gone(home.reranker)
     fault = home.reranker_fault or last.rerank_fault
     if fault or gone:
         advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
-        return _warn("reranker", fault or f"{gone}; after a restart nothing is read again", advice)
+        return _warn(fault or f"{gone}; after a restart nothing is read again", advice)
     if home.reranker is None:
-        return _ok("reranker", "none ([recall] rerank)")
+        return _ok("none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
     detail = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""
         detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
-    return _ok("reranker", detail)
+    return _ok(detail)
 
 
-def _disk(home: Home) -> Check:
+def _disk(home: Home) -> Finding:
     if home.database.read_only:
         detail = f"{home.database.path} is read-only: what is there can be read, nothing more is stored"
         advice = (
             "Mount it read-write, or mend its rights, and restart; edgemem backup DISK saves what is there."
         )
-        return Check("disk", "fail", detail, advice)
+        return _fail(detail, advice)
     if not os.access(home.path, os.W_OK):
-        return Check(
-            "disk", "fail", f"{home.path} cannot be written", "Mount it read-write, or mend its rights."
-        )
+        return _fail(f"{home.path} cannot be written", "Mount it read-write, or mend its rights.")
     free = shutil.disk_usage(home.path).free / 1e6
     if free < SPARE_MB:
-        return _warn("disk", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
-    return _ok("disk", f"{free / 1e3:.1f} GB free at {home.path}")
+        return _warn(f"{free:.0f} MB free", "Free some space; what is stored is safe.")
+    return _ok(f"{free / 1e3:.1f} GB free at {home.path}")
 
 
-def _clock(home: Home) -> Check:
+def _clock(home: Home) -> Finding:
     trust = home.clock.trust()
     if trust.trusted:
-        return _ok("clock", trust.reason)
+        return _ok(trust.reason)
     return _warn(
-        "clock",
         trust.reason,
         "Let the clock be set (NTP or an RTC); the order of memories is right all the same.",
     )
 
 
-def _upkeep(home: Home) -> Check:
+def _upkeep(home: Home) -> Finding:
     failures = home.upkeep.failures()
     if failures:
         worst = failures[0]
         often = "" if worst.times == 1 else f" {worst.times} times"
-        return _warn("upkeep", f"{worst.step} failed{often}: {worst.message}", "See the log.")
+        return _warn(f"{worst.step} failed{often}: {worst.message}", "See the log.")
     waiting = [f"{count:,} {name}" for name, count in home.search.pending().items() if count]
     words = f"{', '.join(waiting)} wait for idle time, and are found by their words until then"
-    return _ok("upkeep", words if waiting else "nothing left to do")
+    return _ok(words if waiting else "nothing left to do")
 
 
-def _bank(home: Home) -> Check:
+def _bank(home: Home) -> Finding:
     if faults := home.bank.faults():
         advice = "It is read all the same; shorten or delete files, or raise `limits` under [bank]."
-        return _warn("bank", f"{faults[0]}{_more(faults)}", advice)
+        return _warn(f"{faults[0]}{_more(faults)}", advice)
     files = home.bank.files()
-    return _ok("bank", f"{len(files):,} files, {sum(file.size for file in files) / 1e3:,.1f} kB")
+    return _ok(f"{len(files):,} files, {sum(file.size for file in files) / 1e3:,.1f} kB")
 
 
-def _files(home: Home) -> Check:
+def _files(home: Home) -> Finding:
     """Look at files changed by hand while this process runs."""
     if problems := home.reload.problems:
         problem = next(iter(problems.values()))
-        return _warn(
-            "hot reload", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself."
-        )
+        return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
     if note := home.reload.restart_note():
-        return _warn("hot reload", note, "Restart edgemem when it suits.")
-    return _ok("hot reload", "changes of the profile, notes and hooks are picked up while running")
+        return _warn(note, "Restart edgemem when it suits.")
+    return _ok("changes of the profile, notes and hooks are picked up while running")
 
 
-def _hooks(home: Home) -> Check:
+def _hooks(home: Home) -> Finding:
     failures = [failure for failure in home.failures.read() if failure.hook != WINDOW]
     journal = home.sessions.journal
     if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
-        return _ok("hooks", "no failure on record")
+        return _ok("no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
     often = "once" if worst.count == 1 else f"at least {worst.count} times"
     return _warn(
-        "hooks",
         f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{_more(failures)}",
         f"Replies went on without it. When it is mended, delete {home.failures.path}.",
     )
 
 
-def _tokenizer(home: Home) -> Check:
+def _tokenizer(home: Home) -> Finding:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [home.tokenizer] if home.tokenizer.exact else []
     using = [budget.tokenizer for budget in home.in_use.budgets() if budget.tokenizer.exact]
     costs = dict(filter(None, map(_append_only, [*own, *using])))
     if not costs:
         return _ok(
-            "tokenizer",
             "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
         )
     detail = "; ".join(costs)
     if any(costs.values()):
         advice = "Replies are right, only later; pass another chat template if that is too slow."
-        return _warn("tokenizer", detail, advice)
-    return _ok("tokenizer", detail)
+        return _warn(detail, advice)
+    return _ok(detail)
 
 
 def _append_only(tokenizer: Tokenizer) -> tuple[str, bool] | None:
@@ -383,7 +354,7 @@ def _in_one_piece(tokenizer: Tokenizer) -> str:
     )
 
 
-def _window(home: Home) -> Check:
+def _window(home: Home) -> Finding:
     """Tell which window counts, and whether instructions, tools and a turn fit it."""
     context = home.profile.context
     overflows = [failure for failure in home.failures.read() if failure.hook == WINDOW]
@@ -393,22 +364,21 @@ def _window(home: Home) -> Check:
             "Give the hooks the model (`hooks(model=…)`), or name its window under [context] window_tokens; then delete "
             f"{home.failures.path}."
         )
-        return _warn("window", f"a prompt did not fit{often}: {overflows[0].message}", advice)
+        return _warn(f"a prompt did not fit{often}: {overflows[0].message}", advice)
     known = {budget.window_tokens: budget for budget in home.in_use.budgets()}
     too_small = next(filter(None, map(_too_small, known.values())), "")
     if too_small:
         advice = "Until then every part of a prompt has less than its least."
-        return Check("window", "fail", too_small, advice)
+        return _fail(too_small, advice)
     window = min(known, default=context.window_tokens)
     if window < context.window_tokens:
         return _warn(
-            "window",
             f"the model's has {window:,} tokens and the profile says {context.window_tokens:,}: the model's counts",
             f"Set window_tokens = {window} under [context], or open the model with a larger n_ctx (its server: -c).",
         )
     models = [budget.model_window for budget in known.values() if budget.model_window]
     whose = f"; the model's has {max(models):,}" if models else ""
-    return _ok("window", f"{window:,} tokens, as the profile says{whose}")
+    return _ok(f"{window:,} tokens, as the profile says{whose}")
 
 
 def _too_small(budget: Budget) -> str:
@@ -420,14 +390,14 @@ def _too_small(budget: Budget) -> str:
     return ""
 
 
-def _state(home: Home) -> Check:
+def _state(home: Home) -> Finding:
     """Report the kept states of chat models, which spare a restart their evaluation."""
-    name, here = "kept state", home.in_use.kept_states()
+    here = home.in_use.kept_states()
     for kept in here:
         if kept.off:
-            return _warn(name, f"nothing is kept: {kept.off}", "A restart evaluates the whole prompt.")
+            return _warn(f"nothing is kept: {kept.off}", "A restart evaluates the whole prompt.")
     if home.profile.chat.keep_state == "off":
-        return _ok(name, "switched off ([chat] keep_state)")
+        return _ok("switched off ([chat] keep_state)")
     what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
     states = [
         f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
@@ -441,22 +411,22 @@ def _state(home: Home) -> Check:
     ]
     if faults:
         advice = "The prompt is evaluated anew; the state is kept again by itself."
-        return _warn(name, "; ".join([*faults, *states]), advice)
-    return _ok(name, "; ".join(states) or "none yet; a chat model in this process writes it after a turn")
+        return _warn("; ".join([*faults, *states]), advice)
+    return _ok("; ".join(states) or "none yet; a chat model in this process writes it after a turn")
 
 
-def _compaction(home: Home) -> Check:
+def _compaction(home: Home) -> Finding:
     """Tell how summaries are made, what that costs, and why the model's were not used."""
     settings = home.profile.compaction
     writer, slotless = _writer(home)
     counts = SummaryCounts.from_reasons(count_reasons(home.database))
     detail = "; ".join(filter(None, (writer, counts.as_text())))
     if slotless:
-        return _warn("compaction", detail, 'Or set summarizer = "extractive" under [compaction].')
+        return _warn(detail, 'Or set summarizer = "extractive" under [compaction].')
     if settings.summarizer == "model" and counts.poor:
         advice = 'Take a larger chat model, or set summarizer = "extractive" under [compaction], which costs nothing.'
-        return _warn("compaction", detail, advice)
-    return _ok("compaction", detail)
+        return _warn(detail, advice)
+    return _ok(detail)
 
 
 def _writer(home: Home) -> tuple[str, str]:
@@ -488,3 +458,33 @@ def _age_of(hours: float) -> str:
     if hours >= 48:
         return f"{hours / 24:.0f} days"
     return f"{hours:.0f} hours" if hours >= 2 else "under two hours"
+
+
+CHECKS: dict[str, Callable[[Home], Finding]] = {
+    "database": _database,
+    "unwritten turns": _turns,
+    "backups": _backups,
+    "erasing": _erasing,
+    "lost data": _losses,
+    "people": _names,
+    "index": _index,
+    "vectors": _vectors,
+    "embedder": _embedder,
+    "reranker": _reranker,
+    "tokenizer": _tokenizer,
+    "window": _window,
+    "kept state": _state,
+    "compaction": _compaction,
+    "disk": _disk,
+    "clock": _clock,
+    "upkeep": _upkeep,
+    "hot reload": _files,
+    "bank": _bank,
+    "hooks": _hooks,
+}
+"""What looks at each part, in the order of the rows."""
+
+
+def check(home: Home) -> list[Check]:
+    """Look at every part of an open home."""
+    return [Check(name, *look(home)) for name, look in CHECKS.items()]

@@ -24,7 +24,7 @@ from edgemem.fence import check_session_id
 from edgemem.hooks.builtin import hooks_of
 from edgemem.hooks.loader import OwnHook
 from edgemem.memory.opened import Home
-from edgemem.memory.session import budget_of, default_tools, session_log, session_parts
+from edgemem.memory.session import default_tools, session_log, session_parts
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
-    from edgemem.memory.stats import Stats
     from edgemem.records import Forgotten
     from edgemem.session.tools import Tool
     from edgemem.store.transfer.merge import ImportReport
@@ -104,8 +103,8 @@ class Memory:
         """Ways of doing things, and how often each worked."""
         self.bank = self._home.bank
         """Files of text: each person's own by topic, the household's and anyone's."""
-        self.diagnostics = Diagnostics(self._home)
-        """What a robot's program does not need; any version may change it."""
+        self.diagnostics = self._home
+        """The parts, which a robot's program does not need; any version may change them."""
 
     @property
     def home(self) -> Path:
@@ -268,7 +267,7 @@ class Memory:
         Raises:
             ContextOverflowError: the head leaves no room for a turn.
         """
-        budget = budget_of(self._home, tokenizer=tokenizer, model=model)
+        budget = self._home.budget(tokenizer=tokenizer, model=model)
         system = [{"role": "system", "content": instructions}] if instructions else []
         budget.measure(with_prompt(system, self._home.bank.prompt()), [tool.schema() for tool in tools])
         budget.check_head()
@@ -450,31 +449,3 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class Diagnostics:
-    """The parts of one open memory. A robot's program needs none of them, and any version may change them."""
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self.settings, self.clock, self.tokenizer = home.settings, home.clock, home.tokenizer
-        self.truth, self.database, self.backups = home.truth, home.database, home.backups
-        self.index, self.search, self.eraser = home.index, home.search, home.eraser
-        self.reranker = home.reranker
-        self.upkeep, self.prefetch, self.reload = home.upkeep, home.prefetch, home.reload
-        self.failures, self.figures, self.in_use = home.failures, home.figures, home.in_use
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """Return what embeds texts; one may come while the memory is open."""
-        return self._home.embedder
-
-    def budget(self, *, tokenizer: Tokenizer) -> Budget:
-        """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held."""
-        return budget_of(self._home.checked(), tokenizer=tokenizer)
-
-    def stats(self) -> Stats:
-        """Return how much there is, what it takes and how the newest turn went."""
-        from edgemem.memory.stats import gather
-
-        return gather(self._home.checked())

@@ -16,6 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from edgemem.clock import Clock
 from edgemem.config import Profile, Settings
+from edgemem.context.budget import Budget
 from edgemem.errors import (
     BusyError,
     ClosedError,
@@ -47,10 +48,10 @@ from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
 if TYPE_CHECKING:
-    from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.llama.protocols import Tokenizer
+    from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.llama.state import KeptState
+    from edgemem.memory.stats import Stats
     from edgemem.session.log import SessionLog
     from edgemem.session.prompt import Compaction
     from edgemem.store.erase.copies import Erased
@@ -317,6 +318,23 @@ class Home:
         """Write the states of the open models."""
         for kept in self.in_use.kept_states():
             kept.close()
+
+    def budget(self, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
+        """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
+
+        Args:
+            tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
+        """
+        counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
+        budget = Budget(self.settings, counting, model=counting if model is None else model)
+        self.in_use.windows.add(budget)
+        return budget
+
+    def stats(self) -> Stats:
+        """Return how much there is, what it takes and how the newest turn went."""
+        from edgemem.memory.stats import gather
+
+        return gather(self.checked())
 
     def renew(self) -> Profile:
         """Take settings that were changed in the profile's file, if they were; return those that hold now."""

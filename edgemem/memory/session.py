@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.chat import LlamaChat
-    from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.llama.protocols import ChatModel
     from edgemem.memory.opened import Home
     from edgemem.session.tools import Tool
 
@@ -130,18 +130,6 @@ def session_parts(
         upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=home.renew),
         state=state_keeping(home, model),
     )
-
-
-def budget_of(home: Home, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
-    """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
-
-    Args:
-        tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
-    """
-    counting = tokenizer or (model.tokenizer if model is not None else home.tokenizer)
-    budget = Budget(home.settings, counting, model=counting if model is None else model)
-    home.in_use.windows.add(budget)
-    return budget
 
 
 def _in_process(model: ChatModel | None) -> LlamaChat | None:
