@@ -22,15 +22,20 @@ from edgemem.bench.footprint import measured
 from edgemem.bench.ground import (
     EMBEDDER,
     NearlyReal,
+    calibration_ms,
+    median,
     mount_of,
+    percentile,
     quiet,
     real_embedder,
     real_tokenizer,
+    report,
+    say,
     scratch,
     store_facts,
     store_turns,
+    timed_ms,
 )
-from edgemem.bench.report import calibration_ms, median, percentile, report, say, timed_ms
 from edgemem.bench.turn import ask, figures_of
 from edgemem.errors import EdgememError
 from edgemem.llama.models.catalog import file_of

@@ -9,14 +9,17 @@ import edgemem
 from edgemem.bench.corpus import household_facts
 from edgemem.bench.ground import (
     NearlyReal,
+    at_most,
     in_process,
+    median,
     quiet,
     real_embedder,
+    report,
+    say,
     scratch,
     store_facts,
     store_turns,
 )
-from edgemem.bench.report import at_most, median, report, say
 from edgemem.memory.home import PROFILE_FILE
 
 IDLE_S = 3600.0

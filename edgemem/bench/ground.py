@@ -1,15 +1,17 @@
-"""Shared parts of the benchmarks: a scratch home, a real tokenizer, an embedder, and a robot that plays a script."""
+"""Shared parts of the benchmarks: a report with its bars, a scratch home, real models, and a robot that plays a script."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
@@ -45,6 +47,77 @@ EMBEDDER = "all-minilm-l6-v2"
 
 _START = 1_790_000_000.0
 _TURNS_A_SESSION = 200
+_LOOPS = 200_000
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A figure and the limit that it must keep."""
+
+    figure: float
+    bar: float
+    ok: bool
+
+
+def at_most(figure: float, bar: float) -> Bar:
+    """Hold a figure against an upper limit."""
+    return Bar(round(figure, 4), bar, figure <= bar)
+
+
+def at_least(figure: float, bar: float) -> Bar:
+    """Hold a figure against a lower limit."""
+    return Bar(round(figure, 4), bar, figure >= bar)
+
+
+def report(name: str, figures: Mapping[str, Any], bars: Mapping[str, Bar]) -> dict[str, Any]:
+    """Return what a benchmark prints."""
+    return {
+        "bench": name,
+        "ok": all(bar.ok for bar in bars.values()),
+        "bars": {what: msgspec.structs.asdict(bar) for what, bar in bars.items()},
+        **figures,
+        "machine": {
+            "processor": platform.machine(),
+            "cores": os.cpu_count() or 1,
+            "python": platform.python_version(),
+            "load": round(os.getloadavg()[0], 1),
+            "calibration_ms": round(calibration_ms(), 2),
+        },
+    }
+
+
+def calibration_ms() -> float:
+    """Time a fixed loop of plain Python, in ms: absolute figures of two machines compare by this."""
+    return statistics.median(timed_ms(_loop) for _ in range(9))
+
+
+def _loop() -> None:
+    total = 0
+    for i in range(_LOOPS):
+        total += i & 7
+
+
+def timed_ms(work: Callable[[], Any]) -> float:
+    """Return how long one call takes, in ms."""
+    started = perf_counter()
+    work()
+    return (perf_counter() - started) * 1e3
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the median, rounded to what can be read."""
+    return round(statistics.median(values), 4)
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """Return the value below which `share` (0 to 1) of the values lie."""
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 4)
+
+
+def say(text: str) -> None:
+    """Tell somebody who watches what takes so long."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -4,29 +4,48 @@ Two loops hear the same script: one with all default hooks, and one without memo
 its oldest turns when that is full. A third drops one turn at a time. Every prompt is rendered and tokenised by the real
 vocabulary; counted is each token behind the common prefix with the prompt and reply before, which is what llama.cpp
 evaluates. Text that the model generates is charged to nobody.
+
+The evenings in a kitchen are written by hand: twenty facts (`evening.toml`), four of which change, a tool call and a note in each
+turn (`evening.jsonl`). The amounts are those of a real robot: spoken sentences, tools that answer in JSON, at most 4,000 tokens
+that a loop without memory must read in forty turns. Every second turn asks for a stored fact in words of its own.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from itertools import zip_longest
+from itertools import cycle, islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 import edgemem
 from edgemem.bench.corpus import SPEAKER, Known, household_facts
-from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
-from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, ticking
-from edgemem.bench.report import at_least, at_most, median, report, say
+from edgemem.bench.ground import (
+    Robot,
+    at_least,
+    at_most,
+    median,
+    real_embedder,
+    real_tokenizer,
+    report,
+    say,
+    scratch,
+    store_facts,
+    ticking,
+    tool,
+)
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import TokenBudgetHook
-from edgemem.inspect.replay import Line
+from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.llama.protocols import common_prefix
+from edgemem.records import REMEMBER_FACT
 from edgemem.session.log import log_of
 
 if TYPE_CHECKING:
@@ -42,6 +61,19 @@ OURS, BARE, ONE_BY_ONE = "with_memory", "without_memory", "without_memory_one_tu
 WINDOW, REPLY = 4096, 256
 """The profile's defaults: the window, and its room for a reply."""
 IDLE_S = 600.0
+NOTE = "note"
+TURNS = 40
+TOOLS = (
+    tool("timer", "Start a timer.", "minutes"),
+    tool("light", "Set a light.", "room", "percent"),
+    tool("list_add", "Add to the shopping list.", "item"),
+    tool("look", "Look something up.", "what"),
+    tool("face", "Turn the head to a voice.", "who"),
+    tool(NOTE, "Write a note for later.", "text"),
+    tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
+)
+_FOLDER = Path(__file__).parent
+FACTS = tuple(Known(*fact) for fact in msgspec.toml.decode((_FOLDER / "evening.toml").read_bytes())["facts"])
 
 
 def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> dict[str, Any]:
@@ -71,6 +103,48 @@ def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> di
         "many_needed_shown": at_least(many["needed_shown"], 0.95),
     }
     return report("prefill", {"turns": turns, "facts": facts, "evening": of_evenings, "many": many}, bars)
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One turn, and the facts around it."""
+
+    line: Line
+    needs: Known | None = None
+    """The fact that its question needs, as it is by then."""
+    changed: tuple[Known, ...] = ()
+    """Facts with another value once the turn is over."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the notes of the model in this turn."""
+        return [str(call.arguments["text"]) for call in self.line.tools if call.name == NOTE]
+
+
+class _Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of `evening.jsonl`."""
+
+    say: str
+    reply: str
+    tools: list[tuple[str, dict[str, Any], str]]
+    note: str
+    needs: tuple[str, str] | None = None
+    changed: list[tuple[str, str]] = []
+
+
+def evening(turns: int = TURNS) -> list[Moment]:
+    """Return so many turns, evening after evening; facts that change in one change back in the next."""
+    written = msgspec.json.Decoder(_Turn).decode_lines((_FOLDER / "evening.jsonl").read_bytes())
+    return [_moment(n, turn) for n, turn in enumerate(islice(cycle(written), turns))]
+
+
+def _moment(n: int, turn: _Turn) -> Moment:
+    calls = [ScriptedCall(*call) for call in turn.tools]
+    # No note has the text of another one.
+    note = {"text": f"{turn.note}, evening {n // TURNS + 1}"}
+    calls.append(ScriptedCall(NOTE, note, json.dumps({"note": n + 1, "file": "NOTES.md"})))
+    line = Line(turn.say, speaker=SPEAKER, reply=turn.reply, tools=tuple(calls))
+    needs = None if turn.needs is None else Known(*turn.needs, turn.say)
+    return Moment(line, needs, tuple(Known(key, value, "") for key, value in turn.changed))
 
 
 def askable(facts: Sequence[Known], n: int) -> list[Known]:
@@ -127,9 +201,8 @@ class CountingModel:
         messages: Sequence[Message],
         *,
         tools: Sequence[dict[str, Any]],
-        stop: Callable[[], bool],
-        on_text: Callable[[str], None],
         now: float | None = None,
+        **rest: Any,
     ) -> Reply:
         """Count the prompt, and return the script's next reply."""
         prompt = self._tokenizer.render(messages, tools=tools, now=now)
@@ -139,7 +212,7 @@ class CountingModel:
         cached = len(before) + len(reply) - 1 if reply else common_prefix(before, ids)
         self._reads.append(Read(len(ids) - cached, ids))
         self._before = prompt
-        return self._script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
+        return self._script.complete(messages, tools=tools, now=now, **rest)
 
     def pop_reads(self) -> list[Read]:
         """Return the prompts since the last call."""

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, filled, sentence
-from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, real_embedder, refuse_tmpfs, scratch
-from edgemem.bench.report import at_least, at_most, median, report, say
+from edgemem.bench.ground import (
+    KEEP_PLAN,
+    Robot,
+    at_least,
+    at_most,
+    bytes_written,
+    median,
+    real_embedder,
+    refuse_tmpfs,
+    report,
+    say,
+    scratch,
+)
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.session.log import log_of

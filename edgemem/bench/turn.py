@@ -15,13 +15,18 @@ from edgemem.bench.ground import (
     KEEP_PLAN,
     NearlyReal,
     Robot,
+    at_most,
+    median,
+    percentile,
     real_embedder,
     real_tokenizer,
+    report,
+    say,
     scratch,
     store_facts,
     store_turns,
+    timed_ms,
 )
-from edgemem.bench.report import at_most, median, percentile, report, say, timed_ms
 from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:

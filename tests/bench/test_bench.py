@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from edgemem.bench import footprint, session, turn
-from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.ground import real_tokenizer, refuse_tmpfs
-from edgemem.bench.prefill import Reference, play
+from edgemem.bench.prefill import FACTS, TOOLS, Reference, evening, play
 from edgemem.bench.session import conversation, own_words
 from edgemem.errors import InvalidInputError
 

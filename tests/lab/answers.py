@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.report import report, say
+from edgemem.bench.ground import real_embedder, report, say, scratch
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.fence import fence

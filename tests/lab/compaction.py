@@ -18,8 +18,20 @@ from unittest.mock import patch
 import msgspec
 
 import edgemem
-from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_tokenizer, scratch, ticking
-from edgemem.bench.report import at_most, median, percentile, report, say
+from edgemem.bench.ground import (
+    KEEP_PLAN,
+    Robot,
+    at_most,
+    median,
+    percentile,
+    quiet,
+    real_embedder,
+    real_tokenizer,
+    report,
+    say,
+    scratch,
+    ticking,
+)
 from edgemem.bench.session import conversation
 from edgemem.config import Profile
 from edgemem.hooks.builtin import part_of

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from edgemem.bench.ground import NearlyReal, real_embedder, scratch
-from edgemem.bench.report import Bar, at_least, median, report, say
+from edgemem.bench.ground import Bar, NearlyReal, at_least, median, real_embedder, report, say, scratch
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from lab.bootstrap import Paired, paired

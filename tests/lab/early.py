@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, household_facts, sentences
-from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
-from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
+from edgemem.bench.ground import (
+    Robot,
+    at_least,
+    median,
+    percentile,
+    real_embedder,
+    real_tokenizer,
+    report,
+    say,
+    scratch,
+    store_facts,
+    store_turns,
+    timed_ms,
+)
 from edgemem.hooks.builtin import part_of
 from edgemem.session.speech import Waited
 from lab.lent import Lent

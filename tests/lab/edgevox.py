@@ -11,10 +11,8 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.evening import FACTS, TOOLS, evening
-from edgemem.bench.ground import real_embedder, real_tokenizer, scratch
-from edgemem.bench.prefill import OURS, CountingModel, Read, play
-from edgemem.bench.report import report, say
+from edgemem.bench.ground import real_embedder, real_tokenizer, report, say, scratch
+from edgemem.bench.prefill import FACTS, OURS, TOOLS, CountingModel, Read, evening, play
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel, cache_folder
 from edgemem.session.tools import never

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from edgemem.bench.report import at_least, at_most, report, say
+from edgemem.bench.ground import at_least, at_most, report, say
 from edgemem.errors import ModelError
 from edgemem.inspect.replay import cache_folder
 from edgemem.llama.tokens.estimate import EstimateTokenizer

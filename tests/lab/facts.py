@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from edgemem.bench.ground import scratch
-from edgemem.bench.report import at_most, report, say, timed_ms
+from edgemem.bench.ground import at_most, report, say, scratch, timed_ms
 from edgemem.clock import Clock
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.facts import assert_fact

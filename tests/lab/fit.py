@@ -12,8 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.report import report, say
+from edgemem.bench.ground import real_embedder, report, say, scratch
 from edgemem.config import Profile
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.models import LinearModel, Model

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.bench.report import say
+from edgemem.bench.ground import say
 from edgemem.config import Profile
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.rank.features import FEATURES, are_values

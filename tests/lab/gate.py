@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.bench.ground import scratch
-from edgemem.bench.report import report, say
+from edgemem.bench.ground import report, say, scratch
 from edgemem.config import Profile
 from edgemem.recall.rank.models import FITS, WANTS, Direction, Gate, GateModels, LinearModel
 from edgemem.records import Reader

@@ -8,8 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import edgemem
-from edgemem.bench.ground import quiet, scratch
-from edgemem.bench.report import Bar, at_most, median, report, say
+from edgemem.bench.ground import Bar, at_most, median, quiet, report, say, scratch
 from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 from lab.edgevox_home import AGENTS, EdgevoxHome, edgevox_home
 

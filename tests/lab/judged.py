@@ -25,8 +25,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 import edgemem
-from edgemem.bench.ground import NearlyReal, Robot, quiet, real_embedder, scratch, store_turns
-from edgemem.bench.report import at_least, at_most, report, say
+from edgemem.bench.ground import (
+    NearlyReal,
+    Robot,
+    at_least,
+    at_most,
+    quiet,
+    real_embedder,
+    report,
+    say,
+    scratch,
+    store_turns,
+)
 from edgemem.clock import RELEASED
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
@@ -41,7 +51,7 @@ from lab.recall_home import IDLE_S, KeptVectors, SetClock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from edgemem.bench.report import Bar
+    from edgemem.bench.ground import Bar
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
 

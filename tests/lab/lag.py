@@ -14,8 +14,18 @@ from typing import Any
 import edgemem.aio
 from edgemem.aio import AsyncConversation, AsyncMemory, AsyncTurn
 from edgemem.bench.corpus import SPEAKER, household_facts, sentences
-from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, store_turns
-from edgemem.bench.report import at_most, median, percentile, report, say
+from edgemem.bench.ground import (
+    at_most,
+    median,
+    percentile,
+    quiet,
+    real_embedder,
+    report,
+    say,
+    scratch,
+    store_facts,
+    store_turns,
+)
 from edgemem.config import Profile
 from support.loops import Loop
 

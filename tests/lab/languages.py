@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import edgemem
-from edgemem.bench.ground import EMBEDDER, quiet, scratch
-from edgemem.bench.report import at_least, median, report, say
+from edgemem.bench.ground import EMBEDDER, at_least, median, quiet, report, say, scratch
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model, load_catalogue

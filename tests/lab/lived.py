@@ -12,8 +12,7 @@ import msgspec
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, sentences
-from edgemem.bench.ground import quiet, scratch
-from edgemem.bench.report import at_most, median, percentile, report
+from edgemem.bench.ground import at_most, median, percentile, quiet, report, scratch
 from edgemem.records import Episode, Procedure, ProcedureStep, Reader
 from edgemem.store.episodes import append_episode
 from edgemem.store.procedures import put_procedure

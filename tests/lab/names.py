@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 import edgemem
-from edgemem.bench.ground import quiet, scratch
-from edgemem.bench.report import at_least, report, say
+from edgemem.bench.ground import at_least, quiet, report, say, scratch
 from edgemem.recall.text.analyse import plain_words
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.bench.report import say
+from edgemem.bench.ground import say
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.inspect.replay import cache_folder
 

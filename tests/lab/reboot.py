@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import edgemem
 from edgemem.bench.corpus import sentences
-from edgemem.bench.ground import in_process, real_tokenizer, scratch
-from edgemem.bench.report import at_least, at_most, median, report, say
+from edgemem.bench.ground import at_least, at_most, in_process, median, real_tokenizer, report, say, scratch
 from edgemem.llama.state import headers_in
 from edgemem.memory.home import PROFILE_FILE
 from lab.random_model import write_model

@@ -16,8 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.bench.ground import real_embedder, real_tokenizer, scratch
-from edgemem.bench.report import Bar, at_least, at_most, median, percentile, report, say
+from edgemem.bench.ground import (
+    Bar,
+    at_least,
+    at_most,
+    median,
+    percentile,
+    real_embedder,
+    real_tokenizer,
+    report,
+    say,
+    scratch,
+)
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from lab import weeks_days

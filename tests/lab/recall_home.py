@@ -19,7 +19,7 @@ import msgspec
 
 import edgemem
 import edgemem.recall
-from edgemem.bench.report import say
+from edgemem.bench.ground import say
 from edgemem.clock import RELEASED, Clock
 from edgemem.llama.protocols import Embedder
 from edgemem.records import Heard, StoredMessage, Turn

@@ -7,8 +7,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.ground import EMBEDDER, real_embedder, scratch
-from edgemem.bench.report import median, percentile, report, say, timed_ms
+from edgemem.bench.ground import EMBEDDER, median, percentile, real_embedder, report, say, scratch, timed_ms
 from edgemem.config import Profile
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder

@@ -13,13 +13,16 @@ from edgemem.bench.corpus import household_facts
 from edgemem.bench.ground import (
     KEEP_PLAN,
     Robot,
+    at_most,
+    median,
     real_embedder,
     real_tokenizer,
+    report,
+    say,
     scratch,
     store_facts,
     ticking,
 )
-from edgemem.bench.report import at_most, median, report, say
 from edgemem.bench.session import conversation, own_words
 
 if TYPE_CHECKING:

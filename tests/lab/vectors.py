@@ -14,8 +14,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.corpus import household_facts
-from edgemem.bench.ground import in_process, real_embedder, scratch
-from edgemem.bench.report import Bar, at_least, at_most, median, report, say, timed_ms
+from edgemem.bench.ground import (
+    Bar,
+    at_least,
+    at_most,
+    in_process,
+    median,
+    real_embedder,
+    report,
+    say,
+    scratch,
+    timed_ms,
+)
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.vectors import LEAST, Vectors, add_vectors
