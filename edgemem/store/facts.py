@@ -28,6 +28,7 @@ from edgemem.store.validation import (
     checked_moment,
     checked_text,
     heard_columns,
+    heard_of,
     whole_number,
 )
 
@@ -109,10 +110,7 @@ def assert_fact(
     key: str,
     value: Any,
     *,
-    scope: str = "global",
     valid_from: float | None = None,
-    heard: Heard | None = None,
-    topic: str | None = None,
     doubtful_below: float = 0.0,
     **stated: Any,
 ) -> bool:
@@ -121,22 +119,32 @@ def assert_fact(
     Args:
         value: text, or anything else that JSON can hold; `validation.NULL` is its null. None says that it has none.
         valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
-        topic: the conversation that it is about; None: about none.
-        stated: `source`, `valid_to`, `level`, `owner` and `trust`, as `checked_fact` takes them.
         doubtful_below: a value of which a recogniser was less sure becomes a doubt where it contradicts one that was
             heard well, and is not believed before it is heard again.
+        stated: the further arguments of `new_statement`.
     """
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
-    key = topic_key(key, topic)
-    statement = checked_fact(key, value, scope=scope, valid_from=begin, heard=heard, **stated)
-    owner, heard = canonical_owner_and_heard(tx, statement.owner, heard)
-    statement = statement._replace(owner=owner, heard=heard_columns(heard))
-    key_id = ensure_key(tx, scope, key, topic)
+    key_id, statement = new_statement(tx, key, value, valid_from=begin, **stated)
     if valid_from is None:
         statement = since_first_heard(tx, key_id, statement)
     return assert_version(
         tx, key_id, statement, low_confidence=partial(is_low_confidence, below=doubtful_below)
     )
+
+
+def new_statement(
+    tx: Transaction, key: str, value: Any, *, scope: str = "global", topic: str | None = None, **stated: Any
+) -> tuple[int, FactVersion]:
+    """Return the number of a key, and a statement about it with names as first written, not yet believed.
+
+    Args:
+        topic: the conversation that it is about; None: about none.
+        stated: the further arguments of `checked_fact`.
+    """
+    key = topic_key(key, topic)
+    statement = checked_fact(key, value, scope=scope, **stated)
+    owner, heard = canonical_owner_and_heard(tx, statement.owner, heard_of(statement.heard))
+    return ensure_key(tx, scope, key, topic), statement._replace(owner=owner, heard=heard_columns(heard))
 
 
 def assert_version(

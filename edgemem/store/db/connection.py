@@ -1,4 +1,4 @@
-"""Connections: to a file, to a copy of one that may not be written, to another program's, and to tables in memory.
+"""Connections: to a file, to a copy of one that may not be written, and to another program's.
 
 The only module that imports sqlite3.
 """
@@ -10,24 +10,20 @@ import importlib.util
 import logging
 import sqlite3
 import sys
-import threading
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from edgemem.clock import Clock
-from edgemem.errors import ClosedError, StoreError
+from edgemem.errors import StoreError
 from edgemem.store.db.files import to_store_error
-from edgemem.store.db.migrations import Schema, Ticks, check_schema, migrate
-from edgemem.store.db.transaction import Transaction
+from edgemem.store.db.migrations import Schema, Ticks, check_schema
 from edgemem.store.db.wal import copied, write_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-T = TypeVar("T")
+    from collections.abc import Callable, Iterator
 
 Mode = Literal["rw", "ro", "ro&immutable=1"]
 
@@ -114,9 +110,9 @@ def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
         yield select
 
 
-def plain_connection(path: Path) -> sqlite3.Connection:
-    """Return a connection that SQLite has set up alone."""
-    return sqlite3.connect(path, isolation_level=None)
+def plain_connection(path: Path | str) -> sqlite3.Connection:
+    """Return a connection that SQLite has set up alone; `:memory:` is a place too."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
 
 def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
@@ -141,69 +137,6 @@ def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3
         connection.close()
         raise
     return connection
-
-
-class MemoryTables:
-    """Tables in memory, for a store whose truth is a file of another kind; one connection serves all threads in turn.
-
-    Ids that the engine makes lie beyond all time, so that none is the tick of something that the file dates.
-
-    Args:
-        path: the file that errors name.
-        schema: the tables that it has.
-        clock: tells when a transaction happens.
-    """
-
-    def __init__(self, path: Path, *, schema: Schema, clock: Clock) -> None:
-        self.path = path
-        self.clock = clock
-        self.closed = False
-        self._turn = threading.RLock()
-        self._ids = Clock()
-        self._ids.witness(2**61)
-        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._connection.execute("pragma temp_store = memory")
-        self._connection.execute("pragma foreign_keys = on")
-        migrate(self._connection, schema.steps, clock=self._ids)
-
-    @property
-    def changes(self) -> int:
-        """Return how many rows were ever changed."""
-        return self._connection.total_changes
-
-    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement that only reads."""
-        with self._turn, translated_errors(self.path):
-            self._check_open()
-            return self._connection.execute(sql, parameters).fetchall()
-
-    def now(self) -> float:
-        """Return the clock's time."""
-        return self.clock.now()
-
-    def write(self, work: Callable[[Transaction], T], *, recorded: int | None = None) -> T:
-        """Run `work` in one transaction of a tick (None: a new one) and return its result."""
-        with self._turn, translated_errors(self.path):
-            self._check_open()
-            self._connection.execute("begin")
-            try:
-                tick = self.clock.tick() if recorded is None else recorded
-                result = work(Transaction(self._connection, self._ids, recorded=tick))
-            except BaseException:
-                self._connection.execute("rollback")
-                raise
-            self._connection.execute("commit")
-            return result
-
-    def close(self) -> None:
-        """Drop the tables; may be called twice."""
-        with self._turn:
-            self.closed = True
-            self._connection.close()
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError("The memory was closed; open it again.")
 
 
 def _load_vec0(connection: sqlite3.Connection) -> None:

@@ -15,22 +15,87 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, EdgememError
-from edgemem.store.db.connection import MemoryTables
-from edgemem.store.db.files import locked_beside, set_aside, translated_errors
+from edgemem.store.db.connection import plain_connection, translated_errors
+from edgemem.store.db.files import locked_beside, set_aside
+from edgemem.store.db.migrations import migrate
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.json.files import JsonFile, copy_aside
-from edgemem.store.json.records import MemoryFile, file_of, fill, free_id, state_fact
+from edgemem.store.json.records import MADE, MemoryFile, file_of, fill, free_id, state_fact
 from edgemem.store.memory_store import TableMemoryStore, settings_of
 from edgemem.store.schema import TRUTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.store.db.transaction import Tables
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+
+class MemoryTables:
+    """The tables of a truth in memory, for a store whose file is of another kind; one connection serves all threads in turn.
+
+    Ids that the engine makes lie beyond all time, so that none is the tick of something that the file dates.
+
+    Args:
+        path: the file that errors name.
+        clock: tells when a transaction happens.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.clock = clock
+        self.closed = False
+        self._turn = threading.RLock()
+        self._ids = Clock()
+        self._ids.witness(MADE)
+        self._connection = plain_connection(":memory:")
+        self._connection.execute("pragma temp_store = memory")
+        self._connection.execute("pragma foreign_keys = on")
+        migrate(self._connection, TRUTH.steps, clock=self._ids)
+
+    @property
+    def changes(self) -> int:
+        """Return how many rows were ever changed."""
+        return self._connection.total_changes
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads."""
+        with self._turn, translated_errors(self.path):
+            self.check_open()
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def now(self) -> float:
+        """Return the clock's time."""
+        return self.clock.now()
+
+    def write(self, work: Callable[[Transaction], T], *, recorded: int | None = None) -> T:
+        """Run `work` in one transaction of a tick (None: a new one) and return its result."""
+        with self._turn, translated_errors(self.path):
+            self.check_open()
+            self._connection.execute("begin")
+            try:
+                tick = self.clock.tick() if recorded is None else recorded
+                result = work(Transaction(self._connection, self._ids, recorded=tick))
+            except BaseException:
+                self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+            return result
+
+    def close(self) -> None:
+        """Drop the tables; may be called twice."""
+        with self._turn:
+            self.closed = True
+            self._connection.close()
+
+    def check_open(self) -> None:
+        """Raise ClosedError once they were dropped."""
+        if self.closed:
+            raise ClosedError("The memory was closed; open it again.")
 
 
 class JSONMemoryStore(TableMemoryStore):
@@ -60,7 +125,7 @@ class JSONMemoryStore(TableMemoryStore):
         self._file = JsonFile(path, MemoryFile)
         self._clock = clock or Clock()
         self._flush_after_s = flush_after_s
-        self._tables = MemoryTables(self._file.path, schema=TRUTH, clock=self._clock)
+        self._tables = MemoryTables(self._file.path, self._clock)
         self._known = False
         """Whether the tables ever held anything."""
         self._unsaved: list[tuple[int, Callable[[Transaction], object]]] = []
@@ -70,7 +135,6 @@ class JSONMemoryStore(TableMemoryStore):
         self._following = False
         """Whether the file was read; before, it does not show."""
         self._timer: threading.Timer | None = None
-        self._closed = False
         self._lock = threading.Lock()
         self._writing = threading.RLock()  # always taken before the other one
         if autoload:
@@ -88,7 +152,7 @@ class JSONMemoryStore(TableMemoryStore):
     def load(self) -> None:
         """Read the file, and do pending changes on top of it; hand edits show from now on."""
         with self._writing, self._lock:
-            self._require_open()
+            self._tables.check_open()
             self._following = True
             file = self._file.read()
             if file is None:
@@ -108,7 +172,7 @@ class JSONMemoryStore(TableMemoryStore):
             self._known = True
 
     def _records(self) -> Tables:
-        if self._following and not self._closed and self._file.changed():
+        if self._following and not self._tables.closed and self._file.changed():
             with self._writing:
                 if self._file.changed():
                     self.load()
@@ -121,7 +185,7 @@ class JSONMemoryStore(TableMemoryStore):
         tick = self._clock.tick()
         self._records()
         with self._lock:
-            self._require_open()
+            self._tables.check_open()
             before = self._tables.changes
             result = self._tables.write(work, recorded=tick)
             if self._tables.changes == before:
@@ -168,9 +232,8 @@ class JSONMemoryStore(TableMemoryStore):
 
     def close(self) -> None:
         """Write pending changes to the file; may be called twice."""
-        if not self._closed:
+        if not self._tables.closed:
             self.flush()
-            self._closed = True
             self._tables.close()
 
     def _take_in(self, tx: Transaction, file: MemoryFile) -> list[str]:
@@ -205,10 +268,6 @@ class JSONMemoryStore(TableMemoryStore):
             self.flush()
         except EdgememError as error:
             _log.warning("Memory is not in its file yet: %s It is tried again with the next change.", error)
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ClosedError("The memory was closed; open it again.")
 
 
 def _nothing(_tx: Transaction) -> None:

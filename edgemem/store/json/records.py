@@ -13,19 +13,18 @@ import math
 from collections import defaultdict
 from contextlib import contextmanager
 from functools import partial
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
-from edgemem.records import Episode, Heard
+from edgemem.records import Episode, Heard, Preference
 from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
-from edgemem.store.rights import LEVELS, canonical_owner_and_heard
-from edgemem.store.validation import NULL, heard_columns, heard_of
+from edgemem.store.rights import LEVELS
+from edgemem.store.validation import NULL, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +56,7 @@ _TEN_YEARS = 10 * 365.25 * 86400.0
 
 _When = str | float
 """A date as people write it; seconds since the epoch where no date says the same."""
+_TIMES = {"recorded_at", "valid_from", "valid_to", "refuted", "updated_at", "timestamp"}
 
 
 class MemoryFile(msgspec.Struct):
@@ -69,17 +69,17 @@ class MemoryFile(msgspec.Struct):
     episodes: list[Any] = []
 
 
-class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "recorded_at"}):
+class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A statement about a fact; a value of None says that it has none."""
 
     key: str
     value: Any
     scope: str = "global"
     source: str = ""
-    when: _When | None = None
-    valid_from: _When | None = None
-    valid_to: _When | None = None
-    refuted: _When | None = None
+    recorded_at: float | None = None
+    valid_from: float | None = None
+    valid_to: float | None = None
+    refuted: float | None = None
     """When a doubt was refuted."""
     null: bool = False
     """Whether the value is the null of JSON; else None is no value."""
@@ -91,39 +91,6 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when"
     heard: Heard | None = None
 
 
-class PreferenceEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "updated_at"}):
-    """A lasting wish."""
-
-    key: str
-    value: str
-    scope: str = "global"
-    when: _When | None = None
-
-
-class EpisodeEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "timestamp"}):
-    """What the robot did or lived through; without a level, the household's."""
-
-    kind: str
-    payload: Any
-    outcome: str
-    when: _When | None = None
-    agent: str = ""
-    level: Level | None = None
-    owner: str | None = None
-    heard: Heard | None = None
-    name: str = ""
-    summary: str = ""
-    decisions: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    session: str = ""
-    turn: int | None = None
-    latency_ms: float | None = None
-
-
-Entry = FactEntry | PreferenceEntry | EpisodeEntry
-
-
 # Writing the tables
 
 
@@ -132,19 +99,13 @@ def state_fact(
     key: str,
     value: Any,
     *,
-    scope: str,
     valid_from: float | None,
     doubtful_below: float,
-    topic: str | None = None,
     **options: Any,
 ) -> bool:
     """Believe or doubt a statement, as `facts.assert_fact` does, with its tick as id; return whether that is news."""
-    key = facts.topic_key(key, topic)
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
-    statement = facts.checked_fact(key, value, scope=scope, valid_from=begin, **options)
-    owner, heard = canonical_owner_and_heard(tx, statement.owner, heard_of(statement.heard))
-    statement = statement._replace(owner=owner, heard=heard_columns(heard))
-    key_id = facts.ensure_key(tx, scope, key, topic)
+    key_id, statement = facts.new_statement(tx, key, value, valid_from=begin, **options)
     newest = tx.execute(
         "select max(recorded) from (select recorded from facts where key_id = :key and id = recorded"
         " union all select id from doubts where key_id = :key and id < :made)",
@@ -184,33 +145,33 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         tx.execute(f"delete from {table}")  # noqa: S608 - ours
     tx.announce("facts", [0])  # so that readers see a change
     problems: list[str] = []
-    entries: list[tuple[int, str, Entry]] = []
-    kinds: tuple[tuple[str, list[Any], type[Entry]], ...] = (
-        ("fact", from_edgevox(file.facts, clock, problems), FactEntry),
-        ("preference", file.preferences, PreferenceEntry),
-        ("episode", file.episodes, EpisodeEntry),
+    entries: list[tuple[int, str, Any]] = []
+    kinds = (
+        ("fact", from_edgevox(file.facts, clock, problems), FactEntry, "recorded_at"),
+        ("preference", file.preferences, Preference, "updated_at"),
+        ("episode", file.episodes, Episode, "timestamp"),
     )
-    for kind, raws, struct in kinds:
+    for kind, raws, struct, stamp in kinds:
         for number, raw in enumerate(raws, start=1):
             with _noted(problems, f"{kind} {number}"):
-                entry = msgspec.convert(raw, struct)
-                tick = 0 if entry.when is None else _witnessed(clock, entry.when)
-                label = entry.kind if isinstance(entry, EpisodeEntry) else entry.key
+                fields = {
+                    name: _read(name, part) for name, part in msgspec.convert(raw, dict[str, Any]).items()
+                }
+                entry: Any = msgspec.convert(fields, struct)
+                tick = 0 if raw.get(stamp) is None else _witnessed(clock, raw[stamp])
+                label = entry.kind if struct is Episode else entry.key
                 # What has no time was learnt now.
                 entries.append((tick if tick > 0 else clock.tick(), f"{kind} {label[:80]!r}", entry))
-                if unknown := sorted(set(raw) - set(struct.__struct_encode_fields__)):
+                if unknown := sorted(fields.keys() - set(struct.__struct_encode_fields__)):
                     problems.append(f"{kind} {number} has {unknown[0]!r}, which means nothing here")
     for tx.recorded, name, entry in sorted(entries, key=lambda entry: entry[0]):
         with _noted(problems, name):  # an entry is checked before any of it is written
             if isinstance(entry, FactEntry):
                 _state(tx, entry, doubtful_below=doubtful_below)
-            elif isinstance(entry, PreferenceEntry):
+            elif isinstance(entry, Preference):
                 put_preference(tx, entry.key, entry.value, scope=entry.scope)
             else:
-                fields = msgspec.structs.asdict(entry)
-                del fields["when"]
-                fields |= {"payload": read_payload(entry.payload), "level": entry.level or "household"}
-                append_episode(tx, Episode(**fields), keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
+                append_episode(tx, entry, keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
     return problems
 
 
@@ -224,27 +185,27 @@ def _noted(problems: list[str], name: str) -> Iterator[None]:
 
 def file_of(db: Tables, *, keep: int) -> MemoryFile:
     """Return the file of the tables."""
-    episodes = [
-        msgspec.structs.asdict(episode)
-        | {
-            "when": _when(episode.timestamp),
-            "level": None if episode.level == "household" else episode.level,
-        }
-        for episode in recent_episodes(db, 2**62, keep=keep)
-    ]
     return MemoryFile(
-        facts=[_fact_entry(row[:5], row[5:]) for row in db.query(_STATED)],
-        preferences=[
-            PreferenceEntry(
-                key=wish.key, value=wish.value, scope=intern(wish.scope), when=_when(wish.updated_at)
-            )
-            for wish in read_preferences(db)
-        ],
-        episodes=[
-            EpisodeEntry(**{name: fields[name] for name in EpisodeEntry.__struct_fields__})
-            for fields in episodes
-        ],
+        facts=[_written(_fact_entry(row[:5], row[5:])) for row in db.query(_STATED)],
+        preferences=[_written(wish, "level", "owner") for wish in read_preferences(db)],
+        episodes=[_written(episode, "id") for episode in recent_episodes(db, 2**62, keep=keep)],
     )
+
+
+def _written(record: FactEntry | Preference | Episode, *without: str) -> dict[str, Any]:
+    """Return a record as the file has it: times as dates, without its defaults and some of its fields."""
+    return {
+        name: _when(part) if name in _TIMES else part
+        for name, part in msgspec.to_builtins(record).items()
+        if name not in without and (name, part) != ("scope", "global")
+    }
+
+
+def _read(name: str, part: Any) -> Any:
+    """Return a part of an entry as records have it."""
+    if name == "payload":
+        return read_payload(part)
+    return _tick(part) / 1e6 if name in _TIMES and isinstance(part, str) else part
 
 
 def _state(tx: Transaction, entry: FactEntry, *, doubtful_below: float) -> None:
@@ -255,8 +216,8 @@ def _state(tx: Transaction, entry: FactEntry, *, doubtful_below: float) -> None:
         NULL if entry.null else entry.value,
         scope=entry.scope,
         source=entry.source,
-        valid_from=None if entry.valid_from is None else _seconds(entry.valid_from),
-        valid_to=None if entry.valid_to is None else _seconds(entry.valid_to),
+        valid_from=entry.valid_from,
+        valid_to=entry.valid_to,
         topic=entry.topic,
         heard=entry.heard,
         # An absence has no owner: the level only matters for values.
@@ -266,13 +227,13 @@ def _state(tx: Transaction, entry: FactEntry, *, doubtful_below: float) -> None:
         doubtful_below=doubtful_below,
     )
     if entry.refuted is not None:
-        tx.execute("update doubts set settled = ? where id = ?", (_tick(entry.refuted), tx.recorded))
+        tx.execute("update doubts set settled = ? where id = ?", (round(entry.refuted * 1e6), tx.recorded))
 
 
 def _fact_entry(place: tuple[Any, ...], stated: tuple[Any, ...]) -> FactEntry:
     scope, key, topic, tick, settled = place
     value, json_text, valid_from, valid_to, source, level_number, owner, trust, *columns = stated
-    heard, recorded, level = heard_of(tuple(columns)), tick / 1e6, LEVELS[level_number]
+    heard, recorded, level = heard_of(columns), tick / 1e6, LEVELS[level_number]
     is_meant = (level, owner) == level_of_scope(scope) or value is None
     return FactEntry(
         key=key,
@@ -280,12 +241,12 @@ def _fact_entry(place: tuple[Any, ...], stated: tuple[Any, ...]) -> FactEntry:
         null=json_text == "null",
         topic=topic,
         trust=None if trust == facts.TRUSTED and heard is None else trust,
-        scope=intern(scope),  # msgspec leaves out a default that is the same object
+        scope=scope,
         source=source,
-        when=_when(recorded),
-        valid_from=None if valid_from == recorded else _when(valid_from),
-        valid_to=None if valid_to is None else _when(valid_to),
-        refuted=None if settled is None else _when(settled / 1e6),
+        recorded_at=recorded,
+        valid_from=None if valid_from == recorded else valid_from,
+        valid_to=valid_to,
+        refuted=None if settled is None else settled / 1e6,
         level=None if is_meant else level,
         owner=None if is_meant else owner,
         heard=heard,
@@ -365,10 +326,6 @@ def time_of(value: Any) -> float | None:
     return seconds if math.isfinite(seconds) else None
 
 
-def _seconds(when: _When) -> float:
-    return _tick(when) / 1e6 if isinstance(when, str) else when
-
-
 def _tick(when: _When) -> int:
     if not isinstance(when, str):
         return round(when * 1e6)
@@ -385,4 +342,4 @@ def _when(seconds: float) -> _When:
         date = (_EPOCH + round(seconds * 1e6) * _MICROSECOND).isoformat().replace("+00:00", "Z")
     except OverflowError:
         return seconds
-    return date if _seconds(date) == seconds else seconds
+    return date if _tick(date) / 1e6 == seconds else seconds
