@@ -63,7 +63,7 @@ def test_the_wheel_carries_what_is_needed_and_nothing_else(wheel: Path) -> None:
     code = {str(path.relative_to(ROOT)) for path in (ROOT / "edgemem").rglob("*.py")}
     assert code <= names
     assert {
-        *("edgemem/py.typed", "edgemem/cli/kitchen.jsonl", "edgemem/store/schema.py"),
+        *("edgemem/py.typed", "edgemem/cli/kitchen.jsonl", "edgemem/store/kinds.py"),
         *("edgemem/_hooks/llama_cpp_loop.py", "edgemem/_models/catalog.toml"),
         *(f"edgemem/_configs/{path.name}" for path in (ROOT / "configs").glob("*.toml")),
     } <= names

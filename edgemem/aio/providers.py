@@ -31,17 +31,16 @@ from edgemem.recall.recall import Recall
 from edgemem.recall.vector_store import index_path
 from edgemem.records import Heard
 from edgemem.session.tools import Tool
-from edgemem.store.bank.bank import ScopedBank
+from edgemem.store.bank.bank import BankTable, ScopedBank
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import MemoryBankConfig, scope_of_user
-from edgemem.store.bank.table import BankTable
 from edgemem.store.db.database import Database
 from edgemem.store.db.wal import scratch_folder
 from edgemem.store.episodes import as_seed_fields, find_episodes
 from edgemem.store.erase.eraser import Eraser, Place
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.procedures import Procedures
-from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 
 T = TypeVar("T")

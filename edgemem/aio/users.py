@@ -17,7 +17,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
 from edgemem.records import Heard
 from edgemem.scopes import scope_of
-from edgemem.store import goals, messages, topics
+from edgemem.store import messages, users
 from edgemem.store.episodes import TOOL_CALL, call_record
 from edgemem.store.facts import TRUST, UNKNOWN
 from edgemem.store.validation import NULL, checked_count, checked_text
@@ -67,15 +67,15 @@ class UserMemory:
         _check_json(extra, "A message")
         text, level = checked_text(content, "the content of a message"), self._level()
         message = messages.stored_message({"role": role, "content": text, **extra})
-        self._database.write(lambda tx: topics.append_message(tx, topic_id, user_id, message, level=level))
+        self._database.write(lambda tx: users.append_message(tx, topic_id, user_id, message, level=level))
 
     def get_messages(self, user_id: str, topic_id: str, limit: int = 10) -> list[MemoryMessage]:
         """Return the newest messages, the oldest of them first."""
-        return [_message(stored) for stored in topics.read_messages(self._database, topic_id, user_id, limit)]
+        return [_message(stored) for stored in users.read_messages(self._database, topic_id, user_id, limit)]
 
     def count_messages(self, user_id: str, topic_id: str) -> int:
         """Return how many messages there are."""
-        return topics.count_messages(self._database, topic_id, user_id)
+        return users.count_messages(self._database, topic_id, user_id)
 
     def delete_messages_before(self, user_id: str, topic_id: str, keep_last: int = 10) -> int:
         """Erase all but the newest messages, from every file and index; return how many went."""
@@ -97,11 +97,11 @@ class UserMemory:
         """Store a goal in place of the one with its id."""
         data = vars(_checked(goal, GoalState)).copy()
         name, title = data.pop("goal_id"), data.pop("title")
-        self._database.write(lambda tx: goals.put_goal(tx, user_id, name, title, data))
+        self._database.write(lambda tx: users.put_goal(tx, user_id, name, title, data))
 
     def get_active_goal(self, user_id: str, topic_id: str) -> GoalState | None:
         """Return the goal whose id is that of the topic."""
-        for goal in goals.read_goals(self._database, person=user_id, name=topic_id):
+        for goal in users.read_goals(self._database, person=user_id, name=topic_id):
             # One that was taken over may be over, and has more fields.
             if goal.data.get("status", "active") == "active":
                 data = {field: goal.data[field] for field in goal.data.keys() & vars(GoalState("", ""))}
@@ -110,19 +110,19 @@ class UserMemory:
 
     def save_summary(self, user_id: str, topic_id: str, summary: str, messages_covered: int) -> None:
         """Store a topic's next summary; no prompt that runs changes by it."""
-        self._database.write(lambda tx: topics.put_summary(tx, topic_id, user_id, summary, messages_covered))
+        self._database.write(lambda tx: users.put_summary(tx, topic_id, user_id, summary, messages_covered))
 
     def get_summary(self, user_id: str, topic_id: str) -> str | None:
         """Return a topic's newest summary."""
-        return topics.read_summary(self._database, topic_id, user_id)
+        return users.read_summary(self._database, topic_id, user_id)
 
     def ensure_user(self, external_id: str) -> str:
         """Keep somebody among the users; return their name as it was first written."""
-        return self._database.write(lambda tx: goals.ensure_user(tx, external_id))
+        return self._database.write(lambda tx: users.ensure_user(tx, external_id))
 
     def get_user_profile(self, user_id: str) -> UserProfile:
         """Return a user with the facts believed of them."""
-        since = goals.user_since(self._database, user_id)
+        since = users.user_since(self._database, user_id)
         created = "" if since is None else datetime.fromtimestamp(since, timezone.utc).isoformat()
         return UserProfile(user_id, self.get_facts(user_id), created)
 
@@ -144,19 +144,19 @@ class UserMemory:
         state: dict[str, Any] = {"role_id": role_id, "active_skill_ids": skills, "prompt_hash": prompt_hash}
         state |= {"delegated_from": delegated_from, "delegation_turn_count": delegation_turn_count}
         state |= {"pending_delegation": pending_delegation, "delegation_summary": delegation_summary}
-        self._database.write(lambda tx: topics.put_state(tx, topic_id, user_id, state))
+        self._database.write(lambda tx: users.put_state(tx, topic_id, user_id, state))
 
     def get_session_state(self, user_id: str, topic_id: str) -> dict[str, Any] | None:
         """Return the state of a topic."""
-        return topics.read_state(self._database, topic_id, user_id)
+        return users.read_state(self._database, topic_id, user_id)
 
     def save_phase_state(self, user_id: str, phase: str, notes: str = "") -> None:
         """Store a user's phase in place of the one before."""
-        self._database.write(lambda tx: goals.put_phase(tx, user_id, phase, notes))
+        self._database.write(lambda tx: users.put_phase(tx, user_id, phase, notes))
 
     def get_phase_state(self, user_id: str) -> PhaseState | None:
         """Return a user's phase."""
-        stored = goals.read_phase(self._database, user_id)
+        stored = users.read_phase(self._database, user_id)
         return None if stored is None else PhaseState(user_id, *stored)
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
@@ -170,7 +170,7 @@ class UserMemory:
             payload,
             outcome,
             session=event.topic_id,
-            turn=topics.newest_turn(self._database, event.topic_id, user_id),
+            turn=users.newest_turn(self._database, event.topic_id, user_id),
             heard=Heard(speaker=user_id),
             level=self._level(),
             latency_ms=event.latency_ms,

@@ -42,7 +42,7 @@ from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
 from edgemem.records import Episode
 from edgemem.store.episodes import append_episode
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from edgemem.cli.options import (
 )
 from edgemem.cli.printing import moment, plain, print_entries, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
-from edgemem.store.episodes import happened_at, text_of_episode
-from edgemem.store.goals import goal_text, read_goals
+from edgemem.store.episodes import goal_text, happened_at, text_of_episode
+from edgemem.store.users import read_goals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
     from edgemem.records import Episode, Procedure
-    from edgemem.store.goals import Goal
+    from edgemem.store.users import Goal
 
 
 @click.command()

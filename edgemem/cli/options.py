@@ -265,7 +265,7 @@ def _names_of(column: str, table: str) -> Callable[[click.Context, click.Paramet
     sql = f"select distinct {column} from {table} where {column} >= ? order by {column} limit ?"  # noqa: S608 - our own constants
 
     def names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-        from edgemem.store.schema import open_truth
+        from edgemem.store.kinds import open_truth
 
         home = Path(ctx.params.get("home") or "~/.edgemem").expanduser()
         truth, backups = home / "db" / "memory.db", home / "backups"

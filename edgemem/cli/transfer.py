@@ -118,7 +118,7 @@ def import_file(file: Path, home: Path, as_json: bool) -> None:
 
     `-` reads standard input.
     """
-    from edgemem.store.transfer.export_lines import lines_of
+    from edgemem.store.transfer.export import lines_of
 
     with _opened(file) as opened, open_home(home) as memory:
         report = memory.import_lines(lines_of(opened))
@@ -215,7 +215,7 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
     The copy is one file, checked, and there whole or not at all. While a robot has the home open it makes its own; stop it
     first. NOTES.md and the profile are files of yours, and not in it.
     """
-    from edgemem.store.schema import origin_of
+    from edgemem.store.kinds import origin_of
 
     target = to.expanduser().absolute() if to is not None else None
     with truth_alone(home) as truth:

@@ -27,7 +27,7 @@ from edgemem.store.backups import DataLoss, Mark, backup_paths, newest_good, rea
 from edgemem.store.db.connection import copy_database
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import HomeLock, sync, to_store_error
-from edgemem.store.schema import open_truth, origin_of
+from edgemem.store.kinds import open_truth, origin_of
 from edgemem.store.spool import spool_paths
 
 if TYPE_CHECKING:

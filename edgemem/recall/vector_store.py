@@ -18,7 +18,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT, FACT_SOURCE
 from edgemem.recall.recall import Recall
 from edgemem.store import fact_queries
-from edgemem.store.db.binding import bound, in_batches, placeholders
+from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.rights import scope_in_sql
 

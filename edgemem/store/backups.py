@@ -19,8 +19,8 @@ from edgemem.config import Settings
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.store.db.files import sync, write_private
 from edgemem.store.db.wal import copy_name, stamp_of
+from edgemem.store.kinds import origin_of
 from edgemem.store.pending_erasures import last_forgotten
-from edgemem.store.schema import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,9 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.records import Episode
 from edgemem.scopes import name_key
+from edgemem.store.declaration import Kind
 from edgemem.store.facts import storable_value
+from edgemem.store.kinds import EPISODES, GOALS
 from edgemem.store.rights import (
     LEVELS,
     SPELLED,
@@ -203,6 +205,32 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
     marks = ", ".join(dict.fromkeys((*more.tags, *tools)))
     words = "; ".join((summary, *more.decisions))
     return f"{words} [{marks}]" if marks else words
+
+
+def goal_text(title: str, data: dict[str, Any]) -> str:
+    """Return a goal as people read it, by its title and the rest of its fields."""
+    target, phase = data.get("target_amount"), data.get("phase")
+    reached = "" if target is None else f", {data.get('current_amount', 0)} of {target}"
+    return f"{title}{reached}{f' ({phase})' if phase else ''}"
+
+
+def text_of(kind: Kind, values: Sequence[Any]) -> str:
+    """Return the text of a row.
+
+    Args:
+        values: of the columns `Kind.found_by`, in their order.
+    """
+    if kind is EPISODES:
+        return stored_text(*values)
+    if kind is GOALS:
+        title, data = values
+        return f"goal: {goal_text(title, msgspec.json.decode(data))}"
+    listed = kind.columns_of("json")
+    words = (
+        ", ".join(msgspec.json.decode(value)) if value and column in listed else value
+        for column, value in zip(kind.found_by, values, strict=True)
+    )
+    return ". ".join(filter(None, words))
 
 
 def text_of_episode(episode: Episode) -> str:

@@ -33,9 +33,9 @@ import msgspec
 from edgemem.errors import BusyError, CorruptError, InvalidInputError, LostError, StoreError
 from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
+from edgemem.store.db.connection import MARK
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import to_store_error
-from edgemem.store.db.migrations import MARK
 from edgemem.store.spool import DISK_ERRORS, RETRYABLE, Record, Spool, Spools, read_foreign_spool
 from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
 

@@ -1,4 +1,4 @@
-"""Kinds: every table of what the robot remembers, declared once.
+"""Kinds: every table of what the robot remembers, declared once, and the schema of the truth, which follows from them.
 
 A kind says which columns it has and what each of them holds. The schema, the names in use, the erasing of a person, the
 search for mentions, the export, the import, the docs of the index and the statistics follow from that. To add a kind,
@@ -8,12 +8,19 @@ write a module of its own with its functions, and declare its table here.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from edgemem.records import ProcedureStep, TurnState
+from edgemem.store.db.connection import Migration, Origin, Schema, read_origin
+from edgemem.store.db.database import Database
 from edgemem.store.declaration import Column, Kind, Parent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
 
 _ID = Column("id", "integer primary key", "tick")
 _LEVEL = Column("level", "integer not null", "level")
@@ -507,3 +514,35 @@ KINDS = (
     SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES,
 )  # fmt: skip
 """In the order in which an export tells of them."""
+
+
+_PLAIN = (
+    # A person's name as it was first written, which is how every row spells it, by what all its spellings have in common
+    # (scopes.name_key): SQL cannot fold names, so each writer does.
+    "create table names (key text primary key, name text not null) without rowid",
+    # A forgetting whose bytes may still be in some file; its id is the tick of the transaction. folder: whose folder is still
+    # to be removed from which bank, as JSON; null if none.
+    "create table erasings (id integer primary key, folder text)",
+    # Rows that changed or vanished after they were written; new ones are found by their ids instead.
+    "create table index_queue (id integer primary key, kind text not null, ref integer not null)",
+)
+
+
+def schema_of(kinds: Sequence[Kind]) -> Schema:
+    """Return the schema of a truth with these kinds. Levels are stored as integers: 0 shared, 1 household, 2 private."""
+    statements = (*_PLAIN, *(statement for kind in kinds for statement in kind.statements()))
+    ticks = {"index_queue": "id"} | {kind.table: kind.newest for kind in kinds if kind.newest}
+    return Schema((Migration("v001_initial", statements),), ticks)
+
+
+TRUTH = schema_of(KINDS)
+
+
+def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
+    """Return which truth a file holds; None if this edgemem cannot read it. The arguments are those of `read_origin`."""
+    return read_origin(path, TRUTH, thorough=thorough)
+
+
+def open_truth(path: str | Path, **settings: Any) -> Database:
+    """Open a truth, making it if there is none; `settings` are those of `Database`."""
+    return Database(path, schema=TRUTH, **settings)

@@ -10,16 +10,23 @@ import msgspec
 from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean
-from edgemem.records import Episode
-from edgemem.scopes import checked_scope, not_mistyped
-from edgemem.store import episodes, fact_queries, facts, preferences
+from edgemem.records import Episode, Preference
+from edgemem.scopes import checked_scope, not_mistyped, without_spaces
+from edgemem.store import episodes, fact_queries, facts
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closable
 from edgemem.store.erase.delete_rows import erase_fact, erase_preference, erase_record
-from edgemem.store.kinds import EPISODES
+from edgemem.store.facts import storable_value
+from edgemem.store.kinds import EPISODES, open_truth
 from edgemem.store.pending_erasures import erase_in_truth, last_forgotten
-from edgemem.store.rights import level_of_episode
-from edgemem.store.schema import open_truth
+from edgemem.store.rights import (
+    LEVELS,
+    level_and_owner,
+    level_of_episode,
+    reading_rule,
+    scope_in_sql,
+    spell_scope,
+)
 from edgemem.store.validation import checked_count, checked_heard, lookup
 
 if TYPE_CHECKING:
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from edgemem.records import Fact, Heard, Held, Preference, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
+
 
 T = TypeVar("T")
 
@@ -130,7 +138,7 @@ class TableMemoryStore(Closable):
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
         """Return preferences in the order of scope and key."""
-        return preferences.read_preferences(self._records(), scope=scope, reader=reader)
+        return read_preferences(self._records(), scope=scope, reader=reader)
 
     def recent_episodes(
         self, n: int = 5, *, kind: str | None = None, reader: Reader | None = None
@@ -287,7 +295,7 @@ class TableMemoryStore(Closable):
     def set_preference(self, key: str, value: str, *, scope: str = "global") -> None:
         """Store a lasting wish in place of an older one."""
         scope = self._checked_scope(scope)
-        self._write(lambda tx: preferences.put_preference(tx, key, value, scope=scope))
+        self._write(lambda tx: put_preference(tx, key, value, scope=scope))
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
@@ -443,3 +451,45 @@ def _brief(payload: dict[str, Any]) -> str:
 
 def _line(text: str) -> str:
     return clean(text, max_chars=_MAX_LINE_CHARS)
+
+
+def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "global") -> None:
+    """Store a preference in place of an older one; the scope says who may read it."""
+    check_key(key)
+    check_key(scope, what="a scope")
+    scope = spell_scope(tx, without_spaces(scope))
+    level, owner = level_and_owner(scope, None, None, None)
+    value = storable_value(value, what="the value of a preference")
+    rows = tx.execute("select id, value from preferences where scope = ? and key = ?", (scope, key))
+    if rows and rows[0][1] == value:
+        tx.execute("update preferences set recorded = ? where id = ?", (tx.recorded, rows[0][0]))
+        return
+    # Under a new id it is a new thing to recall, also where a prompt has the old value already.
+    number = tx.tick()
+    tx.execute(
+        "insert into preferences (id, scope, key, value, recorded, level, owner) values (?, ?, ?, ?, ?, ?, ?)"
+        " on conflict (scope, key) do update set id = excluded.id, value = excluded.value, recorded = excluded.recorded",
+        (number, scope, key, value, tx.recorded, level, owner),
+    )
+    # Always: so the file holds a later tick than the id, where the clock looks for the newest.
+    tx.announce("preferences", [rows[0][0] if rows else number])
+
+
+def read_preferences(
+    db: Tables, *, scope: str | None = None, reader: Reader | None = None
+) -> list[Preference]:
+    """Return preferences in the order of scope and key."""
+    rule, values = reading_rule(reader)
+    of_scope = "1"
+    if scope is not None:
+        at, value = scope_in_sql(scope)
+        of_scope, values = f"scope = {at}", values | value
+    rows = db.query(
+        "select key, value, recorded, scope, level, owner from preferences"  # noqa: S608 - our own constants
+        f" where {of_scope} and {rule} order by scope, key",
+        values,
+    )
+    return [
+        Preference(key, value, recorded / 1e6, scope_, LEVELS[level], owner)
+        for key, value, recorded, scope_, level, owner in rows
+    ]

@@ -14,7 +14,7 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.scopes import level_of_scope, name_key, person_of, scope_of, without_spaces
-from edgemem.store.kinds import KINDS
+from edgemem.store.kinds import KINDS, SESSIONS
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from edgemem.records import Heard, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
+
+_IN_USE = " or ".join(
+    f"exists (select 1 from {kind.table} where {kind.of_person()})"  # noqa: S608 - our own constants
+    for kind in KINDS
+    if kind.of_person()
+)
+"""The condition under which any row bears the name `:name`."""
+
+_OF_SESSION = [kind for kind in KINDS if any("references sessions" in column.sql for column in kind.columns)]
 
 
 LEVELS: tuple[Level, ...] = ("shared", "household", "private")
@@ -177,14 +186,6 @@ def with_stored_spelling(db: Tables, reader: Reader | None) -> Reader | None:
     return reader if name == reader.speaker else msgspec.structs.replace(reader, speaker=name)
 
 
-_IN_USE = " or ".join(
-    f"exists (select 1 from {kind.table} where {kind.of_person()})"  # noqa: S608 - our own constants
-    for kind in KINDS
-    if kind.of_person()
-)
-"""The condition under which any row bears the name `:name`."""
-
-
 def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
     """Erase the written forms of names that no row holds any more; called after an erasure."""
     for name in {name for name in names if name}:
@@ -192,3 +193,12 @@ def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
             f"delete from names where key = :key and not ({_IN_USE})",  # noqa: S608 - our own constant
             {"key": name_key(name), "name": name},
         )
+
+
+def drop_session(tx: Transaction, session_id: int) -> None:
+    """Delete a session in which nothing is left."""
+    empty = " and ".join(
+        f"not exists (select 1 from {kind.table} where session_id = sessions.id)"  # noqa: S608 - our own constants
+        for kind in _OF_SESSION
+    )
+    tx.execute(f"delete from {SESSIONS.table} where id = ? and state = '{{}}' and {empty}", (session_id,))  # noqa: S608 - ours

@@ -20,9 +20,9 @@ from edgemem.store.db.files import Closable
 from edgemem.store.db.transaction import Tables, Transaction
 from edgemem.store.erase.delete_rows import erase_said, erase_session
 from edgemem.store.journal import TurnJournal
+from edgemem.store.kinds import open_truth
 from edgemem.store.pending_erasures import erase_in_truth
 from edgemem.store.rights import LEVELS
-from edgemem.store.schema import open_truth
 from edgemem.store.turns import LIVE, STATES, ensure_session, utterance_in
 from edgemem.store.validation import check_session, checked_tick
 

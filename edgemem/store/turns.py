@@ -16,8 +16,7 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
-from edgemem.store.rights import LEVELS, canonical_owner_and_heard, drop_unused, reading_rule
-from edgemem.store.rows import drop_session
+from edgemem.store.rights import LEVELS, canonical_owner_and_heard, drop_session, drop_unused, reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

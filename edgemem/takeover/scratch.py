@@ -18,7 +18,7 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.store.db.database import Database
-from edgemem.store.schema import TRUTH
+from edgemem.store.kinds import TRUTH
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines
 

@@ -25,11 +25,10 @@ from edgemem.scopes import scope_of
 from edgemem.store.db.connection import read_foreign
 from edgemem.store.episodes import TOOL_CALL, append_episode, call_record
 from edgemem.store.facts import TRUST, UNKNOWN, assert_fact
-from edgemem.store.goals import ensure_user, put_goal, put_phase
 from edgemem.store.json.records import time_of
 from edgemem.store.messages import stored_message
 from edgemem.store.procedures import put_procedure
-from edgemem.store.topics import append_message, put_state, put_summary
+from edgemem.store.users import append_message, ensure_user, put_goal, put_phase, put_state, put_summary
 from edgemem.store.validation import NULL
 from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
 

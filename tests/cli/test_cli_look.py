@@ -16,9 +16,9 @@ import edgemem
 from edgemem.cli.facts import Begin
 from edgemem.cli.options import When
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.goals import put_goal
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
+from edgemem.store.users import put_goal
 from support.cli import refused, run
 
 

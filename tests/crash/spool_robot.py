@@ -16,7 +16,7 @@ from pathlib import Path
 from edgemem.errors import StoreError
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.journal import TurnJournal
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from edgemem.store.spool import ROOM
 
 HEARD = "answer"

@@ -21,8 +21,8 @@ from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import check, count_docs
 from support.selection import LONG
@@ -42,7 +42,7 @@ WORKER = """
     from support.embedders import HashEmbedder
     from edgemem.recall.index.index import Index
     from edgemem.store.db.database import Database
-    from edgemem.store.schema import open_truth
+    from edgemem.store.kinds import open_truth
 
     folder, *names = sys.argv[1:]
     with open_truth(folder + "/memory.db") as truth:
@@ -199,7 +199,7 @@ TALKER = """
     from edgemem.records import StoredMessage, Turn
     from edgemem.store import turns
     from edgemem.store.db.database import Database
-    from edgemem.store.schema import open_truth
+    from edgemem.store.kinds import open_truth
 
     folder, name = sys.argv[1:]
     embedder = HashEmbedder(64, name="old")
@@ -331,7 +331,7 @@ RENEWER = """
     from support.homes import other_rules
     from edgemem.recall.index.index import Index
     from edgemem.store.db.database import Database
-    from edgemem.store.schema import open_truth
+    from edgemem.store.kinds import open_truth
 
     class Noting(HashEmbedder):
         def embed_texts(self, texts):

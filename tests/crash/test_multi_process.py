@@ -34,7 +34,7 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
         import sys
         from edgemem.store import SQLiteMemoryStore
         from edgemem.store.db.database import Database
-        from edgemem.store.schema import open_truth
+        from edgemem.store.kinds import open_truth
         # Longer than a slow disk needs for 300 commits: who waits for the lock is not served in turn.
         with open_truth(sys.argv[1], busy_timeout_s=200) as database, SQLiteMemoryStore(database) as store:
             store.database.write(lambda tx: tx.execute("pragma user_version"))

@@ -18,7 +18,7 @@ import pytest
 
 from edgemem.records import Turn
 from edgemem.store.journal import TurnJournal
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from edgemem.store.spool import read_foreign_spool, spool_paths
 from support.selection import cases
 

@@ -15,8 +15,8 @@ import msgspec
 
 from edgemem.bench.corpus import household_facts, sentences
 from edgemem.bench.session import conversation
+from edgemem.store.db.connection import Schema
 from edgemem.store.db.database import Database
-from edgemem.store.db.migrations import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ import msgspec
 from edgemem.recall.text.analyse import terms
 from edgemem.records import Heard
 from edgemem.store.facts import assert_fact
-from edgemem.store.preferences import put_preference
+from edgemem.store.memory_store import put_preference
 from lab import weeks_days
 from lab.bootstrap import interval
 from lab.recall_asking import READER, Turns

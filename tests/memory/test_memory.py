@@ -19,9 +19,9 @@ from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.session.log import log_of
 from edgemem.session.tools import Tool
+from edgemem.store.db.connection import Migration
 from edgemem.store.db.database import Database
-from edgemem.store.db.migrations import Migration
-from edgemem.store.schema import TRUTH
+from edgemem.store.kinds import TRUTH
 from support.embedders import HashEmbedder
 from support.homes import BY_WORDS
 

@@ -20,8 +20,8 @@ from edgemem.errors import ReplacedError
 from edgemem.memory import Memory
 from edgemem.records import Check
 from edgemem.store.backups import backup_paths
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import open_truth
 from support.cli import refused, run
 from support.selection import cases
 
@@ -145,7 +145,7 @@ def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> Non
 _WRITES_AND_EMPTIES = """
 import sys
 from edgemem.store.db.database import Database
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 
 with open_truth(sys.argv[1]) as database:
     print("open", flush=True)

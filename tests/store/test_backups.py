@@ -17,11 +17,11 @@ from edgemem.config import BackupSettings, LlamaSettings, Profile, Settings
 from edgemem.errors import EdgememError, StoreError
 from edgemem.memory import Memory
 from edgemem.store.backups import Backups, backup_paths, newest_good
+from edgemem.store.db.connection import Migration
 from edgemem.store.db.database import Database
-from edgemem.store.db.migrations import Migration
 from edgemem.store.db.wal import stamp_of
+from edgemem.store.kinds import TRUTH, open_truth, origin_of
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import TRUTH, open_truth, origin_of
 from support.loops import python
 
 DAY = 86_400.0

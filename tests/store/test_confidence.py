@@ -16,8 +16,8 @@ from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import VisibleLines
 from edgemem.records import Heard
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import open_truth
 from support.homes import BY_WORDS
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)

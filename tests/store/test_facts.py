@@ -14,7 +14,7 @@ from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from support.oracles import Assertion, NaiveFacts
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {"a": [1.5, None, "x"]})

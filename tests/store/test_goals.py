@@ -6,7 +6,7 @@ import pytest
 
 import edgemem
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store import goals, topics
+from edgemem.store import users
 from support.homes import BY_WORDS
 
 
@@ -14,13 +14,13 @@ def fill(memory, person="Alice"):
     """Keep one of everything of a person."""
 
     def work(tx):
-        goals.ensure_user(tx, person)
-        goals.put_goal(tx, person, "canoe", "buy a canoe", {"target_amount": 900, "current_amount": 30})
-        goals.put_phase(tx, person, "saving", "slowly")
-        topics.put_state(tx, "boats", person, {"role_id": "skipper"})
-        topics.put_summary(tx, "boats", person, f"{person} wants to paddle to Trondheim.", 4)
+        users.ensure_user(tx, person)
+        users.put_goal(tx, person, "canoe", "buy a canoe", {"target_amount": 900, "current_amount": 30})
+        users.put_phase(tx, person, "saving", "slowly")
+        users.put_state(tx, "boats", person, {"role_id": "skipper"})
+        users.put_summary(tx, "boats", person, f"{person} wants to paddle to Trondheim.", 4)
         for role in ("user", "assistant", "tool", "user", "assistant"):
-            topics.append_message(tx, "boats", person, StoredMessage(role, f"{role} of {person}"))
+            users.append_message(tx, "boats", person, StoredMessage(role, f"{role} of {person}"))
 
     memory.diagnostics.database.write(work)
 
@@ -29,12 +29,12 @@ def kept(memory, person="Alice"):
     """Return all that is kept of a person, but for times."""
     db = memory.diagnostics.database
     return (
-        goals.user_since(db, person) is not None,
-        [(goal.name, goal.title, goal.data) for goal in goals.read_goals(db, person=person)],
-        goals.read_phase(db, person),
-        topics.read_state(db, "boats", person),
-        topics.read_summary(db, "boats", person),
-        [message.content for message in topics.read_messages(db, "boats", person, 10)],
+        users.user_since(db, person) is not None,
+        [(goal.name, goal.title, goal.data) for goal in users.read_goals(db, person=person)],
+        users.read_phase(db, person),
+        users.read_state(db, "boats", person),
+        users.read_summary(db, "boats", person),
+        [message.content for message in users.read_messages(db, "boats", person, 10)],
     )
 
 
@@ -58,7 +58,7 @@ def test_a_goal_that_changed_is_recalled_as_it_is_now(memory):
     """The text before is not found any more."""
     fill(memory)
     memory.idle(30)
-    put = goals.put_goal
+    put = users.put_goal
     memory.diagnostics.database.write(lambda tx: put(tx, "alice", "canoe", "rent a kayak", {}))
     for _ in range(2):
         assert [r.text for r in memory.recall("canoe or kayak") if r.kind == "goal"] == ["goal: rent a kayak"]
@@ -81,17 +81,17 @@ def test_a_forgotten_person_leaves_nothing(memory, person):
 def test_where_others_name_a_forgotten_person_is_told(memory):
     """Goals and summaries are looked through as well, and stay."""
     fill(memory)
-    put = goals.put_goal
+    put = users.put_goal
     write = memory.diagnostics.database.write
     write(lambda tx: put(tx, "Alice", "gift", "find a gift for Walburga", {}))
-    write(lambda tx: topics.put_summary(tx, "boats", "Alice", "Of Walburga's oars.", 1))
+    write(lambda tx: users.put_summary(tx, "boats", "Alice", "Of Walburga's oars.", 1))
     told = memory.forget(person="Walburga").mentions.quoted
     assert {(mention.kind, mention.by) for mention in told} == {("goal", "Alice"), ("summary", "Alice")}
 
 
 def test_a_person_of_whom_there_is_only_a_phase_is_forgotten_too(memory):
     """Also where nothing else was stored of them."""
-    memory.diagnostics.database.write(lambda tx: goals.put_phase(tx, "Walburga", "resting", ""))
+    memory.diagnostics.database.write(lambda tx: users.put_phase(tx, "Walburga", "resting", ""))
     assert memory.forget(person="walburga").erased == {"phases": 1}
     assert b"Walburga" not in (memory.home / "db" / "memory.db").read_bytes()
 
@@ -108,11 +108,11 @@ def test_a_forgotten_session_takes_states_and_summaries_along(memory):
 def test_a_session_on_which_a_state_hangs_outlives_a_discarded_turn(memory):
     """A turn that is thrown away takes only a session along of which nothing is left."""
     journal, db = memory.sessions.journal, memory.diagnostics.database
-    db.write(lambda tx: topics.put_state(tx, "boats", "Alice", {"role_id": "skipper"}))
+    db.write(lambda tx: users.put_state(tx, "boats", "Alice", {"role_id": "skipper"}))
     accepted = journal.accept(Turn("boats", 0, (StoredMessage("user", "hm"),), heard=Heard(speaker="Alice")))
     journal.settle()
     journal.discard("boats", accepted).result()
-    assert topics.read_state(db, "boats", "alice") == {"role_id": "skipper"}
+    assert users.read_state(db, "boats", "alice") == {"role_id": "skipper"}
 
 
 @pytest.mark.parametrize("speaker", [None, "alice"])
@@ -127,16 +127,16 @@ def test_an_export_carries_all_of_it(memory, tmp_path, speaker):
         assert kept(other, "Bob") == (NOTHING if speaker else kept(memory, "Bob"))
         again = other.import_lines(lines)
         assert (again.added, again.refused) == ({}, [])
-        other.diagnostics.database.write(lambda tx: goals.put_phase(tx, "alice", "paddling", ""))
+        other.diagnostics.database.write(lambda tx: users.put_phase(tx, "alice", "paddling", ""))
         assert len(other.import_lines(lines).refused) == 1
-        assert goals.read_phase(other.diagnostics.database, "alice") == ("paddling", "")
+        assert users.read_phase(other.diagnostics.database, "alice") == ("paddling", "")
 
 
 def test_messages_join_the_turn_that_their_user_began(memory):
     """Those of somebody else between them begin turns of their own."""
     fill(memory)
     memory.diagnostics.database.write(
-        lambda tx: topics.append_message(tx, "boats", "Bob", StoredMessage("assistant", "for Bob"))
+        lambda tx: users.append_message(tx, "boats", "Bob", StoredMessage("assistant", "for Bob"))
     )
     fill(memory)
     turns = memory.sessions.journal.read_turns("boats")
@@ -153,13 +153,13 @@ def test_what_was_said_before_is_erased_to_the_byte(memory, keep, left):
     fill(memory)
     fill(memory, "Bob")
     memory.idle(30)
-    everything = topics.read_messages(memory.diagnostics.database, "boats", "alice", 9)
+    everything = users.read_messages(memory.diagnostics.database, "boats", "alice", 9)
     assert memory.diagnostics.eraser.messages("boats", "alice", keep=keep) == 5 - (
         keep if left is not None else 5
     )
-    now = topics.read_messages(memory.diagnostics.database, "boats", "alice", 9)
+    now = users.read_messages(memory.diagnostics.database, "boats", "alice", 9)
     assert now == everything[len(everything) - keep :] if left is None or keep else now == []
-    assert len(topics.read_messages(memory.diagnostics.database, "boats", "bob", 9)) == 5
+    assert len(users.read_messages(memory.diagnostics.database, "boats", "bob", 9)) == 5
     said = [turn.messages for turn in memory.sessions.journal.read_turns("boats")]
     assert [m.content for messages in said for m in messages if m in now] == [m.content for m in now]
     assert {

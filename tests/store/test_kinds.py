@@ -40,6 +40,7 @@ PLANS = Kind(
     counted="plans",
 )
 kinds.KINDS += (PLANS,)
+kinds.TRUTH = kinds.schema_of(kinds.KINDS)
 del sys.modules["edgemem.store"]
 
 import edgemem

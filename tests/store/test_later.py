@@ -14,8 +14,8 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.records import Reply, ToolCall
 from edgemem.session.tools import Tool
 from edgemem.store.json.memory import JSONMemoryStore
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import open_truth
 from edgemem.store.spool import DeferredWrites
 from support.disks import LOCK, SQLITE, held
 from support.models import Listener

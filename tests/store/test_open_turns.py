@@ -18,7 +18,7 @@ from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from edgemem.store.spool import HEAD_BYTES, read_foreign_spool, spool_paths
 from support.disks import ordinary_user
 from support.homes import home_with, told, turns_of

@@ -13,7 +13,7 @@ from edgemem.errors import BusyError, DiskFullError, StoreError
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.session.stored import TURNS_WAIT
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import read_foreign_spool, spool_paths
 from support.disks import SQLITE, held, ordinary_user

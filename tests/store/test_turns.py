@@ -16,7 +16,7 @@ from edgemem.scopes import Level
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.epochs import append_epoch, latest_epoch
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import (
     amend_turn,

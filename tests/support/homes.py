@@ -18,9 +18,9 @@ from edgemem.recall.recall import Recall
 from edgemem.recall.text import analyse as words
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
-from edgemem.store.schema import open_truth
 
 BY_WORDS = Profile(llama=LlamaSettings(embedder=""))
 PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'

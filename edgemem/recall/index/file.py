@@ -21,10 +21,9 @@ from edgemem.errors import (
 )
 from edgemem.recall.index.docs import follow_rules, rules_number
 from edgemem.recall.index.state import set_meta
-from edgemem.store.db.connection import read_value
+from edgemem.store.db.connection import Migration, Schema, read_value
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
-from edgemem.store.db.migrations import Migration, Schema
 
 if TYPE_CHECKING:
     from pathlib import Path

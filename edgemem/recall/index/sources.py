@@ -19,14 +19,13 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import checked_value
 from edgemem.recall.text.analyse import terms
-from edgemem.store.db.binding import bound, in_batches, placeholders
-from edgemem.store.episodes import spell_out
+from edgemem.store.db.transaction import bound, in_batches, placeholders
+from edgemem.store.episodes import spell_out, text_of
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
-from edgemem.store.rows import text_of
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
 
 if TYPE_CHECKING:

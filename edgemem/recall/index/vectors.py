@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.index.packed import PackedVectors
 from edgemem.recall.index.state import KEPT, Removals, remove_all, set_meta
-from edgemem.store.db.binding import bound, in_batches, placeholders
+from edgemem.store.db.transaction import bound, in_batches, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -39,7 +39,7 @@ from edgemem.recall.text.analyse import (
     stop_words,
     terms,
 )
-from edgemem.store.db.binding import bound, placeholders
+from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -21,7 +21,7 @@ from edgemem.recall.rank.models import Utterance
 from edgemem.recall.rank.ranking import Ranking
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
-from edgemem.store.db.binding import bound, placeholders
+from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -30,9 +30,19 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.db.connection import FOREIGN, connect, plain_connection, translated_errors, vec0_version
+from edgemem.store.db.connection import (
+    FOREIGN,
+    Schema,
+    Ticks,
+    check_schema,
+    connect,
+    migrate,
+    missing_steps,
+    plain_connection,
+    translated_errors,
+    vec0_version,
+)
 from edgemem.store.db.files import Closable, FileIdentities, FileLock, create_private, to_store_error
-from edgemem.store.db.migrations import Schema, Ticks, check_schema, migrate, missing_steps
 from edgemem.store.db.threads import Readers, Writer
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy

@@ -13,24 +13,27 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.records import BlockLine
-from edgemem.scopes import name_key
+from edgemem.scopes import name_key, person_of
 from edgemem.store import facts
-from edgemem.store.declaration import Kind
-from edgemem.store.episodes import row_number
+from edgemem.store.declaration import IN_THEIR_TURNS, Kind
+from edgemem.store.episodes import row_number, text_of
 from edgemem.store.epochs import erase_epochs
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
 from edgemem.store.pending_erasures import note_folder, note_forgotten
-from edgemem.store.rights import drop_unused, scope_in_sql, spellings, written_scope
-from edgemem.store.rows import Shown, blank_rows_of, delete_rows, drop_session, forget_session_rows, text_of
-from edgemem.store.topics import SAID, topic
-from edgemem.store.validation import lookup
+from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
+from edgemem.store.users import SAID, topic
+from edgemem.store.validation import as_text, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from edgemem.store.db.transaction import Transaction
+
+Shown = tuple[str, str | int]
+"""A record as blocks name it: the scope and key of a value, else the kind and id of a doc."""
+
 
 _entries = msgspec.json.Decoder(list[str]).decode
 _THEIRS = "(owner = :name or speaker = :name)"
@@ -268,3 +271,72 @@ def _lines(entries: str) -> list[BlockLine]:
         return list(map(BlockLine.parse, _entries(entries)))
     except msgspec.MsgspecError:
         return [BlockLine.parse("{")]
+
+
+def delete_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]) -> list[Shown]:
+    """Delete the rows for which a condition of ours holds; return how blocks name each of them.
+
+    The index is told, and names and conversations that nothing else holds go as well.
+    """
+    columns = [name for name in kind.names if name in ("id", "scope", "key", "session_id")]
+    people = kind.columns_of("person")
+    rows = tx.execute(
+        f"delete from {kind.table} where {where} returning {', '.join((*columns, *people))}",  # noqa: S608 - our own constants
+        bound,
+    )
+    gone = [dict(zip((*columns, *people), row, strict=True)) for row in rows]
+    if kind.doc:
+        tx.announce(kind.table, sorted(row["id"] for row in gone))
+    names = {row[column] for row in gone for column in people}
+    drop_unused(tx, names | {person_of(row["scope"]) for row in gone if "scope" in row})
+    for session_id in {row["session_id"] for row in gone if "session_id" in row}:
+        drop_session(tx, session_id)
+    if "key" in columns:
+        return [(row["scope"], row["key"]) for row in gone]
+    return [(kind.doc or kind.label, row["id"]) for row in gone]
+
+
+def blank_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]) -> list[Shown]:
+    """Empty the columns of rows that stay, by `Kind.blanks`; return how blocks name each of them."""
+    structures = {column: key for column, key in kind.blanks.items() if key}
+    columns = ", ".join(("id", *structures))
+    rows = tx.execute(f"select {columns} from {kind.table} where {where}", bound)  # noqa: S608 - our own constants
+    sets = [f"{column} = ?" if key else f"{column} = null" for column, key in kind.blanks.items()]
+    tx.executemany(
+        f"update {kind.table} set {', '.join(sets)} where id = ?",  # noqa: S608 - our own constants
+        [(*map(_without_values, texts, structures.values()), number) for number, *texts in rows],
+    )
+    tx.announce(kind.table, [row[0] for row in rows])
+    return [(kind.doc, row[0]) for row in rows]
+
+
+def forget_session_rows(
+    tx: Transaction, session: str, condition: str = "", bound: Mapping[str, Any] | None = None
+) -> list[Shown]:
+    """Delete or blank all rows that came from a session; return how blocks name each of them.
+
+    Args:
+        condition: a further one, such as that they came from some of its turns, with its values.
+    """
+    where = f"session = :session{condition}"
+    values = {"session": session, **(bound or {})}
+    shown: list[Shown] = []
+    for kind in KINDS:
+        if "session" in kind.names:
+            work = blank_rows if kind.blanks else delete_rows
+            shown += work(tx, kind, where, values)
+    return shown
+
+
+def blank_rows_of(tx: Transaction, kind: Kind, bound: Mapping[str, Any]) -> list[Shown]:
+    """Blank the rows that the person `:name` said, or that came from one of their turns."""
+    return blank_rows(tx, kind, f"speaker = :name or {IN_THEIR_TURNS}", bound)
+
+
+def _without_values(text: str, key: str) -> str:
+    """Return the JSON of a list of objects, with an empty text for each value below a key."""
+    parts = [
+        {**part, key: dict.fromkeys(part[key], "")} if key in part else part
+        for part in msgspec.json.decode(text)
+    ]
+    return as_text(parts)

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, EdgememError
-from edgemem.store.db.connection import plain_connection, translated_errors
+from edgemem.store.db.connection import migrate, plain_connection, translated_errors
 from edgemem.store.db.files import locked_beside, set_aside
-from edgemem.store.db.migrations import migrate
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.json.files import JsonFile, copy_aside
 from edgemem.store.json.records import MADE, MemoryFile, file_of, fill, free_id, state_fact
+from edgemem.store.kinds import TRUTH
 from edgemem.store.memory_store import TableMemoryStore, settings_of
-from edgemem.store.schema import TRUTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -22,7 +22,7 @@ from edgemem.records import Episode, Heard, Preference
 from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
-from edgemem.store.preferences import put_preference, read_preferences
+from edgemem.store.memory_store import put_preference, read_preferences
 from edgemem.store.rights import LEVELS
 from edgemem.store.validation import NULL, heard_of
 

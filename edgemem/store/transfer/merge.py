@@ -16,8 +16,8 @@ import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
+from edgemem.store.db.connection import note_tick
 from edgemem.store.db.files import create_private, write_private
-from edgemem.store.db.migrations import note_tick
 from edgemem.store.declaration import Kind
 from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
@@ -34,8 +34,17 @@ from edgemem.store.kinds import (
     TURNS,
 )
 from edgemem.store.rights import spell_heard, spell_owner, spell_scope
-from edgemem.store.transfer.export import MESSAGES_OF_TURN
-from edgemem.store.transfer.export_lines import CODECS, MESSAGE, TURN, Codec, File, Notes, Reading, codec_of
+from edgemem.store.transfer.export import (
+    CODECS,
+    MESSAGE,
+    MESSAGES_OF_TURN,
+    TURN,
+    Codec,
+    File,
+    Notes,
+    Reading,
+    codec_of,
+)
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:

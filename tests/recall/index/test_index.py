@@ -8,11 +8,11 @@ from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import NOTE
 from edgemem.store import facts
+from edgemem.store.db.connection import Migration
 from edgemem.store.db.database import Database
-from edgemem.store.db.migrations import Migration
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
-from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, count_docs, say, words_of
 

@@ -14,8 +14,8 @@ from edgemem.clock import Clock
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.db.database import Database
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import count_docs, say
 

@@ -11,9 +11,9 @@ from edgemem.recall.recall import Recall
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.db.database import Database
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
-from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, other_rules, say, words_of, work
 

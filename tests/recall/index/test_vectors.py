@@ -18,8 +18,8 @@ from edgemem.recall.index.sources import FACT_SOURCE, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Reader
 from edgemem.store import turns
+from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, count, say, work
 

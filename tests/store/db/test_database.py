@@ -17,10 +17,10 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
+from edgemem.store.db.connection import Migration, Schema
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
-from edgemem.store.db.migrations import Migration, Schema
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 
 NOTES = Schema((Migration("m001_notes", ("create table notes (text)",)),), {})
 

@@ -9,9 +9,9 @@ import pytest
 
 from edgemem.errors import NewerSchemaError, StoreError
 from edgemem.recall.index.file import SCHEMA
+from edgemem.store.db.connection import Migration
 from edgemem.store.db.database import Database
-from edgemem.store.db.migrations import Migration
-from edgemem.store.schema import TRUTH, open_truth
+from edgemem.store.kinds import TRUTH, open_truth
 
 MORE = Migration("v999_more", ("create table more (x)", "insert into more values (1)"))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import edgemem
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from support.selection import LONG, cases
 
 

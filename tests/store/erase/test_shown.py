@@ -11,7 +11,7 @@ from edgemem.records import BlockLine, Epoch, StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.epochs import append_epoch, latest_epoch
 from edgemem.store.erase.delete_rows import erase_blocks
-from edgemem.store.schema import open_truth
+from edgemem.store.kinds import open_truth
 from edgemem.store.stray_scopes import move_scope
 from edgemem.store.turns import commit_turn, read_turns
 

@@ -15,15 +15,13 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.records import Episode, Epoch, Heard, Procedure, ProcedureStep, Session, StoredMessage, Turn
-from edgemem.store import epochs, facts, preferences, turns
+from edgemem.store import epochs, facts, memory_store, turns
 from edgemem.store.episodes import append_episode
-from edgemem.store.kinds import KINDS
+from edgemem.store.kinds import KINDS, open_truth
 from edgemem.store.notes import NotesFile
 from edgemem.store.procedures import put_procedure, record_outcome
-from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.transfer.export import export_lines
-from edgemem.store.transfer.export_lines import CODECS
+from edgemem.store.transfer.export import CODECS, export_lines
 from edgemem.store.transfer.merge import import_lines
 from edgemem.store.turns import keep_output, pointer_to, read_output
 from support.homes import BY_WORDS
@@ -107,7 +105,7 @@ def live(home, seed, steps):
                 home.write(rng.choice((retract, facts.forget_fact)), rng.choice("ab"))
             case 4:
                 home.write(
-                    preferences.put_preference,
+                    memory_store.put_preference,
                     rng.choice("ab"),
                     text,
                     scope=rng.choice(("global", "user:bob")),
@@ -344,7 +342,7 @@ def test_two_memories_merge_and_what_excludes_each_other_is_named(homes):
     there.wall += 100
     there.write(facts.assert_fact, "door", "blue")
     there.write(facts.assert_fact, "dog", "Rex")
-    there.write(preferences.put_preference, "music", "jazz")
+    there.write(memory_store.put_preference, "music", "jazz")
     say(there, "kitchen", "good morning")
     say(there, "hall", "good night")
     there.notes.append("Milk is in the door.", heading="shopping")

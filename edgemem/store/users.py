@@ -1,7 +1,8 @@
-"""Topics: what one person said in a session, message by message, and what an agent keeps of them there.
+"""Users: the people that an agent knows: their goals and phase, what each said in a session, and what it keeps of them there.
 
-A topic is a session as one of its speakers sees it: what somebody else said there is no part of it. Each message is stored
-by a transaction of its own. One of the user begins a turn, and the next ones join that.
+All of it is a person's own: nobody else reads it, and it goes with them. A topic is a session as one of its speakers sees
+it: what somebody else said there is no part of it. Each message is stored by a transaction of its own; one of the user
+begins a turn, and the next ones join that.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import InvalidInputError
+from edgemem.fence import check_key
 from edgemem.records import Heard, Turn
 from edgemem.store import messages
 from edgemem.store.facts import storable_value
-from edgemem.store.rights import LEVELS, SPELLED, person_key, spell_person
+from edgemem.store.rights import LEVELS, SPELLED, person_key, reading_rule, spell_person
 from edgemem.store.turns import LIVE, STATES, commit_turn, ensure_session
 from edgemem.store.validation import checked_count, checked_json, item_count, lookup
 
 if TYPE_CHECKING:
-    from edgemem.records import StoredMessage
+    from edgemem.records import Reader, StoredMessage
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
+
 
 _SESSION = "(select id from sessions where name = :session)"
 _PERSON = SPELLED.format(key=":person")
@@ -31,6 +34,96 @@ SAID = f"""
 """
 """The messages of a person in a session, the newest first, by what `topic` returns."""
 _OPEN = STATES.index("open")
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """What a person is after."""
+
+    person: str
+    name: str
+    """Its id for callers."""
+    title: str
+    data: dict[str, Any]
+    """The rest of its fields, such as `target_amount`."""
+    changed_at: float
+
+
+def put_goal(tx: Transaction, person: str, name: str, title: str, data: dict[str, Any]) -> None:
+    """Store a goal in place of the person's older one of the same name.
+
+    Args:
+        title: at most 16 KiB.
+        data: what JSON can hold in 4 kB.
+    """
+    check_key(name, what="the id of a goal")
+    title, (_, text) = storable_value(title, what="the title of a goal"), checked_json(data, "a goal")
+    owner = spell_person(tx, person)
+    rows = tx.execute("select id, title, data from goals where owner = ? and name = ?", (owner, name))
+    if rows and rows[0][1:] == (title, text):
+        return
+    # Under a new id it is a new thing to recall.
+    tx.execute(
+        "insert into goals (id, owner, name, title, data, level) values (?, ?, ?, ?, ?, ?) on conflict (owner, name)"
+        " do update set id = excluded.id, title = excluded.title, data = excluded.data",
+        (tx.tick(), owner, name, title, text, LEVELS.index("private")),
+    )
+    tx.announce("goals", [row[0] for row in rows])
+
+
+def read_goals(
+    db: Tables, *, person: str | None = None, name: str | None = None, reader: Reader | None = None
+) -> list[Goal]:
+    """Return goals, the newest first.
+
+    Args:
+        person: only theirs.
+        name: only one of this name.
+    """
+    rule, values = reading_rule(reader)
+    if person is not None:
+        rule, values = f"{rule} and owner = {_PERSON}", {**values, "person": person_key(person)}
+    if name is not None:
+        rule, values = f"{rule} and name = :name", {**values, "name": lookup(name)}
+    rows = db.query(
+        f"select owner, name, title, data, id from goals where {rule} order by id desc",  # noqa: S608 - our own constants
+        values,
+    )
+    return [
+        Goal(owner, name_, title, msgspec.json.decode(data), number / 1e6)
+        for owner, name_, title, data, number in rows
+    ]
+
+
+def put_phase(tx: Transaction, person: str, phase: str, notes: str) -> None:
+    """Store in which phase a person is, in place of the older one; each text has at most 16 KiB."""
+    phase, notes = storable_value(phase, what="a phase"), storable_value(notes, what="the notes of a phase")
+    tx.execute(
+        "insert into phases (id, owner, phase, notes) values (?, ?, ?, ?) on conflict (owner)"
+        " do update set id = excluded.id, phase = excluded.phase, notes = excluded.notes",
+        (tx.tick(), spell_person(tx, person), phase, notes),
+    )
+
+
+def read_phase(db: Tables, person: str) -> tuple[str, str] | None:
+    """Return the phase of a person, and its notes; None: none was stored."""
+    rows = db.query(
+        f"select phase, notes from phases where owner = {_PERSON}",  # noqa: S608 - our own
+        {"person": person_key(person)},
+    )
+    return rows[0] if rows else None
+
+
+def ensure_user(tx: Transaction, name: str) -> str:
+    """Keep somebody among the users; return their name as it was first written."""
+    name = spell_person(tx, name)
+    tx.execute("insert or ignore into users (id, name) values (?, ?)", (tx.tick(), name))
+    return name
+
+
+def user_since(db: Tables, name: str) -> float | None:
+    """Return when somebody became a user, seconds since the epoch; None: they are none."""
+    rows = db.query(f"select id from users where name = {_PERSON}", {"person": person_key(name)})  # noqa: S608 - ours
+    return rows[0][0] / 1e6 if rows else None
 
 
 def topic(session: str, person: str) -> dict[str, Any]:
