@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from edgemem.context.messages import INSTRUCTIONS
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.loop_list import INSTRUCTIONS, Key, LoopList, key_of, split_head
-from edgemem.hooks.outer_run import OuterRun, outer_run
-from edgemem.hooks.written_calls import inward, outward, results_in_words
+from edgemem.hooks.edgevox import OuterRun, inward, outer_run, outward, results_in_words
+from edgemem.hooks.loop_list import Key, LoopList, key_of, split_head
 from edgemem.records import Heard, Message, Session, as_ours, text_of
 from edgemem.session.conversation import Conversation
 from edgemem.session.log import STATE_KEY, Moment, SessionLog
@@ -56,15 +56,9 @@ MAX_NESTED_TURNS = 8
 class Part(Protocol):
     """A hook that brings a part of the session."""
 
-    @property
-    def field(self) -> str:
-        """Return the name of the part."""
-        ...
-
-    @property
-    def part(self) -> Any:
-        """Return the part."""
-        ...
+    field: str
+    """The name of the part."""
+    part: Any
 
 
 class LoopState:
@@ -219,16 +213,17 @@ class LoopAdapter:
         agent.system, agent.schemas = head, list(payload.get("tools") or ())
         view = [*head, *listed[-1:]]
         if turn is not None:
-            self.state.list.issue(turn.messages)
-            self.state.list.hold(listed, turn.messages)
-            view = outward(self._with_instructions(turn.messages, listed))
+            view = turn.messages
+            self.state.list.hold(listed, view)
+            placed = [message for message in listed if self._is_placed(message)]
+            view = outward(self.state.list.placed(view, placed, listed) if placed else view)
             payload = {**payload, "now": turn.now}
         return HookResult.replace({**payload, "messages": view})
 
     def _opened(self, ctx: Any, listed: Sequence[Message], hop: int) -> OpenTurn | None:
         """Return the turn that a list belongs to, with all of its messages that are new."""
         state, turn = self.state, self.turn
-        place = state.list.utterance(listed, is_asked=True)
+        place = None if turn is None else state.list.utterance(listed, is_asked=True)
         newest = _newest_user(listed)
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
             if state.task is not None or (state.start is None and newest != place):
@@ -257,11 +252,12 @@ class LoopAdapter:
         self.state.tokens, self.state.outcomes = [], []
         if not log.is_resumed:
             self._resume()
-        self.state.list.begin(log.prompt_log.turns, {"role": "user", "content": content}, before)
-        history = [message for message in before or () if message.get("role") not in INSTRUCTIONS]
+        utterance: Message = {"role": "user", "content": content}
+        edited = self.state.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
-            log.record.messages[:] = history if self.state.is_new else ()
-        elif (edited := self.state.list.difference(history).edited) is not None:
+            history = before if self.state.is_new and before is not None else ()
+            log.record.messages[:] = [each for each in history if each.get("role") not in INSTRUCTIONS]
+        elif edited is not None:
             self._begin_epoch(edited + 1)
         names = (task.get("speaker"), known.speaker, self.conversation.speaker)
         heard = task.get("heard") or known.heard
@@ -274,7 +270,7 @@ class LoopAdapter:
             heard=heard if isinstance(heard, Heard) else None,
         )
         if running := log.prompt_log.running:
-            self.state.list.alias(running.messages[-1], {"role": "user", "content": content})
+            self.state.list.alias(running.messages[-1], utterance)
         return turn
 
     def _resume(self) -> None:
@@ -325,19 +321,6 @@ class LoopAdapter:
             elif role == "user" and not self.state.list.was_said(message):
                 self.state.tasks.add(key_of(message))
         self.state.outcomes = [] if new else self.state.outcomes
-
-    def _with_instructions(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
-        """Return a prompt with the instructions, and the tasks of agents, that stand in the middle of a list."""
-        out, keys = list(view), [self.state.list.canonical_key(message) for message in view]
-        at = end = len(out)
-        for message in reversed(listed):
-            if self._is_placed(message):
-                out.insert(at, message)
-            else:
-                key = self.state.list.canonical_key(message)
-                end = next((place for place in range(end - 1, -1, -1) if keys[place] == key), end)
-                at = end
-        return out
 
     def _is_placed(self, message: Message) -> bool:
         if message.get("role") in INSTRUCTIONS:
@@ -478,7 +461,7 @@ class LoopAdapter:
 
 
 def _newest_user(messages: Sequence[Message]) -> int | None:
-    return max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=None)
+    return next((n for n in range(len(messages) - 1, -1, -1) if messages[n].get("role") == "user"), None)
 
 
 def _newest_reply(messages: Sequence[Message]) -> str:

@@ -1,80 +1,111 @@
 """The list of a loop: compares it with what was said in the conversation, and tells which of its messages are new.
 
 A message is known by its role and text without white space; a person's also with the block before it that memory issued, the
-robot's without its thoughts. A list that lacks only its beginning or its end is whole: loops trim, and take turns.
+robot's without its thoughts. A list that lacks only its beginning or its end is whole: loops trim, and take turns. As much of
+a list as stood there last time is known already, so that a turn costs what is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, takewhile
 
-from edgemem.context.messages import UNANSWERED, UTTERANCE_BYTES, tool_calls
+from edgemem.context.messages import INSTRUCTIONS, UNANSWERED, UTTERANCE_BYTES, tool_calls
 from edgemem.context.prompt.turn import CLOSED, PromptTurn
-from edgemem.hooks.written_calls import IN_WORDS
+from edgemem.hooks.edgevox import IN_WORDS
 from edgemem.records import Message, text_of
 from edgemem.store.messages import without_thoughts
 
-INSTRUCTIONS = ("system", "developer")
+Key = tuple[str, str, tuple[str, ...]]
+"""Role, text, and the ids of the calls of a message."""
+
 _STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLOSED, UNANSWERED["content"]))
 """What memory puts in the place of answers, and no loop has said."""
 _KEY_CHARS = 4 * UTTERANCE_BYTES
 """A longer text is known by its beginning: an utterance is bounded below that, and the block before it is shorter."""
 
-_MOST_KEYS = 10_000
-"""Keys that are kept from turn to turn; with more, as of a loop that copies its list, all are made anew."""
 
-Key = tuple[str, str, tuple[str, ...]]
-"""Role, text, and the ids of the calls of a message."""
+class LastList:
+    """A list as it was last, and the keys of its messages."""
 
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self._messages: list[Message] = []
+        self._contents: list[object] = []
 
-class Difference(NamedTuple):
-    """How the part of a list before an utterance differs from the conversation."""
+    def compare(self, messages: Sequence[Message]) -> tuple[int, int]:
+        """Return where in this list a newer one begins, and how many of its messages stand there in the same order."""
+        if not messages or messages[0] not in self._messages:
+            return 0, 0
+        start = self._messages.index(messages[0])
+        count = min(len(messages), len(self._messages) - start)
+        older, texts = self._messages[start : start + count], self._contents[start : start + count]
+        # A loop may change a message in place.
+        if older == messages[:count] and texts == [message.get("content") for message in messages[:count]]:
+            return start, count
+        pairs = zip(older, texts, messages, strict=False)
+        same = (text == new.get("content") and (old is new or old == new) for old, text, new in pairs)
+        return start, sum(1 for _ in takewhile(bool, same))
 
-    new: list[Message]
-    """The messages behind the last known one."""
-    edited: int | None
-    """The number of the newest turn of which something is missing between messages that are there; None: of none."""
+    def keys_of(self, messages: Sequence[Message], key: Callable[[Message], Key]) -> tuple[list[Key], int]:
+        """Return the keys of a newer list, and how many of its messages stood here in the same order."""
+        start, same = self.compare(messages)
+        return [*self.keys[start : start + same], *map(key, messages[same:])], same
+
+    def replace(self, messages: Sequence[Message], key: Callable[[Message], Key]) -> None:
+        """Take a newer list in place of this one."""
+        self.keys, self._messages = self.keys_of(messages, key)[0], list(messages)
+        self._contents = [message.get("content") for message in messages]
 
 
 class LoopList:
     """The messages of one conversation as its loop may hand them back."""
 
     def __init__(self) -> None:
-        self._said: list[tuple[int, frozenset[Key]]] = []
-        """Of each committed message its turn, and what it may be known by."""
-        self._unfinished: set[int] = set()
-        """The turns that no loop has ended: a loop may have taken them back."""
+        self._count = 0
+        """How many committed turns were taken."""
+        self._newest: PromptTurn | None = None
+        """The newest of them,"""
+        self._cut: str | None = None
+        """and where it was cut off."""
+        self._said: list[tuple[PromptTurn, tuple[Key, ...]]] = []
+        """Of each of their messages its turn, and what it may be known by: as it was heard, and as it was made."""
+        self._places: dict[Key, int] = {}
+        """Where what was said stands there, the newest place of each."""
         self._opened: list[Key] = []
         """The messages of the open turn."""
-        self._held: set[Key] = set()
-        """The messages that stood in the newest list and in the prompt that was made of it; a loop may keep either."""
+        self._listed, self._prompt = LastList(), LastList()
+        """What the loop handed over, and what it was handed for it: a loop may keep either."""
         self._starts: list[list[Key]] = []
         """The lists that the loop has had in this turn, up to its utterance."""
         self._aliases: dict[Key, Key] = {}
         """The message that another one stands for: with its block, or before it was shortened."""
-        self._keys_made: dict[int, tuple[Message, object, Key]] = {}
-        """By the identity of a message its key, as long as its content is the same: a list comes back with each turn."""
 
-    def begin(self, turns: Iterable[PromptTurn], message: Message, before: Sequence[Message] | None) -> None:
-        """Take the committed turns, and the utterance of the turn that begins.
+    def begin(
+        self, turns: Sequence[PromptTurn], utterance: Message, before: Sequence[Message] | None
+    ) -> int | None:
+        """Take the utterance of a turn that begins, and the turns committed until then.
+
+        Returns the number of the newest turn of which something is missing between messages that are there; None: of none.
 
         Args:
             before: the part of the list before the utterance; None: the utterance came without a list.
         """
-        self._said, self._unfinished = [], set()
-        if len(self._keys_made) > _MOST_KEYS:
-            self._keys_made.clear()
-        for turn in turns:
-            if turn.unfinished:
-                self._unfinished.add(turn.n)
+        newest = turns[self._count - 1] if 0 < self._count <= len(turns) else None
+        if newest is None or newest is not self._newest or newest.heard_until != self._cut:
+            self._said, self._places, self._count = [], {}, 0
+        for turn in turns[self._count :]:
             for n, kept in enumerate(turn.messages):
                 uncut = turn.full_messages.get(n)
-                keys = (self._key(kept),) if uncut is None else (self._key(kept), self._key(uncut))
-                self._said.append((turn.n, frozenset(keys)))
-        self._opened = [self._key(message)]
-        self._starts = [] if before is None else [[*self._keys(before), self._opened[0]]]
+                known = tuple(key_of(message) for message in (kept, uncut) if message is not None)
+                self._places.update(dict.fromkeys(known, len(self._said)))
+                self._said.append((turn, known))
+        if turns:
+            self._count, self._newest, self._cut = len(turns), turns[-1], turns[-1].heard_until
+        self._opened = [key_of(utterance)]
+        keys, same = self._listed.keys_of(before or (), self._key)
+        self._starts = [] if before is None else [[*keys, self._opened[0]]]
+        return self._edited(keys, same)
 
     def add(self, message: Message, kept: Message | None = None) -> None:
         """Add a message of the open turn.
@@ -91,38 +122,24 @@ class LoopList:
         if (key := self._key(handed)) != (stands_for := self._key(original)):
             self._aliases[key] = stands_for
 
-    def issue(self, prompt: Sequence[Message]) -> None:
-        """Note the prompt that the model is handed: a person's words may stand there behind a block."""
-        words = (
-            [self._opened[0], *(key for _, keys in reversed(self._said) for key in keys)]
-            if self._opened
-            else []
-        )
-        for message in prompt:
+    def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
+        """Note the list that a loop has handed over, and the prompt that it is handed for it.
+
+        A person's words may stand there behind a block.
+        """
+        same = self._prompt.compare(prompt)[1]
+        for message in prompt[same:]:
             key = self._key(message)
-            if key[0] == "user" and key not in self._aliases and key not in words:
-                original = next(
-                    (other for other in words if other[0] == "user" and key[1].endswith(other[1])), None
-                )
+            if key[0] == "user" and key not in self._places and key not in self._opened:
+                said = chain.from_iterable(keys for _, keys in reversed(self._said))
+                words = (own for own in chain(self._opened[:1], said) if own[0] == "user")
+                original = next((own for own in words if key[1].endswith(own[1])), None)
                 if original is not None:
                     self._aliases[key] = original
-
-    def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
-        """Note the list that a loop has handed over, and the prompt that it was handed for it."""
-        self._held = set(map(self.canonical_key, listed)).intersection(map(self.canonical_key, prompt))
-        for messages in (listed, prompt):
+        for last, messages in ((self._listed, listed), (self._prompt, prompt)):
+            last.replace(messages, self._key)
             if (place := self._newest_place(messages)) is not None:
-                self._starts.append(self._keys(messages[: place + 1]))
-
-    def canonical_key(self, message: Message) -> Key:
-        """Return what a message is known by, or the message that it stands for."""
-        key = self._key(message)
-        return self._aliases.get(key, key)
-
-    def _keys(self, messages: Sequence[Message]) -> list[Key]:
-        return [
-            self.canonical_key(message) for message in messages if message.get("role") not in INSTRUCTIONS
-        ]
+                self._starts.append(last.keys[: place + 1])
 
     def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
         """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
@@ -137,76 +154,84 @@ class LoopList:
             message.get("role") == "user" and self.was_said(message) for message in behind
         ):
             return None
-        return place if is_asked or self._is_start(self._keys(messages[: place + 1]), behind) else None
+        return place if is_asked or self._is_start(messages[: place + 1], behind) else None
 
     def _newest_place(self, messages: Sequence[Message]) -> int | None:
         key = self._opened[0] if self._opened else None
-        return next(
-            (n for n in range(len(messages) - 1, -1, -1) if self.canonical_key(messages[n]) == key), None
-        )
+        return next((n for n in range(len(messages) - 1, -1, -1) if self._key(messages[n]) == key), None)
 
-    def _is_start(self, keys: list[Key], behind: Sequence[Message]) -> bool:
+    def _is_start(self, messages: Sequence[Message], behind: Sequence[Message]) -> bool:
         """Tell whether a list up to some words begins the open turn, and no older one that began with these words.
 
         A loop may have taken the utterance back. Words that were said before are the utterance only behind the messages
         that it came behind, and only if these have not stood before such words elsewhere.
         """
-        long = len(keys)
-        if not any(keys[-1] in words for _, words in self._said) and all(
-            start.count(keys[-1]) == 1 for start in self._starts
-        ):
+        spoken = self._opened[0]
+        if spoken not in self._places and all(start.count(spoken) == 1 for start in self._starts):
             return bool(self._starts)
+        starts = list(map(_said_ones, self._starts))
+        keys = _said_ones(map(self._key, messages))
+        long = len(keys)
         # Only words with an answer can be taken for those with an answer behind them.
         if any(
             start[n : n + long] == keys and start[n + long][0] != "user"
-            for start in self._starts
+            for start in starts
             for n in range(len(start) - long)
         ):
             return False
-        if keys in self._starts:
-            return not any(self.was_said(message) for message in behind)
-        return any(start[-long:] == keys for start in self._starts) and not any(
+        if keys in starts:
+            return not any(map(self.was_said, behind))
+        return any(start[-long:] == keys for start in starts) and not any(
             all(key in words for key, (_, words) in zip(keys, self._said[n:], strict=False))
             for n in range(len(self._said) - long + 1)
         )
 
-    def difference(self, messages: Sequence[Message]) -> Difference:
-        """Compare a list with the committed turns."""
-        messages = [message for message in messages if self._key(message) not in _STAND_INS]
+    def _edited(self, keys: Sequence[Key], same: int) -> int | None:
+        """Return the newest turn of which something is missing in a list.
+
+        Args:
+            same: how many of its messages stood there last time: what is missing between them was missing then.
+        """
         places: list[int] = []
         last, before = -1, len(self._said)
-        for n in range(len(messages) - 1, -1, -1):
-            key = self.canonical_key(messages[n])
-            place = next((at for at in range(before - 1, -1, -1) if self._is_said(at, key)), None)
+        for n in range(len(keys) - 1, -1, -1):
+            place = None if keys[n] in _STAND_INS else self._place(keys[n], before)
             if place is not None:
                 last, before = max(last, n), place
                 places.append(place)
-        new = list(messages[last + 1 :])
+                if n < same:
+                    break
+        if not places:
+            return None
         # A loop that hands over less at the end only has not heard of it, unless something else stands in its place.
-        last_turn = self._said[-1][0] if self._said else None
-        ends = bool(places) and self._said[places[0]][0] == last_turn
-        ends = ends and bool(new) and new[0].get("role") == "assistant"
-        missing = range(places[-1], len(self._said) if ends else places[0]) if places else ()
-        held = self._held.union(*(keys for turn, keys in self._said if ends and turn == last_turn))
-        present = set(map(self.canonical_key, messages)).union(*(self._said[at][1] for at in places))
-        edited = [
-            turn
-            for turn, keys in (self._said[at] for at in missing)
+        newest = self._said[-1][0]
+        new = next((key[0] for key in _said_ones(keys[last + 1 :]) if key not in _STAND_INS), None)
+        ends = new == "assistant" and self._said[places[0]][0] is newest
+        gone = set(range(places[-1], len(self._said) if ends else places[0])).difference(places)
+        if not gone:
+            return None
+        held = set(self._listed.keys).intersection(self._prompt.keys)
+        present = {*keys, *chain.from_iterable(self._said[at][1] for at in places)}
+        edited = (
+            turn.n
+            for turn, known in map(self._said.__getitem__, gone)
             # Loops that shorten tool results to save room have changed nothing that was said.
-            if turn not in self._unfinished
-            and keys.isdisjoint(present)
-            and not keys.isdisjoint(held)
-            and any(role != "tool" and text and not ids for role, text, ids in keys)
-        ]
-        return Difference(new, max(edited, default=None))
-
-    def _is_said(self, at: int, key: Key) -> bool:
-        """Tell whether a message is one that was said, or as much as its loop has kept of one that was cut off."""
-        keys = self._said[at][1]
-        cut = len(keys) > 1 and key[0] == "assistant" and bool(key[1])
-        return key in keys or (
-            cut and any(whole[1].startswith(key[1]) for whole in keys if whole[0] == key[0])
+            if not turn.unfinished
+            and present.isdisjoint(known)
+            and ((ends and turn is newest) or not held.isdisjoint(known))
+            and any(role != "tool" and text and not ids for role, text, ids in known)
         )
+        return max(edited, default=None)
+
+    def _place(self, key: Key, before: int) -> int | None:
+        """Return the newest place before another one where a message was said, or as much of it as its loop has kept."""
+        at = self._places.get(key)
+        if at is not None and at < before:
+            return at
+        may_be_cut = key[0] == "assistant" and bool(key[1])
+        if at is None and not may_be_cut:
+            return None
+        return next((at for at in range(before - 1, -1, -1) if _is_said(self._said[at][1], key)), None)
 
     @property
     def is_new(self) -> bool:
@@ -215,32 +240,41 @@ class LoopList:
 
     def was_said(self, message: Message) -> bool:
         """Tell whether a message stands in the committed turns."""
-        key = self.canonical_key(message)
-        return any(key in keys for _, keys in self._said)
+        return self._key(message) in self._places
 
     def holds(self, message: Message) -> bool:
         """Tell whether a message is known, of the open turn too."""
-        return self.canonical_key(message) in self._opened or self.was_said(message)
+        return self._key(message) in self._opened or self.was_said(message)
 
     def added(self, messages: Sequence[Message]) -> list[Message]:
         """Return those messages behind the utterance that the open turn does not hold."""
         rest, new = self._opened[1:], []
         for message in messages:
-            if (key := self.canonical_key(message)) in rest:
+            if (key := self._key(message)) in rest:
                 rest.remove(key)
             else:
                 new.append(message)
         return new
 
+    def placed(
+        self, view: Sequence[Message], messages: Sequence[Message], listed: Sequence[Message]
+    ) -> list[Message]:
+        """Return a prompt with messages of a list at the places that they have in the list."""
+        out, keys = list(view), list(map(self._key, view))
+        at = end = len(out)
+        for message in reversed(listed):
+            if any(message is own for own in messages):
+                out.insert(at, message)
+            else:
+                key = self._key(message)
+                end = next((place for place in range(end - 1, -1, -1) if keys[place] == key), end)
+                at = end
+        return out
+
     def _key(self, message: Message) -> Key:
-        """Return what a message is known by, made once for one with text and without calls."""
-        content = message.get("content")
-        if not isinstance(content, str) or "tool_calls" in message:
-            return key_of(message)
-        entry = self._keys_made.get(id(message))
-        if entry is None or entry[1] is not content or entry[2][0] != message.get("role"):
-            entry = self._keys_made[id(message)] = message, content, key_of(message)
-        return entry[2]
+        """Return what a message is known by, or the message that it stands for."""
+        key = key_of(message)
+        return self._aliases.get(key, key)
 
 
 def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
@@ -254,3 +288,11 @@ def key_of(message: Message) -> Key:
     ids = (str(call.get("id") or "") for call in tool_calls(message))
     text = "".join(text_of(without_thoughts(message))[:_KEY_CHARS].split())
     return str(message.get("role")), text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))
+
+
+def _is_said(known: Sequence[Key], key: Key) -> bool:
+    return key in known or (len(known) > 1 and any(w[0] == key[0] and w[1].startswith(key[1]) for w in known))
+
+
+def _said_ones(keys: Iterable[Key]) -> list[Key]:
+    return [key for key in keys if key[0] not in INSTRUCTIONS]
