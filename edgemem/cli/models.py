@@ -17,8 +17,10 @@ from edgemem.cli.printing import answer, console, plain, print_json, print_table
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
+    Description,
     added_models,
     check_file,
+    describe,
     entry_of,
     expected,
     file_of,
@@ -28,7 +30,6 @@ from edgemem.llama.models.catalog import (
     load_catalogue,
     state_of,
 )
-from edgemem.llama.models.description import Description, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

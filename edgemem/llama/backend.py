@@ -1,19 +1,25 @@
-"""The one door to llama.cpp: imported when first needed, and silent."""
+"""The one door to llama.cpp: imported when first needed, silent, and stopped in the middle of its work when asked."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
+import threading
 from collections import deque
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
 _ERROR = 4  # ggml's level of log lines that tell why a call failed
 _LIBRARIES = ("libggml-base.so", "libllama.so", "libggml-base.dylib", "libllama.dylib")
+_POLL_S = 0.005
 _complaints: deque[str] = deque(maxlen=8)
 
 
@@ -76,6 +82,58 @@ def last_complaint() -> str:
     return _complaints[0].partition(": ")[2] or _complaints[0] if _complaints else ""
 
 
+def load_model(path: Path, **settings: Any) -> Any:
+    """Load a GGUF, with some fields of `llama_model_params`; raise ModelError where llama.cpp refuses it."""
+    api, options = llama(), llama().llama_model_default_params()
+    for name, value in settings.items():
+        setattr(options, name, value)
+    forget_complaints()
+    model = api.llama_model_load_from_file(str(path).encode(), options)
+    if not model:
+        raise ModelError(f"llama.cpp cannot load {path} ({_reason()}); fetch it again, or name another model")
+    return model
+
+
+def new_context(model: Any, *, n_ctx: int, n_batch: int, threads: int, **settings: Any) -> Any:
+    """Return a context of one sequence on a model, with more fields of `llama_context_params`."""
+    api, options = llama(), llama().llama_context_default_params()
+    # one of them larger than another, and a long text ends the whole process in an assertion of llama.cpp
+    options.n_ctx, options.n_batch, options.n_ubatch = n_ctx, n_batch, n_batch
+    options.n_threads = options.n_threads_batch = threads
+    options.n_seq_max = 1
+    for name, value in settings.items():
+        setattr(options, name, value)
+    forget_complaints()
+    context = api.llama_init_from_model(model, options)
+    if not context:
+        raise ModelError(
+            f"llama.cpp cannot make a context of {n_ctx} tokens ({_reason()}); ask for a smaller one, or name another model"
+        )
+    return context
+
+
+def _reason() -> str:
+    return last_complaint() or "it gave no reason"
+
+
+class TokenBuffer:
+    """Turns text into ids of one vocabulary; grows with the text."""
+
+    def __init__(self, vocabulary: Any) -> None:
+        self._api, self._vocabulary = llama(), vocabulary
+        self._ids = (self._api.llama_token * 4096)()
+
+    def ids(self, raw: bytes, *, around: bool = False, special: bool = False) -> list[int]:
+        """Return the ids of a text, with those that the model puts `around` it; with `special`, it may hold special tokens."""
+        while True:
+            count = self._api.llama_tokenize(
+                self._vocabulary, raw, len(raw), self._ids, len(self._ids), around, special
+            )
+            if count >= 0:
+                return self._ids[:count]  # type: ignore[no-any-return]
+            self._ids = (self._api.llama_token * -count)()  # how many there would be, as a negative number
+
+
 def why_unfit(llm: Any) -> str:
     """Return why the state of this model's sequence cannot be kept; empty if it can."""
     api = llama()
@@ -91,3 +149,74 @@ def held_by(llm: Any) -> list[int]:
     """Return the ids that the sequence holds, in order."""
     ids: list[int] = llm.input_ids[: llm.n_tokens].tolist()
     return ids
+
+
+class Interrupt:
+    """A flag that any thread raises and that llama.cpp looks at between two operations of its graph.
+
+    llama.cpp calls `bool callback(void *)`. A Python function there takes the interpreter lock some 160 times
+    an embedding, and beside one busy Python thread makes it ten times slower. `strlen` has the same shape in every
+    calling convention that we run on: of an empty string it is 0, of a string of one character 1.
+    """
+
+    def __init__(self) -> None:
+        self._text = ctypes.create_string_buffer(2)
+        self._strlen = ctypes.CDLL(None).strlen
+        self._callback: object = None  # one that Python frees is a crash
+
+    @property
+    def asked(self) -> bool:
+        """Tell whether computations are to end."""
+        return self._text[0] != b"\x00"
+
+    def ask(self) -> None:
+        """Ask the running computation to end as soon as it can."""
+        self._text[0] = b"\x01"
+
+    def reset(self) -> None:
+        """Let the next computation run."""
+        self._text[0] = b"\x00"
+
+    def attach(self, context: Any) -> None:
+        """Make a context obey this flag, which has to live for as long as the context; of several the newest does."""
+        self._callback = llama().ggml_abort_callback(ctypes.cast(self._strlen, ctypes.c_void_p).value)
+        llama().llama_set_abort_callback(context, self._callback, ctypes.addressof(self._text))
+
+
+def fill(batch: Any, ids: Sequence[int], *, at: int, every: bool) -> None:
+    """Put ids at positions from `at` on into a batch of llama.cpp; `every` one has a result, or the last one alone."""
+    for n, token in enumerate(ids):
+        batch.token[n], batch.pos[n] = token, at + n
+        batch.n_seq_id[n], batch.seq_id[n][0], batch.logits[n] = 1, 0, every
+    batch.logits[len(ids) - 1] = True
+    batch.n_tokens = len(ids)
+
+
+@contextmanager
+def watching(stop: Callable[[], bool] | None, ask: Callable[[], None]) -> Iterator[None]:
+    """Call `ask` once `stop()` is true, looked at every 5 ms from a thread of its own."""
+    if stop is None:
+        yield
+        return
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            while not done.wait(_POLL_S):
+                if stop():
+                    ask()
+                    return
+        except BaseException as error:  # noqa: BLE001  # raised below, in the thread that waits
+            failures.append(error)
+            ask()
+
+    watcher = threading.Thread(target=watch, name="edgemem-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    if failures:
+        raise failures[0]

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.forward import Forward
 from edgemem.llama.header import read_header, sampled
 from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
 from edgemem.llama.protocols import Embedder
-from edgemem.llama.thread import Job, ModelHandle
+from edgemem.llama.worker import Forward, Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.forward import Interrupt
+    from edgemem.llama.backend import Interrupt
     from edgemem.llama.header import Header
 
     Vector = NDArray[np.float32]

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError, ModelError
-from edgemem.llama.forward import Forward
 from edgemem.llama.header import read_header
 from edgemem.llama.models.catalog import find_entry, find_model
 from edgemem.llama.protocols import Reranker
-from edgemem.llama.thread import Job, ModelHandle
+from edgemem.llama.worker import Forward, Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.llama.forward import Interrupt
+    from edgemem.llama.backend import Interrupt
     from edgemem.llama.header import Header
 
 _WPM = 3  # llama.cpp's number of BERT's kind of vocabulary

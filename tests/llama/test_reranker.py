@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.forward import Forward, Interrupt
 from edgemem.llama.protocols import Reranker
 from edgemem.llama.reranker import CrossEncoderInput, LlamaReranker
+from edgemem.llama.worker import Forward, Interrupt
 from support.models import write_llama_gguf, write_reranker_gguf
 
 ASKED = "Where are my keys?"

@@ -10,8 +10,8 @@ import msgspec
 
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ServerError
+from edgemem.llama.backend import watching
 from edgemem.llama.context import ChatContext, Reply, SinglePrompts
-from edgemem.llama.forward import watching
 from edgemem.llama.replies import MARKS, opened_thought
 from edgemem.llama.server.client import SLOTS, LlamaServer, Step
 from edgemem.llama.tokens.log import TokenLog

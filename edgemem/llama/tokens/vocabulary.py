@@ -115,7 +115,7 @@ class FileVocabulary(Vocabulary):
         self.model = model
         self._free = free
         self._vocab = self._api.llama_model_get_vocab(model)
-        self._buffer = (self._api.llama_token * 4096)()
+        self._tokens = backend.TokenBuffer(self._vocab)
         self._piece = ctypes.create_string_buffer(1024)
         self.kind = int(self._api.llama_vocab_type(self._vocab))
         if self.kind == _NONE:
@@ -140,15 +140,7 @@ class FileVocabulary(Vocabulary):
     def load(cls, path: Path) -> FileVocabulary:
         """Load the vocabulary of a GGUF file, without its weights."""
         read_header(path)
-        api = backend.llama()
-        options = api.llama_model_default_params()
-        options.vocab_only = True
-        backend.forget_complaints()
-        model = api.llama_model_load_from_file(str(path).encode(), options)
-        if not model:
-            reason = backend.last_complaint() or "it is damaged"
-            raise ModelError(f"The vocabulary of {path} cannot be loaded ({reason}); name another model")
-        return cls(model, free=api.llama_model_free)
+        return cls(backend.load_model(path, vocab_only=True), free=backend.llama().llama_model_free)
 
     def close(self) -> None:
         """Free the vocabulary; a second call does nothing."""
@@ -160,11 +152,12 @@ class FileVocabulary(Vocabulary):
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
         """Return the ids of each text without a beginning-of-sequence token; `special` parses special tokens."""
         with self._open():
-            parts = (short_runs(text) if self.kind == BPE and len(text) > _RUN else [text] for text in texts)
-            return [
-                tuple(itertools.chain.from_iterable(self._tokenize(part, special) for part in cut))
-                for cut in parts
-            ]
+            return [tuple(itertools.chain.from_iterable(self._pieces(text, special))) for text in texts]
+
+    def _pieces(self, text: str, special: bool) -> Iterator[list[int]]:
+        for part in short_runs(text) if self.kind == BPE and len(text) > _RUN else [text]:
+            # a lone surrogate becomes a question mark
+            yield self._tokens.ids(part.encode("utf-8", "replace"), special=special)
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token."""
@@ -206,18 +199,6 @@ class FileVocabulary(Vocabulary):
             if self.model is None:
                 raise ClosedError("The tokenizer was closed; open its model again")
             yield
-
-    def _tokenize(self, text: str, special: bool) -> list[int]:
-        raw = text.encode("utf-8", "replace")  # a lone surrogate becomes a question mark
-        if len(raw) + 2 > len(self._buffer):
-            self._buffer = (self._api.llama_token * (len(raw) + 2))()
-        count = self._api.llama_tokenize(
-            self._vocab, raw, len(raw), self._buffer, len(self._buffer), False, special
-        )
-        if count < 0:  # normalising made the text longer
-            self._buffer = (self._api.llama_token * -count)()
-            count = self._api.llama_tokenize(self._vocab, raw, len(raw), self._buffer, -count, False, special)
-        return list(self._buffer[:count])
 
     def _text_of(self, token: int) -> str:
         """Return how a token is spelled in a template; empty for none (-1)."""

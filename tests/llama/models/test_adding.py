@@ -17,9 +17,8 @@ from edgemem.cli import main
 from edgemem.errors import DiskFullError, InvalidInputError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.models import fetch as adding
-from edgemem.llama.models.catalog import Pin, pin_path, sha256_of, write_pin
+from edgemem.llama.models.catalog import Pin, describe, pin_path, sha256_of, write_pin
 from edgemem.llama.models.convert import convert_bert
-from edgemem.llama.models.description import describe
 from edgemem.llama.models.fetch import add_model
 from support.disks import no_file_larger_than
 from support.models import WIDTH, write_llama_gguf, write_reranker_gguf, write_tiny_bert

@@ -135,7 +135,7 @@ def test_where_the_connection_breaks_off_the_rest_is_asked_for_once(
     assert served.sent == len(served.content)
     (folder / entry.file).unlink()
     served.cuts = [cut, 5]
-    refused(entry, folder, f"broke off after {cut + 5:,} of .*try again")
+    refused(entry, folder, f"after {cut + 5:,} of .*try again")
     assert names(folder) == ["NOTICE-tiny.txt", "tiny.gguf.pin"]
 
 
@@ -155,7 +155,7 @@ def test_a_rest_that_may_be_of_another_file_is_refused(
     """The server ignores the range, goes on elsewhere, or has a newer file: nothing is mixed, and nothing kept."""
     served.cuts = [50_000]
     served.then = trouble
-    refused(entry, folder, "broke off after 50,000")
+    refused(entry, folder, "broke off.* after 50,000")
     assert names(folder) == []
 
 
@@ -197,17 +197,13 @@ def test_what_is_no_gguf_is_refused(entry: ModelEntry, folder: Path, served: Ser
     assert names(folder) == []
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(404, "is not there"), (401, "to everybody"), (403, "to everybody"), (500, "try again later"),
-     (429, "try again later"), (416, "try again later"), (206, "try again later")],
-)  # fmt: skip
+@pytest.mark.parametrize("status", [404, 403, 500, 416, 206])
 def test_what_the_server_refuses_is_told(
-    entry: ModelEntry, folder: Path, served: Served, status: int, words: str
+    entry: ModelEntry, folder: Path, served: Served, status: int
 ) -> None:
-    """One sentence for each, and what to do."""
+    """The number, and what to do."""
     served.status = status
-    refused(entry, folder, words)
+    refused(entry, folder, f"answered {status} and gives no .*; try again later, or .*models add FILE")
     assert names(folder) == []
 
 
@@ -224,7 +220,7 @@ def test_a_silent_server_is_given_up(
     entry: ModelEntry, folder: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After so many seconds without a byte."""
-    monkeypatch.setattr("edgemem.llama.models.download.TIMEOUT_S", 0.1)
+    monkeypatch.setattr("edgemem.llama.models.fetch.TIMEOUT_S", 0.1)
     served.silent.clear()
     refused(entry, folder, "fell silent")
 
@@ -235,7 +231,7 @@ def test_a_redirect_away_from_https_is_refused(
 ) -> None:
     """It is not followed."""
     served.location = where
-    refused(entry, folder, "not an https address|sends on to where nothing may be fetched from")
+    refused(entry, folder, "not an https address|answered 302")
     assert names(folder) == []
 
 
@@ -316,7 +312,7 @@ def test_a_connection_that_breaks_before_the_first_byte_leaves_nothing(
 ) -> None:
     """There is nothing to go on with."""
     served.cuts = [0]
-    refused(entry, folder, "broke off after 0 of")
+    refused(entry, folder, "after 0 of")
     assert names(folder) == []
 
 
