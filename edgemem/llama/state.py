@@ -1,15 +1,8 @@
 """The state of a model, kept over a reboot: its instructions are not read again, token by token.
 
-The state is taken at the end of a turn, in the thread of the turn, and written in a thread of its own: one file that is
-whole or not there, and is read only if every bit of it is right.
-
-    EDGESTAT   8 bytes
-    sha256     32 bytes, of everything behind it
-    length     4 bytes, of the header
-    header     msgpack: what the state depends on, the token ids, their log
-    data       what llama.cpp wrote
-
-Numbers are little-endian.
+The state is taken at the end of a turn, in the thread of the turn, and written in a thread of its own. A file is `EDGESTAT`, the
+sha256 of everything behind it, the length of the header (4 bytes, little-endian), the header in msgpack, and what llama.cpp wrote.
+It is whole or not there, and is read only if every bit of it is right.
 """
 
 from __future__ import annotations
@@ -17,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
-import os
 import struct
 import threading
 from contextlib import suppress
@@ -30,7 +22,7 @@ from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.llama import backend
 from edgemem.llama.header import sampled
 from edgemem.llama.protocols import common_prefix
-from edgemem.store.db.files import sync
+from edgemem.store.db.files import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,10 +39,9 @@ _MAGIC = b"EDGESTAT"
 _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _BEGIN = len(_MAGIC) + _DIGEST + _LENGTH.size
-_CHUNK = 1 << 20
 LEAST = 64
 """Tokens below which nothing is kept: they are evaluated as fast as a file is found, read and checked."""
-_HEADERS = 1 << 20  # bytes that a file may hold beside the data
+_HEADER = 1 << 20  # bytes that a file may hold beside the data
 _SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
 _ASIDE = 1
 _SETTINGS = (
@@ -90,23 +81,9 @@ def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: 
     rest = _LENGTH.pack(len(raw)) + raw
     digest = hashlib.sha256(rest)
     digest.update(data)
+    # 0600 from the first byte on: a whole state holds a conversation.
     part = path.with_suffix(".part")
-    try:
-        # 0600 from the first byte on: a whole state holds a conversation.
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(_MAGIC + digest.digest() + rest)
-            view = memoryview(data)
-            file.writelines(view[begin : begin + _CHUNK] for begin in range(0, len(view), _CHUNK))
-            file.flush()
-            os.fsync(file.fileno())
-        if not still_wanted():
-            return False
-        part.replace(path)
-        sync(path.parent)
-        return True
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    return write_private(path, _MAGIC + digest.digest() + rest, data, part=part, stands=still_wanted)
 
 
 def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
@@ -127,30 +104,16 @@ def headers_in(folder: Path, glob: str = "state-*.bin") -> list[tuple[Path, Stat
     headers = []
     for path in sorted(folder.glob(glob)):
         with suppress(OSError, CorruptError), path.open("rb") as file:
-            headers.append((path, _header(path, memoryview(file.read(_CHUNK)))[0]))
+            headers.append((path, _header(path, memoryview(file.read(_HEADER)))[0]))
     return headers
 
 
 def remove_states(folder: Path, *, before: int | None = None) -> None:
-    """Delete every kept state, and the parts of writings that were cut off.
-
-    Args:
-        before: only states made before a forgetting at this tick; None: all.
-    """
+    """Delete every kept state, or those made before a forgetting at a tick, and the parts of writings that were cut off."""
     headers = [] if before is None else headers_in(folder, "state-*")
     newer = {path for path, header in headers if before is not None and header.forgotten >= before}
     for path in set(folder.glob("state-*")) - newer:
         path.unlink(missing_ok=True)
-
-
-def _make_room(newest: Path, *, max_bytes: int) -> None:
-    """Delete states of other models, the oldest first, until all fit."""
-    left = max_bytes - newest.stat().st_size
-    others = [(header.at, path) for path, header in headers_in(newest.parent) if path != newest]
-    for _, path in sorted(others, reverse=True):
-        left -= path.stat().st_size
-        if left < 0:
-            path.unlink(missing_ok=True)
 
 
 def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:
@@ -234,15 +197,8 @@ class KeptState:
     """The state of one chat model's sequence, on disk.
 
     Everything but the writing happens in the caller's thread: a `Llama` is not thread-safe, and one that was lent
-    may be used by its owner between turns.
-
-    Args:
-        chat: a model that has not evaluated anything yet, or nothing is put in.
-        folder: where the file lies; one for each model and setting of its context.
-        keep: the instructions and tools, or the conversation as well.
-        max_mb: what all files together may take; a state that is larger is not kept.
-        now: seconds since the epoch.
-        forgotten: when something was last forgotten; a conversation from before that is neither kept nor used.
+    may be used by its owner between turns. All files of a folder, one for each model and setting of its context, take at most
+    `max_mb`. A conversation from before the newest forgetting, whose tick `forgotten` returns, is neither kept nor used.
     """
 
     def __init__(
@@ -255,13 +211,12 @@ class KeptState:
         now: Callable[[], float],
         forgotten: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.folder = folder
         self.keep = keep
         self.max_bytes = int(max_mb * 1e6)
         self.every_s = 6 * 3600.0
         """Seconds between two writings, which wear the card, however often the prompt's head changes."""
         self.off = ""
-        """Why nothing is kept for this model; empty if it is."""
+        """The reason why nothing is kept for this model; empty if something is."""
         self.fault = ""
         """Fault of the newest file that was not used, or of the newest writing."""
         self.ignored = 0
@@ -293,14 +248,14 @@ class KeptState:
         chat.before_close(self.close)
 
     def load(self) -> int:
-        """Let the model begin with the kept state; return how many tokens it need not evaluate.
+        """Let a model that has evaluated nothing begin with the kept state; return how many tokens it need not evaluate.
 
-        A file that is damaged, of another model or of no use is deleted, counted, and told once.
+        A file that is damaged, or of another model, is deleted, counted, and told once.
         """
         if self.off or not self.path.exists():
             return 0
         try:
-            header, data = read_state(self.path, max_bytes=self.max_bytes + _HEADERS)
+            header, data = read_state(self.path, max_bytes=self.max_bytes + _HEADER)
             self._check(header)
         except (OSError, CorruptError) as error:
             return self._ignore(str(error))
@@ -344,7 +299,7 @@ class KeptState:
         with self._lock:
             self._removed += 1
             self._written = []
-            remove_states(self.folder)
+            remove_states(self.path.parent)
 
     def wait(self) -> None:
         """Wait until the newest writing is on the disk."""
@@ -368,9 +323,8 @@ class KeptState:
 
     def _check(self, header: StateHeader) -> None:
         """Refuse a state that llama.cpp must not be handed: of another model, or another context."""
-        for what, value in self._stamp.items():
-            if header.stamp.get(what) != value:
-                raise CorruptError(f"{self.path.name} was made with another {what}")
+        if header.stamp != self._stamp:
+            raise CorruptError(f"{self.path.name} was made with another model, llama.cpp or context")
         known = range(self.chat.vocabulary.size)
         if not 0 < len(header.ids) < self.chat.n_ctx or not all(token in known for token in header.ids):
             raise CorruptError(f"{self.path.name} holds tokens for which the model has no place")
@@ -440,7 +394,7 @@ class KeptState:
                     self.path.unlink(missing_ok=True)
                 elif written:
                     self._written = header.ids
-                    _make_room(self.path, max_bytes=self.max_bytes)
+                    self._make_room()
         except (OSError, StoreError) as error:
             if self._removed != removed:  # its file was deleted while it was written
                 return
@@ -448,3 +402,12 @@ class KeptState:
             if not self.fault:
                 _log.warning("The state of %s could not be kept: %s", header.name, reason)
             self.fault = f"the state could not be written: {reason}"
+
+    def _make_room(self) -> None:
+        """Delete states of other models, the oldest first, until all fit."""
+        room = self.max_bytes - self.path.stat().st_size
+        others = [(header.at, path) for path, header in headers_in(self.path.parent) if path != self.path]
+        for _, path in sorted(others, reverse=True):
+            room -= path.stat().st_size
+            if room < 0:
+                path.unlink(missing_ok=True)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 CONNECT_S = 2.0
 """Seconds to reach the server; on this machine it takes microseconds."""
-_CHUNK = 1 << 16
 _GONE = (OSError, http.client.HTTPException, ValueError)
 """Errors of reading from a connection that one of its ends has closed."""
 ANSWER_S = 10.0
@@ -61,7 +60,12 @@ class Address(msgspec.Struct, frozen=True):
             raise ConfigError(
                 f"{text!r} names no server; write an address such as http://127.0.0.1:8080 or unix:///run/llama.sock"
             )
-        if not (_is_here(host) or host in {name.strip("[]").lower() for name in hosts}):
+        if host == "localhost":  # RFC 6761: no name server is ever asked for it
+            host = "127.0.0.1"
+        with suppress(ValueError):
+            if ipaddress.ip_address(host).is_loopback:
+                return cls(text, host=host, port=port)
+        if host not in {name.strip("[]").lower() for name in hosts}:
             raise ConfigError(
                 f"{host} is not this machine, and nothing may leave it unasked; if you mean it, name the host under "
                 f'[chat] server_hosts = ["{host}"] in the profile'
@@ -71,41 +75,23 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """Return what two spellings of one server have in common."""
-        return self.file or f"{'127.0.0.1' if self.host == 'localhost' else self.host}:{self.port}"
+        return self.file or f"{self.host}:{self.port}"
 
     def connect(self, timeout_s: float) -> socket.socket:
         """Return a connected socket; raises OSError like any other."""
-        if self.file:
-            return _connected(socket.AF_UNIX, self.file, timeout_s)
-        if self.host == "localhost":  # RFC 6761: no name server is ever asked for it
-            try:
-                return _connected(socket.AF_INET, ("127.0.0.1", self.port), timeout_s)
-            except ConnectionRefusedError:
-                return _connected(socket.AF_INET6, ("::1", self.port), timeout_s)
         try:
-            version = ipaddress.ip_address(self.host).version
+            version = ipaddress.ip_address(self.host).version if self.host else 0
         except ValueError:  # a name, which the profile allowed
             return socket.create_connection((self.host, self.port), timeout_s)
-        family = socket.AF_INET6 if version == 6 else socket.AF_INET
-        return _connected(family, (self.host, self.port), timeout_s)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _connected(family: int, place: str | tuple[str, int], timeout_s: float) -> socket.socket:
-    connected = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        connected.settimeout(timeout_s)
-        connected.connect(place)
-    except BaseException:
-        connected.close()
-        raise
-    return connected
+        family = {0: socket.AF_UNIX, 4: socket.AF_INET, 6: socket.AF_INET6}[version]
+        connected = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(timeout_s)
+            connected.connect((self.host, self.port) if self.host else self.file)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
 
 
 class Connection:
@@ -167,25 +153,19 @@ class Connection:
             response = self._send("POST", path, body, first_s)
             if response.status != http.client.OK:
                 self._whole(response, first_s)
-            waiting = b""
-            while True:
-                data = response.read1(_CHUNK)
-                *lines, waiting = (waiting + data).split(b"\n")
-                for line in lines:
-                    if line.startswith((b"data:", b"error:")) and not line.endswith(b"[DONE]"):
-                        timeout_s = between_s
-                        if self._http is not None and self._http.sock is not None:
-                            self._http.sock.settimeout(timeout_s)
-                        yield self._event(line)
-                if not data:
-                    ended = True
-                    return
+            for line in response:
+                if line.startswith((b"data:", b"error:")):
+                    timeout_s = between_s
+                    if self._http is not None and self._http.sock is not None:
+                        self._http.sock.settimeout(timeout_s)
+                    yield self._event(line)
+            ended = True
         except ServerError:
             if not self.is_cut:
                 raise
         except _GONE as error:
             if not self.is_cut:
-                raise self._failure(error, timeout_s) from error
+                raise self.failure(error, timeout_s) from error
         finally:
             if not ended:
                 self.close()
@@ -205,7 +185,7 @@ class Connection:
             body = response.read()
         except _GONE as error:
             self.close()
-            raise self._failure(error, timeout_s) from error
+            raise self.failure(error, timeout_s) from error
         if response.status == http.client.OK:
             return body
         try:
@@ -228,7 +208,7 @@ class Connection:
             except _GONE as error:
                 self.close()
                 if self.is_cut or self.opened > opened or isinstance(error, TimeoutError):
-                    raise self._failure(error, timeout_s) from error
+                    raise self.failure(error, timeout_s) from error
 
     def _live(self) -> http.client.HTTPConnection:
         if self._http is not None and not _lives(self._http.sock):
@@ -254,15 +234,12 @@ class Connection:
                 _shut(connected)
         return live
 
-    def _failure(self, error: Exception, timeout_s: float) -> ServerError:
-        where = self._address.text
+    def failure(self, error: Exception | None = None, timeout_s: float = 0.0) -> ServerError:
+        """Return the error to raise where an answer did not come whole."""
+        fault = "ended in the middle of its answer; see why, and start it again"
         if isinstance(error, TimeoutError):
-            return ServerError(
-                f"The server at {where} was silent for {timeout_s:g} s; see what keeps it, or give it longer in [chat]"
-            )
-        return ServerError(
-            f"The server at {where} ended in the middle of its answer; see why, and start it again"
-        )
+            fault = f"was silent for {timeout_s:g} s; see what keeps it, or give it longer in [chat]"
+        return ServerError(f"The server at {self._address.text} {fault}")
 
     def _refusal(self, error: dict[str, Any]) -> ServerError | ContextOverflowError:
         message = str(error.get("message") or error).strip().rstrip(".")
@@ -366,12 +343,9 @@ class LlamaServer:
             method = "GET" if body is None else "POST"
             raw = self._asking.ask(method, path, body, timeout_s=ANSWER_S)
         try:
-            answer = msgspec.json.decode(raw)
+            return msgspec.json.decode(raw, type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise self._unknown() from error
-        if not isinstance(answer, dict):
-            raise self._unknown()
-        return answer
 
     def steps(self, asked: dict[str, Any]) -> Generator[Step, None, None]:
         """Yield what the model makes of a request to `/completion`; a cut ends it, and closing it tells the server to stop."""
@@ -393,7 +367,7 @@ class LlamaServer:
                     ) from error
                 yield step
             if not self.talking.is_cut:
-                raise ServerError(f"The server at {self.address.text} ended its answer too early; ask again")
+                raise self.talking.failure()
         finally:
             events.close()
 
@@ -455,17 +429,9 @@ class LlamaServer:
         return holds
 
     def _unknown(self) -> ServerError:
-        """Return the error that names the program which answers there in place of a llama-server."""
-        try:
-            raw = self._asking.ask("GET", "/api/version", timeout_s=ANSWER_S)
-            version = json.loads(raw)["version"]
-        except (ServerError, ValueError, KeyError, TypeError):
-            return ServerError(
-                f"What answers at {self.address.text} is no llama-server, or one from before 2025; start a new one"
-            )
         return ServerError(
-            f"At {self.address.text} answers Ollama {version}, which neither counts tokens nor takes them, so nothing could "
-            "be promised about its cache; run llama-server on the same GGUF and name that"
+            f"What answers at {self.address.text} is no llama-server, or one from before 2025; start a new one. Ollama neither "
+            "counts tokens nor takes them: run llama-server on the same GGUF"
         )
 
 

@@ -1,17 +1,17 @@
-"""Chat templates: messages to text, through the Jinja template that a GGUF carries."""
+"""Chat templates: messages to text, through the Jinja template that a GGUF carries, in jinja2's sandbox with bounds."""
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import TemplateError
 from edgemem.llama.template.append_only import AppendOnly, check_append_only
-from edgemem.llama.template.limits import TemplateLimits, find_limits
-from edgemem.llama.template.sandbox import UnboundedError, compiled, one_line, refuse, run, to_json
+from edgemem.llama.template.limits import TemplateLimits, UnboundedError, find_limits
 from edgemem.records import Message, text_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ CHATML = (
 """The plainest template in wide use, for a vocabulary that carries none."""
 DATELESS = 1_704_067_200.0
 """The date (1 January 2024) that a template prints when nobody says what day it is: always the same one."""
+MOST_STEPS = 50_000
+"""Turns of loops and calls in one rendering, which take 2 µs each on a desktop; tools take up to 500 each."""
+STEPS_A_MESSAGE = 2_000
+"""Steps that each message allows beyond these."""
+MOST_CHARACTERS = 8 << 20
+"""Longest text that a template may make; no window holds as much."""
 
 
 class ChatTemplate:
@@ -38,10 +44,10 @@ class ChatTemplate:
         self._bos, self._eos = bos, eos
         self._endless: UnboundedError | None = None
         try:
-            self._template = compiled(source)
+            self._template = _compiled(source)
         except (jinja2.TemplateError, RecursionError) as error:
             raise TemplateError(
-                f"The model's chat template cannot be read ({one_line(error)}); pass another one"
+                f"The model's chat template cannot be read ({_one_line(error)}); pass another one"
             ) from error
 
     def render(
@@ -140,16 +146,16 @@ class ChatTemplate:
             "messages": deepcopy(list(messages)),  # a template may change its lists
             "tools": deepcopy(tools),
             # one template (Firefunction) has these in place of tools and of the date
-            "functions": to_json(tools or []),
+            "functions": _to_json(tools or []),
             "datetime": day.strftime("%Y-%m-%d"),
             "add_generation_prompt": add_generation_prompt,
             "bos_token": self._bos,
             "eos_token": self._eos,
             "strftime_now": day.strftime,
-            "raise_exception": refuse,
+            "raise_exception": _refuse,
         }
         try:
-            return run(self._template, len(messages), variables)
+            return _run(self._template, len(messages), variables)
         except TemplateError:
             raise
         except (
@@ -163,7 +169,7 @@ class ChatTemplate:
             MemoryError,
         ) as error:
             raise TemplateError(
-                f"The model's chat template cannot render these messages ({one_line(error)}); pass another template"
+                f"The model's chat template cannot render these messages ({_one_line(error)}); pass another template"
             ) from error
 
 
@@ -218,3 +224,122 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 def _unchanged(text: str) -> str:
     return text
+
+
+def _one_line(error: object) -> str:
+    """Return a template's complaint in one line; it may take many."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _refuse(message: object) -> None:
+    """Be `raise_exception` in a template."""
+    reason = _one_line(str(message).strip().rstrip(".") + ".")
+    raise TemplateError(f"The model's chat template refuses these messages: {reason}")
+
+
+def _run(template: Any, messages: int, variables: dict[str, Any]) -> str:
+    """Render a compiled template within its bounds: with more messages it may take more steps."""
+    left = MOST_STEPS + STEPS_A_MESSAGE * messages
+
+    def step() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise UnboundedError("it runs without end")
+
+    parts: list[str] = []
+    size = 0
+    for part in template.generate(**variables, step_=step, join_=lambda *parts: _join(map(str, parts))):
+        parts.append(part)
+        size += len(part)
+        _check(size)
+    return "".join(parts)
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
+
+    def as_list(item: Any) -> list[Any]:
+        if isinstance(item, Iterator):  # filters such as `map` yield
+            return list(item)
+        raise TypeError(f"{type(item).__name__} is no JSON")
+
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, default=as_list, **options)
+
+
+def _compiled(source: str) -> Any:
+    """Compile a template whose loops and macros call `step_`, and whose `~` calls `join_`; `run` is to render it."""
+    from jinja2 import nodes
+    from jinja2.visitor import NodeTransformer
+
+    class Counting(NodeTransformer):
+        def visit_For(self, node: Any) -> Any:  # noqa: N802
+            self.generic_visit(node)
+            step = nodes.Call(nodes.Name("step_", "load"), [], [], None, None)
+            node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
+            return node
+
+        visit_Macro = visit_For  # noqa: N815
+
+        def visit_Concat(self, node: Any) -> Any:  # noqa: N802
+            self.generic_visit(node)
+            return nodes.Call(nodes.Name("join_", "load"), node.nodes, [], None, None)
+
+    environment = _environment()
+    tree = Counting().visit(environment.parse(source))
+    return environment.from_string(tree.set_environment(environment))
+
+
+def _join(parts: Iterable[str]) -> str:
+    parts = list(parts)
+    _check(sum(map(len, parts)))
+    return "".join(parts)
+
+
+def _check(size: int) -> None:
+    if size > MOST_CHARACTERS:
+        raise UnboundedError(f"it makes more than {MOST_CHARACTERS >> 20} million characters")
+
+
+@functools.cache
+def _environment() -> Any:
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """Pass over `{% generation %}`, which marks replies for training."""
+
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> Any:
+            parser.stream.skip(1)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        concat = staticmethod(_join)  # of the text in macros and blocks
+        intercepted_binops = frozenset(("+", "*", "**"))
+
+        def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+            # Some templates collect messages in lists of their own; those of the caller are copies.
+            if isinstance(obj, list) and attr in ("append", "pop"):
+                return True
+            return super().is_safe_attribute(obj, attr, value)
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            sizes = [len(side) if isinstance(side, (str, list, tuple)) else None for side in (left, right)]
+            if operator == "+" and None not in sizes:
+                _check(len(left) + len(right))
+            elif operator == "*" and sizes != [None, None]:
+                _check((sizes[0] or left or 0) * (sizes[1] or right or 0))
+            elif operator == "**" and isinstance(right, int):
+                _check(abs(right))
+            return super().call_binop(context, operator, left, right)
+
+    environment = Sandbox(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[Generation, "jinja2.ext.loopcontrols"],
+        autoescape=False,  # a prompt is not HTML
+    )
+    environment.filters["tojson"] = _to_json
+    return environment

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import TemplateError
-from edgemem.llama.template.sandbox import UnboundedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +34,13 @@ PROBE_TOOL: dict[str, Any] = {
     },
 }
 """A tool to offer while probing."""
+
+
+class UnboundedError(TemplateError):
+    """The template runs without end, or its output grows without end."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The model's chat template was stopped ({reason}); pass another template")
 
 
 class TemplateLimits(msgspec.Struct, frozen=True):

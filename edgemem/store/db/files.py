@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from typing_extensions import Self
+    from typing_extensions import Buffer, Self
 
 
 LOCK_TIMEOUT_S = 5.0
@@ -74,8 +74,7 @@ def make_folder(path: Path) -> None:
 
 def write_private(
     path: Path,
-    data: bytes,
-    *,
+    *data: Buffer,
     part: Path | None = None,
     mode: int = 0o600,
     stands: Callable[[], bool] = lambda: True,
@@ -89,7 +88,7 @@ def write_private(
     part = part or path.with_name(f".{path.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)
     try:
-        write_new(part, data, mode=mode)
+        write_new(part, *data, mode=mode)
         if not stands():
             return False
         part.replace(path)
@@ -99,12 +98,13 @@ def write_private(
     return True
 
 
-def write_new(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+def write_new(path: Path, *data: Buffer, mode: int = 0o600) -> None:
     """Write a file that is not there yet, durably; raise OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(fd, mode)
-        write_all(fd, data)
+        for piece in data:
+            write_all(fd, piece)
     finally:
         os.close(fd)
 
@@ -125,10 +125,11 @@ def append(path: Path, data: bytes) -> None:
         sync(path.parent)
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: Buffer) -> None:
     """Write all of it, and wait until it would survive a pulled plug."""
-    while data:
-        data = data[os.write(fd, data) :]
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
     os.fsync(fd)
 
 
