@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.llama.state import KeptState
-    from edgemem.memory.stats import Stats
     from edgemem.session.log import SessionLog
     from edgemem.session.prompt import Compaction
     from edgemem.store.erase.copies import Erased
@@ -329,12 +328,6 @@ class Home:
         budget = Budget(self.settings, counting, model=counting if model is None else model)
         self.in_use.windows.add(budget)
         return budget
-
-    def stats(self) -> Stats:
-        """Return how much there is, what it takes and how the newest turn went."""
-        from edgemem.memory.stats import gather
-
-        return gather(self.checked())
 
     def renew(self) -> Profile:
         """Take settings that were changed in the profile's file, if they were; return those that hold now."""

@@ -100,7 +100,7 @@ async def _way(
         tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(done), *beside)]
         await asyncio.sleep(seconds)
         if memory is not None:
-            stats = await asyncio.to_thread(memory.diagnostics.stats)
+            stats = await asyncio.to_thread(memory.stats)
             rows = sum(stats.counts[kind] for kind in ("facts", "messages", "episodes"))
             done["indexed"] += rows - stats.waiting["text"]
             done["not_embedded"] += stats.waiting["vectors"]

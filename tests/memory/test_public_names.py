@@ -80,7 +80,7 @@ def test_what_is_asked_of_a_closed_memory_is_refused(memory: edgemem.Memory) -> 
         lambda: memory.import_lines([]),
         memory.idle,
         memory.check,
-        memory.diagnostics.stats,
+        memory.stats,
     ):
         with pytest.raises(ClosedError):
             ask()
