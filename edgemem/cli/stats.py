@@ -118,7 +118,9 @@ def stats(tools: str | None, textfile: Path | None, home: Path, as_json: bool) -
             columns = ("tool", "calls", "failed", "median", "90 %", "99 %")
             print_entries(called, as_json, columns, _tool_row, noun="calls of tools", wide=("tool",))
             return
-        figures = memory.stats()
+        from edgemem.memory.stats import gather
+
+        figures = gather(memory.diagnostics)
     if textfile is not None:
         failed = {f"{failure.hook} at {failure.point}": failure.count for failure in figures.failures}
         turn = None if figures.last_turn is None else asdict(figures.last_turn)

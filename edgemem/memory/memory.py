@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
-    from edgemem.memory.stats import Stats
     from edgemem.records import Forgotten
     from edgemem.session.tools import Tool
     from edgemem.store.transfer.merge import ImportReport
@@ -434,12 +433,6 @@ class Memory:
         from edgemem.memory.health import check
 
         return check(self._home.checked())
-
-    def stats(self) -> Stats:
-        """Return how much there is, what it takes and how the newest turn went."""
-        from edgemem.memory.stats import gather
-
-        return gather(self._home.checked())
 
     def close(self) -> None:
         """Finish queued work and close everything; a second call does nothing."""

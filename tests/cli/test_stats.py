@@ -13,6 +13,7 @@ import edgemem
 from edgemem.cli.stats import render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
+from edgemem.memory.stats import gather
 from edgemem.session.points import HookFailure
 from support.cli import run
 from support.models import Listener
@@ -62,7 +63,7 @@ def home(tmp_path: Path) -> Path:
 def test_it_counts_everything(home: Path) -> None:
     """Facts by key and by version, and all else that is remembered."""
     with edgemem.open(home, worker=False) as memory:
-        found = memory.stats()
+        found = gather(memory.diagnostics)
     singles = dict.fromkeys(("preferences", "episodes", "sessions", "turns", "epochs"), 1)
     none = dict.fromkeys(("procedures", "goals", "bank_files"), 0)
     assert found.counts == {"facts": 2, "fact_versions": 3, "messages": 2, "notes": 2, **singles, **none}
@@ -75,19 +76,19 @@ def test_it_counts_everything(home: Path) -> None:
 def test_growth_and_lag_follow_the_clock(tmp_path: Path, hand: HandClock) -> None:
     """Growth is that of the last week, at least over a day; lag is the age of the oldest row that waits."""
     with edgemem.open(tmp_path, clock=hand.clock, worker=False) as memory:
-        assert memory.stats().lag_s == 0.0
+        assert gather(memory.diagnostics).lag_s == 0.0
         for _ in range(4):
             memory.store.add_fact(f"key.{hand.wall:.0f}", "x")
             hand.advance(60.0)
-        young = memory.stats()
+        young = gather(memory.diagnostics)
         assert young.lag_s == pytest.approx(240.0, abs=1.0)
         assert young.waiting["text"] == 8  # each key begins with the nothing before it
         assert young.per_day["fact_rows"] == 8.0
         memory.idle(10.0)
-        assert memory.stats().lag_s == 0.0
+        assert gather(memory.diagnostics).lag_s == 0.0
         hand.advance(30 * DAY)
         memory.store.add_fact("key.late", "x")
-        old = memory.stats()
+        old = gather(memory.diagnostics)
         assert old.per_day["fact_rows"] == pytest.approx(2 / 7, abs=0.01)
         assert 0 < old.per_day["bytes"] < young.per_day["bytes"]
 

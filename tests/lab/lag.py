@@ -27,6 +27,7 @@ from edgemem.bench.ground import (
     store_turns,
 )
 from edgemem.config import Profile
+from edgemem.memory.stats import gather
 from support.loops import Loop
 
 LIMIT_MS = 20.0
@@ -100,7 +101,7 @@ async def _way(
         tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(done), *beside)]
         await asyncio.sleep(seconds)
         if memory is not None:
-            stats = await asyncio.to_thread(memory.stats)
+            stats = await asyncio.to_thread(gather, memory.diagnostics)
             rows = sum(stats.counts[kind] for kind in ("facts", "messages", "episodes"))
             done["indexed"] += rows - stats.waiting["text"]
             done["not_embedded"] += stats.waiting["vectors"]

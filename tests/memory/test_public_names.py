@@ -19,13 +19,6 @@ NAMES = {
 }
 """What users see (DESIGN section 3); whoever adds a name here adds it to the contract."""
 
-BEHIND = {
-    *("settings", "clock", "tokenizer", "embedder", "reranker"),
-    *("truth", "database", "backups", "index", "search", "eraser"),
-    *("upkeep", "prefetch", "reload", "failures", "figures", "in_use", "budget", "stats"),
-}
-"""What benches, tests and the command line look at."""
-
 
 def public_names(thing: object) -> set[str]:
     """Return the names of an object that do not begin with an underscore."""
@@ -41,11 +34,6 @@ def memory(tmp_path: Path) -> Any:
 def test_a_memory_shows_the_names_of_the_contract_and_no_other(memory: edgemem.Memory) -> None:
     """A name more, or one less, is a change of what users see."""
     assert public_names(memory) == NAMES
-
-
-def test_everything_else_hangs_under_diagnostics(memory: edgemem.Memory) -> None:
-    """Benches, tests and the command line find there what stands behind a memory."""
-    assert public_names(memory.diagnostics) == BEHIND
 
 
 @pytest.mark.parametrize(
@@ -80,7 +68,6 @@ def test_what_is_asked_of_a_closed_memory_is_refused(memory: edgemem.Memory) -> 
         lambda: memory.import_lines([]),
         memory.idle,
         memory.check,
-        memory.stats,
     ):
         with pytest.raises(ClosedError):
             ask()

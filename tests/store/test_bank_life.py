@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgemem.cli import main
+from edgemem.memory.stats import gather
 from support.homes import files_with, opened
 
 WORD = "quixotry"
@@ -110,7 +111,7 @@ def test_stats_count_and_check_names_what_is_over_its_limits(tmp_path):
     """How many files there are is counted; a bank that hands made too large is named, and what to do."""
     with opened(tmp_path / "home", ON.format("files")) as memory:
         memory.bank.shared.write("a.md", "x")
-        assert memory.stats().counts["bank_files"] == 1
+        assert gather(memory.diagnostics).counts["bank_files"] == 1
         for n in range(4):
             (memory.home / "bank" / "shared" / f"{n}.md").write_text("x")
         (check,) = [check for check in memory.check() if check.name == "bank"]

@@ -44,6 +44,7 @@ kinds.TRUTH = kinds.schema_of(kinds.KINDS)
 del sys.modules["edgemem.store"]
 
 import edgemem
+from edgemem.memory.stats import gather
 from edgemem.store.rights import spell
 
 first, second = sys.argv[1:]
@@ -81,7 +82,7 @@ with opened(first) as memory, opened(second) as other:
     told |= {"imported": other.import_lines(data).added, "known": other.import_lines(data).known}
     told["found"] = found(other, "Who knows about the kiln?", "Bo")
     told["closed"] = found(memory, "Ann's own plan", "Bo")
-    told["counted"] = memory.stats().counts["plans"]
+    told["counted"] = gather(memory.diagnostics).counts["plans"]
     told["mentions"] = [[m.kind, m.text, m.by] for m in memory.forget(person="Zora").mentions.quoted]
     told["erased"] = memory.forget(person="Ann").erased
     told["left"] = plans(memory.export())
