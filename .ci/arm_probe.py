@@ -34,7 +34,7 @@ def embed() -> dict[str, Any]:
 
     with open_embedder(DEFAULT_EMBEDDER) as embedder:
         vectors = embedder.embed_texts(SENTENCES).tolist()
-    names = ("numpy", "sqlite-vec", "llama-cpp-python", "msgspec")
+    names = ("numpy", "sqlite-vec", "llama-cpp-python", "msgspec", "watchdog")
     return {
         "vectors": vectors,
         "machine": platform.machine(),

@@ -285,10 +285,12 @@ def _bank(home: Home) -> Finding:
 
 
 def _files(home: Home) -> Finding:
-    """Look at files changed by hand while this process runs."""
+    """Look at files changed by hand while this process runs, and at whether the system reports them."""
     if problems := home.reload.problems:
         problem = next(iter(problems.values()))
         return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
+    if fault := home.reload.fault:
+        return _warn(fault, "Until then files are looked at every few seconds.")
     if note := home.reload.restart_note():
         return _warn(note, "Restart edgemem when it suits.")
     return _ok("changes of the profile, notes and hooks are picked up while running")

@@ -1,13 +1,16 @@
 """Reload: changes of a home's profile, notes, bank and hook files while a memory is open.
 
-A thread compares size, time and inode of some dozen files every two seconds, which costs microseconds, whatever system
-and disk they lie on and however an editor saves. A changed profile or hook is read there, off the hot path; the memory takes
-it between two turns. An edit that cannot be read changes nothing: the old settings stay, and the reason is kept for `check`.
+Events of watchdog only wake a thread; it compares size, time and inode of some dozen files, so neither an editor's way of
+saving nor a lost event matters. Folders are watched, never `db/`: a commit wakes nobody. A changed profile or hook is read in that
+thread, off the hot path; the memory takes it between two turns. An edit that cannot be read changes nothing: the old settings
+stay, and the reason is kept for `check`.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +24,28 @@ from edgemem.hooks.loader import HookFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver
+
     Stamp = tuple[int, int, int] | None
 
-LOOK_S = 2.0
-"""Seconds between two looks. A file is read once two of them see the same: editors write in several steps."""
+START_S = 2.0
+"""Seconds after the opening until files are watched: loading models, and the first turn, have the processor to themselves."""
+
+QUIET_S = 0.3
+"""Seconds between two looks at a file that changes. It is read once they see the same: editors write in several steps."""
+
+POLL_S = 10.0
+"""Seconds between two looks where the system cannot report changes: microseconds each."""
+
+ADVICE = {
+    errno.ENOSPC: "raise fs.inotify.max_user_watches with sysctl",
+    errno.EMFILE: "raise fs.inotify.max_user_instances with sysctl, or the limit of open files (ulimit -n)",
+}
+"""What an operator can do about a limit of the system."""
+
+KINDS = "FileClosed FileCreated FileDeleted FileMoved DirCreated DirDeleted DirMoved"
+"""Events of the kernel that wake the thread: neither reading nor a change of rights."""
 
 HELD = frozenset(
     {
@@ -71,8 +92,13 @@ class Reload:
         # The files as they were taken, and as they were at the last look.
         self._taken = {path: _stamp(path) for path in self._files()}
         self._seen = dict(self._taken)
-        self._closed = threading.Event()
+        self.looks = 0
+        """How often the files were looked at."""
+        self.fault = ""
+        """Why the system reports no changes, and what to do; empty if it does."""
+        self._closed, self._woken = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        self._observer: BaseObserver | None = None
 
     def start(self) -> None:
         """Start the thread that looks, once; what changes from the making of this object on is noticed."""
@@ -83,22 +109,72 @@ class Reload:
     def close(self) -> None:
         """Stop looking, and wait for a file that is being read; a second call does nothing."""
         self._closed.set()
+        self._woken.set()
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
-        while not self._closed.wait(LOOK_S):
-            self.look()
+    def dispatch(self, _event: FileSystemEvent) -> None:
+        """Take an event of a watched folder."""
+        self._woken.set()
 
-    def look(self) -> None:
-        """Take files that have changed and are as they were at the look before; of a wrong one the last right version stays."""
+    def _run(self) -> None:
+        if self._closed.wait(START_S):
+            return
+        try:
+            while not self._closed.is_set():
+                self._woken.clear()
+                self._watch()
+                if self.look():  # other files may count now, in other folders
+                    self._closed.wait(QUIET_S)
+                else:
+                    self._woken.wait(POLL_S if self.fault else None)
+        finally:
+            if self._observer is not None:
+                self._observer.stop()
+                self._observer.join()
+
+    def _watch(self) -> None:
+        """Watch the folders of the files; of a folder that is not there, the nearest one above it."""
+        from watchdog import events
+        from watchdog.observers import Observer
+
+        if self.fault:
+            return
+        # The target of a link lies elsewhere, and may be changed there.
+        places = {place for path in self._files() for place in (path, Path(os.path.realpath(path)))}
+        folders = {place for place in places if place.is_dir()} | {_folder(place.parent) for place in places}
+        kinds = [vars(events)[f"{kind}Event"] for kind in KINDS.split()]
+        try:
+            if self._observer is None:
+                observer = Observer()
+                observer.start()
+                self._observer = observer
+            # The watch of a folder that was deleted is dead, although one made in its place may have the same inode.
+            self._observer.unschedule_all()
+            for folder in folders - {self._home / "db"}:
+                self._observer.schedule(self, str(folder), recursive=False, event_filter=kinds)  # type: ignore[arg-type]  # it only calls dispatch
+        except FileNotFoundError:
+            self._woken.set()  # a folder went meanwhile; look again what there is
+        except (OSError, RuntimeError) as error:  # a limit, no further thread
+            code = error.errno if isinstance(error, OSError) else None
+            why = os.strerror(code) if code else str(error)
+            advice = ADVICE.get(code or 0, "mend that")
+            self.fault = (
+                f"The system does not report changed files ({why}); {advice} and open the home again."
+            )
+            _log.warning("%s Until then they are looked at every %g seconds.", self.fault, POLL_S)
+
+    def look(self) -> bool:
+        """Take files that have changed and are as they were at the look before; of a wrong one the last right version stays.
+
+        Returns:
+            Whether a file differs from the one that was taken.
+        """
+        self.looks += 1
         before, counting = self._seen, set(self._files())
         self._seen = {path: _stamp(path) for path in counting | self._taken.keys()}
-        changed = [
-            path
-            for path, now in sorted(self._seen.items())
-            if now != self._taken.get(path) and now == before.get(path)
-        ]
+        differing = [path for path, now in sorted(self._seen.items()) if now != self._taken.get(path)]
+        changed = [path for path in differing if self._seen[path] == before.get(path)]
         for path in changed:
             self._taken[path] = self._seen[path]
             self.problems.pop(path, None)
@@ -111,6 +187,7 @@ class Reload:
                 del self._taken[path]
         if changed:
             self._wake()
+        return bool(differing)
 
     def take_profile(self) -> Profile | None:
         """Return a new profile, once."""
@@ -193,3 +270,8 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _folder(path: Path) -> Path:
+    """Return the nearest folder that is there."""
+    return next(place for place in (path, *path.parents) if place.is_dir())

@@ -1,8 +1,10 @@
-"""Hot reload: real files, and conditions that are waited for."""
+"""Hot reload: real files, a real observer, and conditions that are waited for."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,8 +34,9 @@ def eventually(condition: Callable[[], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have files looked at all the time."""
-    monkeypatch.setattr("edgemem.memory.reload.LOOK_S", 0.02)
+    """Have files watched at once, and read soon after a change."""
+    monkeypatch.setattr("edgemem.memory.reload.START_S", 0.0)
+    monkeypatch.setattr("edgemem.memory.reload.QUIET_S", 0.05)
 
 
 @pytest.fixture
@@ -66,6 +69,90 @@ def test_however_a_file_is_saved_it_is_taken(memory: Memory, edit: Callable[[Pat
     eventually(lambda: memory.profile.recall.k == 6)
     edit(memory.home / "edgemem.toml")
     eventually(lambda: memory.profile.recall.k == 7)
+
+
+def test_a_folder_that_comes_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
+    """A file of the bank in a folder that is made later is indexed, also when the folder is deleted and made anew."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    embedder = HashEmbedder()
+    with edgemem.open(tmp_path, embedder=embedder):
+        for word in ("first", "second"):
+            folder = tmp_path / "bank" / "house"
+            folder.mkdir(parents=True)
+            (folder / "keys.md").write_text(f"the {word} spare key hangs behind the clock\n")
+            eventually(lambda word=word: any(word in text for text in embedder.embedded))
+            shutil.rmtree(folder)
+
+
+def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
+    """Commits, index, checkpoints and checks of a home's database have no file looked at."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    with edgemem.open(tmp_path, watch=True, worker=False, embedder=HashEmbedder()) as memory:
+        reload = memory.diagnostics.reload
+        (tmp_path / "NOTES.md").write_text("first\n")
+        eventually(lambda: reload.looks > 2)
+        time.sleep(0.5)
+        before = reload.looks
+        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
+        for i in range(20):
+            memory.store.add_fact(f"fact {i}", f"value {i}")
+            loop.run(f"this is turn {i}")
+        memory.idle(10.0)
+        memory.forget("fact 3")
+        memory.diagnostics.database.checkpoint()
+        with edgemem.open(tmp_path, worker=False) as second:
+            second.store.add_fact("from", "another connection")
+        time.sleep(0.5)
+        assert reload.looks == before
+        # Events come in order, and this one comes.
+        (tmp_path / "NOTES.md").write_text("last\n")
+        eventually(lambda: reload.looks > before)
+
+
+LIMITED = """
+import logging, os, resource, sys, time
+from pathlib import Path
+import watchdog.events, watchdog.observers
+import edgemem, edgemem.memory.reload
+
+logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
+logging.getLogger("edgemem.idle").setLevel(logging.ERROR)  # upkeep cannot open a file either
+home = Path(sys.argv[1])
+edgemem.memory.reload.START_S, edgemem.memory.reload.POLL_S = 0.3, 0.05
+with edgemem.open(home) as memory:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = [os.open("/dev/null", os.O_RDONLY)]
+    while len(taken) < 64:
+        try:
+            taken.append(os.dup(taken[0]))
+        except OSError:
+            break
+    while not memory.diagnostics.reload.fault:
+        time.sleep(0.01)
+    for one in taken:
+        os.close(one)
+    print(next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "hot reload"))
+    file = home / "edgemem.toml"
+    file.write_text(file.read_text() + "[recall]\\nk = 7\\n")
+    while memory.profile.recall.k != 7:
+        time.sleep(0.01)
+"""
+
+
+def test_without_watches_files_are_looked_at(tmp_path: Path) -> None:
+    """Where the system gives no watch, the log and `check` say so, and changes are found all the same."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    fault = (
+        "The system does not report changed files (Too many open files); raise fs.inotify.max_user_instances"
+    )
+    line, check = ran.stdout.splitlines()
+    assert line.startswith(fault)
+    assert line.endswith("Until then they are looked at every 0.05 seconds.")
+    assert check.startswith(f"warn {fault}")
 
 
 def write_profile(memory: Memory, text: str) -> None:
