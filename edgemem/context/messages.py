@@ -144,14 +144,6 @@ def heard_in(messages: Sequence[Message]) -> str:
     return " ".join(text for n in speeches_of(messages) if (text := text_of(messages[n])).strip())
 
 
-def is_part(message: Message, uncut: Message) -> bool:
-    """Tell whether a message is another one, or begins as that does and ends earlier."""
-    if message == uncut:
-        return True
-    alike = {**message, "content": None} == {**uncut, "content": None}
-    return alike and text_of(uncut).startswith(text_of(message))
-
-
 def completed(messages: Sequence[Message]) -> list[Message]:
     """Return a turn as every template takes it, however it was cut off.
 

@@ -195,7 +195,7 @@ class SessionLog:
         turn = self.prompt_log.running
         if turn is None:
             raise InvalidInputError("No turn is open; begin one first.")
-        turn.set_messages([*turn.as_listed(), message])
+        turn.append(message)
         if message.get("role") == "assistant":
             self.generated.append(tuple(tokens))
 
@@ -275,8 +275,12 @@ class SessionLog:
     def _has_call(self, messages: Sequence[Message]) -> bool:
         return self.called_tools or any(message.get("tool_calls") for message in messages)
 
-    def record_of(self, turn: PromptTurn, state: TurnState) -> Turn:
-        """Return the record of a prompt turn."""
+    def record_of(self, turn: PromptTurn, state: TurnState, *, reply: str | None = None) -> Turn:
+        """Return the record of a prompt turn.
+
+        Args:
+            reply: what follows its messages; None: nothing.
+        """
         replies = iter(self.generated)
         messages: list[StoredMessage] = [
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
@@ -287,6 +291,8 @@ class SessionLog:
                 messages[n] = msgspec.structs.replace(messages[n], role=AGENT, extra={})
         for n in turn.full_messages:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
+        if reply:
+            messages.append(stored_message({"role": "assistant", "content": reply}, next(replies, ())))
         # Only of the turn in which it was forgotten: somebody who speaks of it later does so on purpose.
         if self._erased_now:
             messages = without_copies(messages, self._erased_now)
@@ -294,9 +300,8 @@ class SessionLog:
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
         keep = keep and not any(item.is_transient for item in turn.shown)
-        if self.value_exists is not None:
-            keep = keep and all(self.value_exists(item) for item in turn.shown if item.value)
-        shown = tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else ()
+        if keep and self.value_exists is not None:
+            keep = all(self.value_exists(item) for item in turn.shown if item.value)
         keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         return Turn(
             self.prompt_log.session,
@@ -304,7 +309,7 @@ class SessionLog:
             tuple(messages),
             state,
             turn.block if keep else "",
-            shown if keep else (),
+            tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else (),
             level=turn.level,
             owner=turn.owner,
             heard=turn.heard,
@@ -318,14 +323,12 @@ class SessionLog:
         A robot that crashes while it speaks has spoken; the turn comes back unfinished. The record
         before is replaced.
         """
-        running, reply = self.prompt_log.running, self.answered
+        running = self.prompt_log.running
         if running is None or not running.messages or self.journal is None:
             return
-        messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
-        opened = msgspec.structs.replace(running, messages=messages, answer=self.prompt_log.answer)
-        if self._has_call(messages):  # if nobody lives to know what its tools told, it stays the speaker's
-            opened.close("private", utterance=True)
-        turn = self.record_of(opened, "open")
+        turn = self.record_of(running, "open", reply=self.answered)
+        if self._has_call(running.messages):  # if nobody lives to know what its tools told, it stays the speaker's
+            turn = msgspec.structs.replace(turn, level="private", answer="private")
         with self._accepting:
             before = self.accepted
             if turn == self._accepted_as:
@@ -484,7 +487,7 @@ class Moment(msgspec.Struct, eq=False):
     """The reply with which a hook of the user's own ended the turn."""
     text: str = ""
     """A half-heard sentence."""
-    reader: Reader = msgspec.field(default_factory=Reader)
+    reader: Reader | None = None
     """Who speaks it."""
     seconds: float = 0.0
     """How long idle work may take."""

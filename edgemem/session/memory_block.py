@@ -153,8 +153,8 @@ class MemoryBlock:
 
     def end(self, moment: Moment) -> None:
         """Write what tools of this turn added, and do while the reply is spoken what by hand nobody else does."""
-        # In a store that writes later it is durable now, or as soon as it can be.
-        self._later.settle(moment.log.commit_wait_s)
+        if self._can.database is None:  # what a store writes later is durable now, or as soon as it can be
+            self._later.settle(moment.log.commit_wait_s)
         if self._recall == self._listed and self._listing.version() is not None:
             self._listing.follow()
         if self._can.embed_pending is not None:

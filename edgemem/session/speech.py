@@ -218,7 +218,7 @@ class SessionPrefetch:
 
     def _reader(self, moment: Moment) -> Reader:
         """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""
-        reader, before = moment.reader, moment.log.prompt_log.reader
+        reader, before = moment.reader or Reader(), moment.log.prompt_log.reader
         unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader
 

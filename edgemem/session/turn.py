@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 TOOL_TURN: ContextVar[OpenTurn | None] = ContextVar("edgemem_turn", default=None)
 """The turn whose tool runs in this context."""
 
+NOBODY = Reader()
+
 NO_REPLY = "The turn was left without a reply."
 """Why a turn is unfinished that another one, or the quiet, ended."""
 
@@ -80,7 +82,8 @@ class OpenTurn:
         """The newest reply; None: there is none yet."""
         self.hops = 0
         """How often the model was called."""
-        self.reader = Reader()
+        self.reader = NOBODY
+        """Who speaks, and who else hears the answer."""
         self._agent = agent
         self._outer = outer
         self._heard: Heard | None = None

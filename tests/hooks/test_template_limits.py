@@ -90,13 +90,12 @@ def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -
     for n, turn in enumerate(turns):
         running = prompt_log.begin()
         for m, message in enumerate(turn):
+            running.append(message)
             asked = message["role"] in ("user", "tool")
             if asked and (m + 1 == len(turn) or turn[m + 1]["role"] == "assistant"):
-                running.set_messages(turn[: m + 1])
                 if message["role"] == "user":
                     prompt_log.put("memory", [BlockLine(f"fact:{n}", f"- Remembered {n}.")])
                 views.append(prompt_log.view())
-        running.set_messages(turn)
         prompt_log.commit()
     return views
 

@@ -291,9 +291,6 @@ class PromptLog:
         current.block_tokens = sum(part.tokens for part in sections)
         current.shown = tuple(item for part in sections for item in part.shown)
         current.block = fence(lines) if lines else ""
-        # A list that was never in the log before may bring its history along as part of this turn.
-        if current.block_index is None:
-            current.block_index = newest_user(current.messages)
         return current.block
 
     def committed(self) -> Committed:
@@ -323,7 +320,7 @@ class PromptLog:
         committed, current = self.committed(), self.running
         running = [current] if current is not None and current.messages else []
         messages = [*self.system, *committed.messages, *self._messages_of(running, committed.head)[0]]
-        if self._outer is not None and current is not None:
+        if current is not None:  # what the prompt holds is told
             self.close(self.answer)
         return messages
 
@@ -361,7 +358,6 @@ class PromptLog:
         if turn is None or not turn.messages:
             self.running = None
             return None
-        self.close(self.answer)
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self.committed().turns if ids else ()):

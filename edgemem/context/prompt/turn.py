@@ -19,7 +19,6 @@ from edgemem.context.messages import (
     call_name,
     completed,
     heard_in,
-    is_part,
     newest_user,
     repair_orphans,
     tool_calls,
@@ -123,37 +122,16 @@ class PromptTurn(msgspec.Struct):
         self.messages[n] = message
         self.completed_messages = self.part = None
 
-    def as_heard(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
-        out = list(messages)
-        for n, full in self.full_messages.items():
-            if n < len(out) and is_part(out[n], full):
-                out[n] = self.messages[n]
-        return out
-
-    def set_messages(self, messages: Sequence[Message]) -> None:
-        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there.
-
-        Of an utterance without end only the beginning is kept, since every later step takes time for each of its characters.
-        """
-        heard = self.as_heard(messages)
-        self.full_messages = {
-            n: full for n, full in self.full_messages.items() if heard[n : n + 1] == self.messages[n : n + 1]
-        }
-        self.messages = heard
-        for n, message in enumerate(heard):
-            if message.get("role") == "user":
-                kept = bounded(message, UTTERANCE_BYTES)
-                if kept is not message:
-                    self.full_messages[n], self.messages[n] = message, kept
-        if self.block_index is None or [
-            message.get("role") for message in heard[self.block_index : self.block_index + 1]
-        ] != ["user"]:
-            self.block_index = newest_user(heard)
-
-    def as_listed(self) -> list[Message]:
-        """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
-        return [self.full_messages.get(n, message) for n, message in enumerate(self.messages)]
+    def append(self, message: Message) -> None:
+        """Learn what has been said next in it; of an utterance without end only the beginning is kept."""
+        n = len(self.messages)
+        if message.get("role") == "user":
+            kept = bounded(message, UTTERANCE_BYTES)
+            if kept is not message:
+                self.full_messages[n], message = message, kept
+            if self.block_index is None:
+                self.block_index = n
+        self.messages = [*self.messages, message]
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""

@@ -34,11 +34,11 @@ def turn(
     running = prompt_log.begin(reader)
     prompt_log.instruct([SYSTEM])
     said.append(user(text))
-    running.set_messages(said[-1:])
+    running.append(said[-1])
     prompt_log.put("memory", lines)
     view = prompt_log.view()
     said.append(robot(f"re {text}"))
-    running.set_messages(said[-2:])
+    running.append(said[-1])
     prompt_log.commit()
     return view
 
@@ -50,7 +50,7 @@ def test_content_lists_get_their_block_as_a_part() -> None:
         "role": "user",
         "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": "x"}],
     }
-    prompt_log.begin(ALICE).set_messages([message])
+    prompt_log.begin(ALICE).append(message)
     prompt_log.put("memory", (BlockLine("fact:1", "- a"),))
     content = prompt_log.view()[0]["content"]
     assert content[0]["text"].startswith("<memory>a</memory>")
@@ -64,7 +64,7 @@ def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     prompt_log, said = PromptLog("kitchen"), []
     for n in range(3):
         turn(prompt_log, said, f"q{n}", lines=(BlockLine(f"fact:{n}", f"- line {n}"),))
-    prompt_log.begin(ALICE).set_messages([user("now")])
+    prompt_log.begin(ALICE).append(user("now"))
     before = prompt_log.view()
     assert prompt_log.view() == before
     assert [text_of(message) for message in before][-2:] == ["re q2", "now"]
@@ -78,7 +78,7 @@ def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     assert len(view) == 4
     assert "They asked." in view[1]
     assert set(prompt_log.committed().visible) == {"fact:2"}
-    prompt_log.begin(STRANGER).set_messages([user("now")])
+    prompt_log.begin(STRANGER).append(user("now"))
     assert [text_of(message) for message in prompt_log.view()][1:] == ["now"]
     assert not prompt_log.committed().visible
 
