@@ -5,7 +5,9 @@ The first half repairs and groups a list; the second keeps what a user said, bou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
@@ -68,16 +70,20 @@ def tool_calls(message: Message) -> list[dict[str, Any]]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, (list, tuple)) else []
 
 
-def call_name(call: dict[str, Any]) -> str:
+def call_name(call: Mapping[str, Any]) -> str:
     """Return the name of the tool that is called, in OpenAI's nested or in the flat spelling."""
     function = call.get("function")
-    return str((function if isinstance(function, dict) else call).get("name") or "")
+    return str((function if isinstance(function, Mapping) else call).get("name") or "")
 
 
-def call_arguments(call: dict[str, Any]) -> Any:
-    """Return the arguments of a call as the model wrote them: text, or the object read from it."""
+def call_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call; those that cannot be read are none."""
     function = call.get("function")
-    return (function if isinstance(function, dict) else call).get("arguments")
+    arguments = (function if isinstance(function, Mapping) else call).get("arguments")
+    if isinstance(arguments, str):
+        with suppress(ValueError, RecursionError):
+            arguments = json.loads(arguments)
+    return dict(arguments) if isinstance(arguments, Mapping) else {}
 
 
 def speeches_of(messages: Sequence[Message]) -> list[int]:

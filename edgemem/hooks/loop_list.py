@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, takewhile
 
 from edgemem.context.messages import INSTRUCTIONS, UNANSWERED, UTTERANCE_BYTES, tool_calls
-from edgemem.context.prompt.turn import CLOSED, PromptTurn
+from edgemem.context.prompt import CLOSED, PromptTurn
 from edgemem.hooks.edgevox import IN_WORDS
 from edgemem.records import Message, text_of
 from edgemem.store.messages import without_thoughts

@@ -18,7 +18,7 @@ from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.context.block.select import Uttered, adds_information, least_scores, only_asks, select_items
 from edgemem.context.budget import Budget
 from edgemem.context.messages import split_turns
-from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt import PromptLog
 from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
 from edgemem.hooks.builtin import Door, door_of

@@ -15,7 +15,7 @@ from edgemem.context.block.select import floors_of
 from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
-from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt import PromptLog
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
 from edgemem.session.figures import TurnLog

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from edgemem.context.size import estimate
+from edgemem.context.budget import estimate
 from edgemem.llama.protocols import Generation
 from edgemem.records import Message, text_of
 from edgemem.session.log import Moment, SessionLog

@@ -16,8 +16,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
 from edgemem.context.messages import call_name, speeches_of, tool_calls
-from edgemem.context.prompt.log import PromptLog
-from edgemem.context.prompt.turn import PromptTurn
+from edgemem.context.prompt import PromptLog, PromptTurn
 from edgemem.errors import InvalidInputError
 from edgemem.records import (
     AGENT,
@@ -327,7 +326,9 @@ class SessionLog:
         if running is None or not running.messages or self.journal is None:
             return
         turn = self.record_of(running, "open", reply=self.answered)
-        if self._has_call(running.messages):  # if nobody lives to know what its tools told, it stays the speaker's
+        if self._has_call(
+            running.messages
+        ):  # if nobody lives to know what its tools told, it stays the speaker's
             turn = msgspec.structs.replace(turn, level="private", answer="private")
         with self._accepting:
             before = self.accepted

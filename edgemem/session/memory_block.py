@@ -20,8 +20,8 @@ from edgemem.config import InjectionSettings, NotesSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS
 from edgemem.context.block.select import FittingLines, Floors, fit_lines, floors_of, select_items
-from edgemem.context.prompt.turn import interruption
-from edgemem.context.size import TokenCache, estimate
+from edgemem.context.budget import TokenCache, estimate
+from edgemem.context.prompt import interruption
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
@@ -49,7 +49,7 @@ from edgemem.store.turn_steps import CountOutcome, EraseBlocks
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
-    from edgemem.context.prompt.log import Committed, PromptLog
+    from edgemem.context.prompt import Committed, PromptLog
     from edgemem.llama.protocols import Tokenizer
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
@@ -195,7 +195,7 @@ class MemoryBlock:
             visible_turns=committed.numbers,
             session=prompt_log.session,
             kept=self._exists,
-            is_in_conversation=committed.seen.holds,
+            is_in_conversation=committed.holds,
             question=question,
             now=now,
         )
@@ -227,7 +227,7 @@ class MemoryBlock:
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}
             log.epoch_writes.append(EraseBlocks(tuple(sorted(pairs))))
-        holds = committed.seen.holds_fact
+        holds = committed.holds_fact
         return [line for line in changed if line.fact is None or not holds(line.fact[1], line.value)]
 
     def current(self, abouts: Collection[Subject], reader: Reader | None) -> dict[Subject, Held]:
@@ -401,9 +401,7 @@ class NotesBlock:
         # The newest note first: where not all fit, the oldest ones go, and before them the ends of the files.
         count = self._count_fitting([*(line for line, _ in reversed(notes)), *files])
         committed = prompt_log.committed()
-        kept = [
-            line for line, text in notes[max(0, len(notes) - count) :] if not committed.seen.holds_note(text)
-        ]
+        kept = [line for line, text in notes[max(0, len(notes) - count) :] if not committed.holds_note(text)]
         kept += files[: max(0, count - len(notes))]
         lines = [line for line in kept if line.id not in committed.visible]
         if not lines:

@@ -24,7 +24,7 @@ from edgemem.store.turns import add_result
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.context.prompt.log import PromptLog
+    from edgemem.context.prompt import PromptLog
     from edgemem.store.protocols import SessionStore
 
 TURNS_WAIT = "A turn cannot be written now, and is tried again"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.messages import call_arguments, call_name
-from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt import PromptLog
 from edgemem.errors import InvalidInputError
 from edgemem.fence import sign_start
 from edgemem.records import MEMORY_TOOLS, BlockLine, Heard, Reader, Session, as_ours
@@ -359,11 +359,11 @@ class ToolEpisodes:
     def keep_result(self, moment: Moment) -> None:
         """Keep the outcome of a call that answered after its turn."""
         late = moment.payload
-        name, arguments = call_name(late.call), call_arguments(late.call)
+        name = call_name(late.call)
         if name in MEMORY_TOOLS or (late.turn.answer == "private" and late.turn.owner is None):
             return
         record: dict[str, Any] = {"name": name[:NAME_CHARS], "result": short_text(late.text, RESULT_CHARS)}
-        record["args"] = _short_arguments(arguments) if isinstance(arguments, dict) else {}
+        record["args"] = _short_arguments(call_arguments(late.call))
         agent = self.agent_name or moment.ctx.agent_name
         if isinstance(self.store, TableMemoryStore):
             whose: dict[str, Any] = {

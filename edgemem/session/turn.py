@@ -566,15 +566,8 @@ def result_text(result: ToolCallResult) -> str:
 
 
 def _call_of(call: Mapping[str, Any]) -> ToolCall:
-    """Return a call of a message as ours; arguments that cannot be read are none."""
-    arguments = call_arguments(dict(call))
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            arguments = {}
-    given = dict(arguments) if isinstance(arguments, Mapping) else {}
-    return ToolCall(call_name(dict(call)), given, str(call.get("id") or ""))
+    """Return a call of a message as ours."""
+    return ToolCall(call_name(call), call_arguments(call), str(call.get("id") or ""))
 
 
 def _calling(call: ToolCall) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: b
 def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never within a character."""
     for bound, length in ((300, 120), (300, 100), (300, 101), (30_000, 10_000)):
-        monkeypatch.setattr("edgemem.context.prompt.turn.UTTERANCE_BYTES", bound)
+        monkeypatch.setattr("edgemem.context.prompt.UTTERANCE_BYTES", bound)
         home = tmp_path / f"{bound}-{length}"
         with opened(home, "[context]\nwindow_tokens = 90000\n") as memory:
             loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="s"))

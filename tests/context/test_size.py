@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from edgemem.context.size import PromptSize, TokenCache
+from edgemem.context.budget import PromptSize, TokenCache
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 TEXT = st.text(min_size=1, max_size=60)

@@ -35,7 +35,7 @@ from test_compaction_kill import line, open_home, robot_of
 import edgemem.context.compaction.planner
 from edgemem.context.compaction.planner import EpochPlanner
 edgemem.context.compaction.planner.HIGH_WATER = 0.7
-from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt import PromptLog
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.session.log import log_of
 from edgemem.store import turn_steps

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt import PromptLog
 from edgemem.llama.template.chat_template import CHATML, ChatTemplate
 from edgemem.llama.template.limits import SILENCE, TemplateLimits
 from edgemem.records import BlockLine, Epoch, Message

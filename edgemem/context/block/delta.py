@@ -24,7 +24,7 @@ from edgemem.context.block.render import (
     day_of,
     line_text,
 )
-from edgemem.context.size import estimate
+from edgemem.context.budget import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
 from edgemem.records import (

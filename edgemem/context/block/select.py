@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from edgemem.config import InjectionSettings
@@ -23,7 +24,7 @@ from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.rank import selection
-from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, terms
+from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 
@@ -47,6 +48,11 @@ our own and LoCoMo's questions, one or two in a thousand have a sentence that is
 
 MIN_SAFETY_SCORE = 0.2
 """How likely it must be that a fact that concerns somebody's safety helps; two such lines a block at most."""
+
+
+_SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
+"""Letters and digits that were said one by one."""
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 class Floors(NamedTuple):
@@ -354,3 +360,23 @@ def _small_talk() -> _SmallTalk:
         Pattern(talk, flags=re.IGNORECASE),
         frozenset(terms(" ".join(known.of_small_talk.words))),
     )
+
+
+def repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
+    """Tell whether each content word and number of some texts is in other texts, and the last of them has one.
+
+    A name that was spelled counts as one word, as does a number that was said digit by digit.
+    """
+    written = [_spelt(text) for text in texts]
+    if not written[-1].tokens:
+        return False
+    known = [_spelt(text) for text in others]
+    words = frozenset(word for text in known for word, _ in text.tokens if word)
+    terms = frozenset(term for text in known for term in text.terms())
+    tokens = chain.from_iterable(text.tokens for text in written)
+    return all(word in words or terms.issuperset(stems) for word, stems in tokens)
+
+
+def _spelt(text: str) -> Analysis:
+    """Return what a text is found by, with the signs side by side as what they spell."""
+    return analyse(_SPELLED.sub(lambda match: _BETWEEN.sub("", match[0]), text))

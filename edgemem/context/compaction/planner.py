@@ -21,10 +21,9 @@ from edgemem.context.block.delta import (
     to_carry,
     up_to_date,
 )
+from edgemem.context.budget import PromptSize, estimate, texts_of
 from edgemem.context.compaction.model import DELETED
-from edgemem.context.prompt.log import PromptLog
-from edgemem.context.prompt.turn import CLOSED, PromptTurn
-from edgemem.context.size import PromptSize, estimate, texts_of
+from edgemem.context.prompt import CLOSED, PromptLog, PromptTurn
 from edgemem.records import BlockLine, Epoch, Message, text_of
 from edgemem.scopes import most_private
 

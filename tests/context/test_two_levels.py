@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgemem import AgentLoop, JSONSessionStore, Memory
-from edgemem.context.prompt.turn import CLOSED
+from edgemem.context.prompt import CLOSED
 from edgemem.hooks import EpisodeLoggerHook, PersistSessionHook
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Heard, Message, Reader, Reply, StoredMessage, ToolCall, Turn

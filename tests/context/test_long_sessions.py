@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgemem import AgentLoop
-from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt import PromptLog
 from edgemem.records import Epoch, Message
 from edgemem.session.log import log_of
 from support.homes import opened

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edgemem.context.prompt.log import PromptLog
-from edgemem.context.prompt.turn import Dedupe, PromptTurn
+from edgemem.context.prompt import Committed, PromptLog, PromptTurn
 from edgemem.records import BlockLine, Epoch, Reader, Recalled, text_of
 from edgemem.store.messages import stored_message as stored
 
@@ -108,7 +107,7 @@ def fact(key: str, value: str) -> Recalled:
 
 def test_note_that_the_model_wrote_is_seen() -> None:
     """A note stands in the call that wrote it, whatever quotes and letters it has; another one does not."""
-    seen = Dedupe([called("note", {"text": 'Anna said "später"'})])
+    seen = Committed([called("note", {"text": 'Anna said "später"'})])
     assert seen.holds_note('Anna said "später"')
     assert not seen.holds_note("Anna said nothing")
 
@@ -119,21 +118,21 @@ def test_fact_is_seen_until_a_block_says_otherwise() -> None:
     later = PromptTurn(1, [{"role": "user", "content": "When?"}], shown=(
         BlockLine("fact:9", "- bin.day: Friday", fact=("household", "bin.day"), value="Friday"),
     ))  # fmt: skip
-    assert Dedupe([call]).holds(fact("bin.day", "Thursday"))
-    assert not Dedupe([call]).holds(fact("bin.day", "Monday"))
-    assert not Dedupe([call, later]).holds(fact("bin.day", "Thursday"))
-    assert Dedupe([later, call]).holds(fact("bin.day", "Thursday"))
+    assert Committed([call]).holds(fact("bin.day", "Thursday"))
+    assert not Committed([call]).holds(fact("bin.day", "Monday"))
+    assert not Committed([call, later]).holds(fact("bin.day", "Thursday"))
+    assert Committed([later, call]).holds(fact("bin.day", "Thursday"))
     again = called("remember_fact", {"key": "bin.day", "value": "Monday"})
-    assert Dedupe([call, again]).holds(fact("bin.day", "Monday"))
-    assert not Dedupe([call, again]).holds(fact("bin.day", "Thursday"))
+    assert Committed([call, again]).holds(fact("bin.day", "Monday"))
+    assert not Committed([call, again]).holds(fact("bin.day", "Thursday"))
     both = called("remember_fact", {"key": "bin.day", "value": "Thursday"})
     both.messages[1]["tool_calls"] += again.messages[1]["tool_calls"]
-    assert Dedupe([both]).holds(fact("bin.day", "Monday"))
+    assert Committed([both]).holds(fact("bin.day", "Monday"))
 
 
 def test_arguments_that_cannot_be_read_are_not_seen() -> None:
     """A model that writes broken JSON costs a repeated line, and no turn."""
     turn = called("note", {"text": "x"})
     turn.messages[1]["tool_calls"][0]["function"]["arguments"] = '{"text": "the door'
-    assert not Dedupe([turn]).holds_note("the door")
-    assert not Dedupe([turn]).holds(fact("a", "b"))
+    assert not Committed([turn]).holds_note("the door")
+    assert not Committed([turn]).holds(fact("a", "b"))

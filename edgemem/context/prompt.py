@@ -1,10 +1,10 @@
-"""The prompt log: what the model sees of one session, as an epoch that only grows.
+"""The prompt of one session: turns that the model sees, as an epoch that only grows.
 
     [system, frozen] [summary + first turn] [turn] … [turn] [<memory> delta + the newest utterance]
 
 Within an epoch nothing that was shown changes: a turn keeps its `<memory>` block byte for byte where it was
 put, and new memory stands only in the newest user message, so the model's cache of the prefix stays valid. A
-turn is *prepared* while it runs, and becomes *committed* at its end; a discarded one was never shown.
+turn is *open* while it is prepared, and becomes *committed* at its end; a discarded one was never shown.
 
 What a person may not read is not in that person's prompt: turns are filtered by the reader (law 7), which is
 a function of the turn and the reader alone, so that the same listener always gets the same prefix back.
@@ -12,10 +12,10 @@ a function of the turn and the reader alone, so that the same listener always ge
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -24,18 +24,187 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import VisibleLines
-from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions, with_prompt
-from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
+from edgemem.context.block.select import repeats
+from edgemem.context.messages import (
+    UTTERANCE_BYTES,
+    bounded,
+    call_arguments,
+    call_name,
+    completed,
+    heard_in,
+    newest_user,
+    prefixed,
+    repair_orphans,
+    split_instructions,
+    tool_calls,
+    with_prompt,
+)
 from edgemem.fence import fence
-from edgemem.preload import Pattern
-from edgemem.recall.text.analyse import Analysis, analyse
-from edgemem.records import BlockLine, Epoch, Heard, Message, Reader, Turn, text_of
+from edgemem.records import REMEMBER_FACT, BlockLine, Epoch, Heard, Message, Reader, Recalled, Turn, text_of
 from edgemem.scopes import RANK, Level, most_private, name_key
+from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
 
-_SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
-"""Letters and digits that were said one by one."""
-_BETWEEN = re.compile(r"[\W_]+")
+INTERRUPTION = "interrupted"
+
+CLOSED = "(This answer was private.)"
+"""What somebody reads in place of all but the utterance of a turn whose answer is not for them."""
+
+
+class PromptTurn(msgspec.Struct):
+    """One turn as it stands in the prompt."""
+
+    n: int
+    messages: list[Message]
+    block: str = ""
+    block_tokens: int = 0
+    """As whoever put the lines counted them."""
+    shown: tuple[BlockLine, ...] = ()
+    level: Level = "household"
+    """Who may read the utterance,"""
+    owner: str | None = None
+    answer: Level = "shared"
+    """and at least who all else."""
+    heard: Heard | None = None
+    block_index: int | None = None
+    """Which message was said to the robot, and carries the block: the newest of the user's when the turn was first looked at."""
+    heard_until: str | None = None
+    """The text that was heard before somebody cut the robot off; None: nobody did."""
+    reported: bool = False
+    """Whether a model has been told that."""
+    unfinished: bool = False
+    """Whether its loop left it open; the loop's list may not have it."""
+    full_messages: dict[int, Message] = msgspec.field(default_factory=dict)
+    """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
+    completed_messages: list[Message] | None = None
+    """The messages of a committed turn as every template takes them; made anew after a change."""
+    part: PromptTurn | None = None
+    """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
+
+    def __post_init__(self) -> None:
+        """Close the answer at least as much as the utterance."""
+        self.close(self.level)
+
+    def close(self, level: Level, *, utterance: bool = False) -> None:
+        """Let no more people read the answer than a level says.
+
+        Args:
+            utterance: what was said, too.
+        """
+        if RANK[level] > RANK[self.answer]:
+            self.answer = level
+        if utterance and RANK[level] > RANK[self.level]:
+            self.level = level
+
+    @property
+    def utterance(self) -> int | None:
+        """Return which message was said to the robot; None: nobody said one."""
+        return newest_user(self.messages) if self.block_index is None else self.block_index
+
+    def seen_by(self, reader: Reader | None) -> PromptTurn | None:
+        """Return of a committed turn what somebody sees of it; None: nothing."""
+        if readable(reader, self.answer, self.owner):
+            return self
+        return self._utterance_alone() if readable(reader, self.level, self.owner) else None
+
+    def seen_at(self, level: Level) -> PromptTurn | None:
+        """Return of a committed turn what somebody sees who reads no more than a level; None: nothing."""
+        if RANK[self.answer] <= RANK[level]:
+            return self
+        return self._utterance_alone() if RANK[self.level] <= RANK[level] else None
+
+    def _utterance_alone(self) -> PromptTurn | None:
+        """Return the turn with `CLOSED` in place of all but its utterance; None: it has none."""
+        place = self.utterance
+        if self.part is None and place is not None:
+            messages: list[Message] = [self.messages[place], {"role": "assistant", "content": CLOSED}]
+            self.part = PromptTurn(self.n, messages, level=self.level, owner=self.owner, heard=self.heard)
+        return self.part
+
+    def text(self, n: int) -> str:
+        """Return the text of a message, also what nobody heard of it."""
+        return text_of(self.full_messages.get(n, self.messages[n]))
+
+    def unheard(self, n: int) -> str:
+        """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
+        if n not in self.full_messages or self.messages[n].get("role") == "user":
+            return ""
+        return self.text(n).removeprefix(text_of(self.messages[n]))
+
+    def cut(self, n: int, heard: str) -> None:
+        """Keep of a message what was heard."""
+        message = self.full_messages.pop(n, self.messages[n])
+        if heard != text_of(message):
+            self.full_messages[n] = message
+            message = {**message, "content": heard}
+        self.messages[n] = message
+        self.completed_messages = self.part = None
+
+    def append(self, message: Message) -> None:
+        """Learn what has been said next in it; of an utterance without end only the beginning is kept."""
+        n = len(self.messages)
+        if message.get("role") == "user":
+            kept = bounded(message, UTTERANCE_BYTES)
+            if kept is not message:
+                self.full_messages[n], message = message, kept
+            if self.block_index is None:
+                self.block_index = n
+        self.messages = [*self.messages, message]
+
+    def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
+        """Yield its messages as every template takes them, with the block before the one that carries it."""
+        messages, carried = self.messages, None
+        if self.block and (carrier := self.utterance) is not None:
+            carried = messages[carrier]
+        if committed:  # history is looked through once
+            self.completed_messages = messages = self.completed_messages or completed(messages)
+        for message in messages:
+            yield message, self.block if message is carried else ""
+
+    def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
+        """Yield the calls of tools: name, arguments, and the tool's answer."""
+        answers = {message["tool_call_id"]: message for message in self.messages if "tool_call_id" in message}
+        for call in (call for message in self.messages for call in tool_calls(message)):
+            answer = answers.get(call["id"]) if call.get("id") else None
+            yield call_name(call), call_arguments(call), answer
+
+
+def interruption(cut: PromptTurn) -> str:
+    """Return the id of the line which tells that a turn was cut off."""
+    return f"{INTERRUPTION}:{cut.n}"
+
+
+def turn_of(turn: Turn) -> PromptTurn:
+    """Return a stored turn as it stands in the prompt; of what it showed, the text itself stands in its block.
+
+    A stored session begins with no instructions, so those that a program stored at its head are left out.
+    """
+    kept = [stored for n, stored in enumerate(turn.messages) if stored.role != "system" or n > 0]
+    apart = ("metadata", "content_blocks")  # programs keep these, and models do not know them
+    messages = [{k: part for k, part in stored.as_message().items() if k not in apart} for stored in kept]
+    sources = {id(message): stored for message, stored in zip(messages, kept, strict=True)}
+    repaired = [(message, sources.get(id(message))) for message in repair_orphans(messages)]
+    utterance = None if turn.utterance is None else turn.messages[turn.utterance]
+    return PromptTurn(
+        turn.n,
+        [message for message, _ in repaired],
+        turn.block,
+        shown=tuple(map(BlockLine.parse, turn.shown)),
+        level=turn.level,
+        owner=turn.owner,
+        answer=turn.answer or turn.level,
+        heard=turn.heard,
+        block_index=next(
+            (n for n, (_, stored) in enumerate(repaired) if stored and stored is utterance), None
+        ),
+        heard_until=heard_in(messages) if turn.state == "interrupted" else None,
+        unfinished=turn.state in ("open", "unfinished"),
+        full_messages={
+            n: {**message, "content": text_of(message) + stored.unheard}
+            for n, (message, stored) in enumerate(repaired)
+            if stored and stored.unheard
+        },
+    )
 
 
 class BlockSection(NamedTuple):
@@ -52,26 +221,33 @@ class BlockSection(NamedTuple):
         return [self.header, *lines] if self.header and lines else lines
 
 
-class Committed(NamedTuple):
-    """The committed part of the present reader's prompt, made once a turn: at 160 turns that saves a hook 0.3 ms each time."""
+class Committed:
+    """The committed part of the present reader's prompt, made once a turn.
 
-    cache_key: tuple[Any, ...]
-    """The values that it was made from: epoch, reader, changes of turns, and how many there are."""
-    turns: list[PromptTurn]
-    """Of each, what the reader sees."""
-    carried: tuple[BlockLine, ...]
-    """What of memory stands in the head that the reader is shown."""
-    visible: VisibleLines
-    """What the prompt already holds, by item id, in its head and its turns."""
-    numbers: frozenset[int]
-    """The numbers of its turns."""
-    seen: Dedupe
-    """What its turns say already."""
-    level: Level
-    """Of its most private part."""
-    messages: list[Message]
-    head: str
-    """What is left of the block at the epoch's head, which no user message carries yet."""
+    Memory need not repeat what its turns say already. A turn's block lists the items that it showed; a note or fact that the
+    model wrote with a tool, and what a tool did, are read from the turn's messages, at the first question.
+    """
+
+    def __init__(
+        self,
+        turns: list[PromptTurn],
+        carried: tuple[BlockLine, ...] = (),
+        level: Level = "shared",
+        messages: Sequence[Message] = (),
+        head: str = "",
+    ) -> None:
+        self.turns = turns
+        """Of each, what the reader sees."""
+        shown = chain(carried, *(turn.shown for turn in turns))
+        self.visible = VisibleLines({item.id: item for item in shown})
+        """What the prompt already holds, by item id, in its head and its turns."""
+        self.numbers = frozenset(turn.n for turn in turns)
+        """The numbers of its turns."""
+        self.level = level
+        """Of its most private part."""
+        self.messages = messages
+        self.head = head
+        """What is left of the block at the epoch's head, which no user message carries yet."""
 
     @property
     def cut_off(self) -> PromptTurn | None:
@@ -81,6 +257,58 @@ class Committed(NamedTuple):
         """
         cut = (turn for turn in reversed(self.turns) if turn.heard_until is not None)
         return next((turn for turn in cut if not turn.reported), None)
+
+    def holds(self, item: Recalled) -> bool:
+        """Tell whether a recalled fact, note or outcome of a tool stands in these turns."""
+        if item.kind == "fact":
+            return item.doubt is None and self.holds_fact(item.key or "", item.value or "")
+        if item.kind == "note":
+            return all(self.holds_note(line) for line in item.text.splitlines() if line.strip())
+        return item.kind == "episode" and item.text in self._outcomes
+
+    def holds_note(self, line: str) -> bool:
+        """Tell whether a line of the notes was shown, or written by the model itself in a tool call."""
+        return line.strip() in self._lines
+
+    def holds_fact(self, key: str, value: str) -> bool:
+        """Tell whether the newest that stands there of a fact is the model's own call that gave it this value."""
+        return key in self._given and bool(self._given[key] == value)
+
+    @cached_property
+    def _given(self) -> dict[str, object]:
+        """The values that the model itself gave to facts, where no later block says anything of the key."""
+        given: dict[str, object] = {}
+        for turn in self.turns:
+            for item in turn.shown:
+                if item.subject is not None:
+                    given.pop(item.subject[2], None)
+            given.update(
+                (str(arguments.get("key")), arguments.get("value"))
+                for name, arguments, _ in turn.calls()
+                if name == REMEMBER_FACT
+            )
+        return given
+
+    @cached_property
+    def _lines(self) -> set[str]:
+        """The lines of the blocks, and of what the model gave to tools."""
+        lines = {line.strip().removeprefix("- ") for turn in self.turns for line in turn.block.splitlines()}
+        written = (
+            text for turn in self.turns for _, arguments, _ in turn.calls() for text in arguments.values()
+        )
+        return lines.union(
+            line.strip() for text in written if isinstance(text, str) for line in text.splitlines()
+        )
+
+    @cached_property
+    def _outcomes(self) -> set[str]:
+        """What each tool did, as an episode of it is told."""
+        return {
+            episode_text("tool_call", {"name": name, "args": arguments, "result": text_of(answer)}, "ok")
+            for turn in self.turns
+            for name, arguments, answer in turn.calls()
+            if answer is not None
+        }
 
 
 class PromptLog:
@@ -99,10 +327,8 @@ class PromptLog:
         self.reader: Reader | None = None
         self.system: Sequence[Message] = with_prompt([], prompt)
         """The system messages of the newest prompt."""
-        self._turns: list[PromptTurn] = []
+        self.turns: list[PromptTurn] = []
         """The committed turns, oldest first."""
-        self._messages: list[Message] = []
-        """The messages of all turns, one after the other."""
         self._changes = 0
         """How often turns became other ones."""
         self._has_aborted = False
@@ -113,9 +339,8 @@ class PromptLog:
         """What its block is made of, in the order in which it came in."""
         self._outer: PromptLog | None = None
         """Of the agent whose tool runs this one."""
-        self._newest: Committed | None = None
-
-    # -- what was said -------------------------------------------------------------------------------
+        self._newest: tuple[Any, Committed] | None = None
+        """The newest of these, behind what it was made from."""
 
     def resume(self, turns: Iterable[Turn], epoch: Epoch | None) -> None:
         """Take up a stored session: its turns from the epoch's first on, with their blocks as shown.
@@ -126,13 +351,10 @@ class PromptLog:
             self.epoch = epoch
         placed = [turn_of(turn) for turn in turns if turn.messages]
         for n, cut in enumerate(placed):
-            if cut.heard_until is not None:
-                # Its block may be erased; an older edgemem did not say which turn was cut off.
-                ids, speaker = (interruption(cut), INTERRUPTION), name_key(cut.owner or "")
-                cut.reported = any(
-                    name_key(later.owner or "") == speaker or any(item.id in ids for item in later.shown)
-                    for later in placed[n + 1 :]
-                )
+            line, speaker, later = interruption(cut), name_key(cut.owner or ""), placed[n + 1 :]
+            cut.reported = any(name_key(turn.owner or "") == speaker for turn in later) or any(
+                item.id == line for turn in later for item in turn.shown
+            )
         self._replace(placed)
 
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
@@ -147,43 +369,33 @@ class PromptLog:
         Its words are nobody's, and as open as the utterance of the open turn.
         """
         current, brought = self._opened(), split_instructions(messages)[1]
-        if self._turns or self._has_aborted or not any(message.get("role") == "user" for message in brought):
+        if self.turns or self._has_aborted or not any(message.get("role") == "user" for message in brought):
             return []
         owner = current.owner if current.level == "private" else None
         turn = PromptTurn(current.n, brought, level=current.level, owner=owner)
-        self._add(turn)
+        self.turns.append(turn)
         current.n = self.next_n
         return [turn]
 
-    def _add(self, turn: PromptTurn) -> None:
-        self._messages += turn.messages
-        self._turns.append(turn)  # last: idle time must not find a prompt that has the turn and not its words
-
     def _replace(self, turns: list[PromptTurn]) -> None:
         """Take these turns in place of all, or the same ones, which have changed."""
-        self._turns = turns
+        self.turns = turns
         self._changes += 1
-        self._messages = [message for turn in turns for message in turn.messages]
 
     @property
     def default_level(self) -> Level:
-        """Return who may read what is said, unless it says otherwise: `[memory] default_level`."""
+        """Return who may read all that is said without a level: `[memory] default_level`."""
         return self._settings.now.memory.default_level
-
-    @property
-    def turns(self) -> Sequence[PromptTurn]:
-        """Return the committed turns, oldest first."""
-        return self._turns
 
     @property
     def messages(self) -> list[Message]:
         """Return the committed messages as they were said, without anything injected."""
-        return list(self._messages)
+        return [message for turn in self.turns for message in turn.messages]
 
     @property
     def next_n(self) -> int:
         """Return the number of the turn that runs now or comes next."""
-        return self._turns[-1].n + 1 if self._turns else self.epoch.first_turn
+        return self.turns[-1].n + 1 if self.turns else self.epoch.first_turn
 
     def begin(
         self,
@@ -204,9 +416,9 @@ class PromptLog:
                 agent; that becomes as private as this one.
         """
         self.discard()
-        around = (
-            None if outer is None or outer is self else outer.running or next(reversed(outer.turns), None)
-        )
+        around = None
+        if outer is not None and outer is not self:
+            around = outer.running or next(reversed(outer.turns), None)
         self.reader, self._outer = reader, None if around is None else outer
         speaker = reader.speaker if reader is not None else None
         if level is None:
@@ -224,8 +436,6 @@ class PromptLog:
     def _opened(self) -> PromptTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
         return self.running if self.running is not None else self.begin(self.reader)
-
-    # -- what memory adds ----------------------------------------------------------------------------
 
     @property
     def utterance(self) -> str:
@@ -256,7 +466,7 @@ class PromptLog:
             texts: what it writes, the value last.
         """
         answer = self.answer
-        if RANK[answer] <= RANK[level] or _repeats(texts, self._seen_at(level)):
+        if RANK[answer] <= RANK[level] or repeats(texts, self._seen_at(level)):
             return level
         return answer
 
@@ -273,10 +483,8 @@ class PromptLog:
         if RANK[self.epoch.level] <= RANK[level]:
             yield self._head_now(self.epoch)
         for turn in self.committed().turns:
-            part = turn.seen_at(level)
-            if part is not None:
-                yield from (text_of(message) for message in part.messages)
-                yield part.block
+            if (part := turn.seen_at(level)) is not None:
+                yield from (*map(text_of, part.messages), part.block)
 
     def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
         """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
@@ -295,25 +503,19 @@ class PromptLog:
 
     def committed(self) -> Committed:
         """Return what the present reader's prompt holds before the open turn."""
-        key = self.epoch, self.reader, self._changes, len(self._turns)
-        if self._newest is None or self._newest.cache_key != key:
+        key = self.epoch, self.reader, self._changes, len(self.turns)
+        if self._newest is None or self._newest[0] != key:
             turns = [part for turn in self.epoch_turns() if (part := turn.seen_by(self.reader)) is not None]
             reads_head = readable(self.reader, self.epoch.level, None)
             carried, head = (carried_by(self.epoch), head_of(self.epoch)) if reads_head else ((), "")
-            shown = [*carried, *(item for turn in turns for item in turn.shown)]
-            visible = VisibleLines({item.id: item for item in shown})
-            numbers = frozenset(turn.n for turn in turns)
             level = most_private(*(turn.answer for turn in turns), *([self.epoch.level] if head else []))
-            shown_now = self._messages_of(turns, head)
-            self._newest = Committed(key, turns, carried, visible, numbers, Dedupe(turns), level, *shown_now)
-        return self._newest
+            self._newest = key, Committed(turns, carried, level, *self._messages_of(turns, head))
+        return self._newest[1]
 
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
         """Return the committed turns that stand word for word in the prompt of an epoch (None: this one), whoever reads it."""
-        turns, first = self._turns, (epoch or self.epoch).first_turn
+        turns, first = self.turns, (epoch or self.epoch).first_turn
         return turns[bisect_left(turns, first, key=lambda turn: turn.n) :]
-
-    # -- what the model sees -------------------------------------------------------------------------
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
@@ -345,33 +547,25 @@ class PromptLog:
         """Return the block at an epoch's head, as far as the present reader is shown it."""
         return head_of(epoch) if readable(self.reader, epoch.level, None) else ""
 
-    # -- how a turn ends -----------------------------------------------------------------------------
-
-    def commit(self, *, unfinished: bool = False) -> PromptTurn | None:
+    def commit(self, *, unfinished: bool = False) -> None:
         """Make the prepared turn history; what it showed has been shown.
 
         Args:
             unfinished: its loop has left it open.
         """
-        turn = self.running
-        self.sections = {}
-        if turn is None or not turn.messages:
-            self.running = None
-            return None
+        turn = self._opened()
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self.committed().turns if ids else ()):
             # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
-        self._add(turn)
+        self.turns.append(turn)
         # Last: idle time must not find a prompt between two turns that lacks the newer one.
-        self.running = None
-        return turn
+        self.discard()
 
     def discard(self) -> None:
-        """Throw the prepared turn away: what it had shown was never shown."""
-        self.running = None
-        self.sections = {}
+        """Have no turn open; what was not committed was never shown."""
+        self.running, self.sections = None, {}
 
     def abort(self) -> None:
         """Throw the prepared turn away, and what its loop may have kept of it."""
@@ -390,7 +584,7 @@ class PromptLog:
         turn.reported = False
         if turn is self.running:
             return None
-        self._replace(self._turns)
+        self._replace(self.turns)
         return turn
 
     def switch(self, epoch: Epoch) -> None:
@@ -401,23 +595,3 @@ class PromptLog:
         if self.running is not None:  # its prompt held them
             self.close(self.answer)
         self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
-
-
-def _repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
-    """Tell whether each content word and number of some texts is in other texts, and the last of them has one.
-
-    A name that was spelled counts as one word, as does a number that was said digit by digit.
-    """
-    written = [_analysis(text) for text in texts]
-    if not written[-1].tokens:
-        return False
-    known = [_analysis(text) for text in others]
-    words = frozenset(word for text in known for word, _ in text.tokens if word)
-    terms = frozenset(term for text in known for term in text.terms())
-    tokens = chain.from_iterable(text.tokens for text in written)
-    return all(word in words or terms.issuperset(stems) for word, stems in tokens)
-
-
-def _analysis(text: str) -> Analysis:
-    """Return what a text is found by, with the signs side by side as what they spell."""
-    return analyse(_SPELLED.sub(lambda match: _BETWEEN.sub("", match[0]), text))
