@@ -19,15 +19,7 @@ from urllib.parse import unquote
 from edgemem.errors import MemoryBankViolation
 from edgemem.fence import storable
 from edgemem.scopes import name_key, scope_of
-from edgemem.store.bank.rules import (
-    HOUSEHOLD,
-    SHARED,
-    BankFile,
-    Held,
-    folders_of,
-    path_key,
-    split_path,
-)
+from edgemem.store.bank.rules import HOUSEHOLD, SHARED, BankFile, Held, folders_of, path_key, split_path
 from edgemem.store.db.files import LOCK_TIMEOUT_S, FileLock, make_folder, to_store_error, write_all
 
 if TYPE_CHECKING:

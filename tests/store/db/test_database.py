@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgemem.clock import Clock
-from edgemem.errors import (
-    BusyError,
-    ClosedError,
-    InvalidInputError,
-    ReadOnlyError,
-    StoreError,
-)
+from edgemem.errors import BusyError, ClosedError, InvalidInputError, ReadOnlyError, StoreError
 from edgemem.store.db.connection import Migration, Schema
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock

@@ -12,7 +12,6 @@ from edgemem.store.db.database import Database
 from edgemem.store.epochs import append_epoch, latest_epoch
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.kinds import open_truth
-from edgemem.store.stray_scopes import move_scope
 from edgemem.store.turns import commit_turn, read_turns
 
 DOOR = ("hall", "door")
@@ -77,31 +76,6 @@ def test_what_only_reads_like_it_stays(db: Database, line: BlockLine) -> None:
     before = show(db, line), latest_epoch(db, "k")
     db.write(lambda tx: erase_blocks(tx, [DOOR, ("episode", 41), ("turn", 42)]))
     assert (read_turns(db, "k")[0], latest_epoch(db, "k")) == before
-
-
-def test_a_scope_is_moved_where_lines_are_of_it(db: Database) -> None:
-    """A value that reads like the scope stays as it was told."""
-    lines = [
-        BlockLine("fact:7", "- place: office", fact=("office", "place"), value="office"),
-        BlockLine("preference:8", "", preference=("office", "lamp"), value="on"),
-        BlockLine("fact:9", "", fact=("hall", "place"), value="office"),
-        BlockLine('{"a": "office"}', ""),
-    ]
-    show(db, *lines)
-    db.write(lambda tx: tx.execute("insert into fact_keys (scope, key) values ('office', 'place')"))
-    db.write(lambda tx: move_scope(tx, "office", "env:office"))
-    moved = [BlockLine.parse(entry) for entry in read_turns(db, "k")[0].shown]
-    assert [line.fact or line.preference for line in moved] == [
-        ("env:office", "place"),
-        ("env:office", "lamp"),
-        ("hall", "place"),
-        None,
-    ]
-    assert [line.value for line in moved] == ["office", "on", "office", ""]
-    epoch = latest_epoch(db, "k")
-    assert epoch is not None
-    assert [BlockLine.parse(entry) for entry in epoch.carried] == moved
-    assert read_turns(db, "k")[0].block == "<memory>x</memory>"
 
 
 def test_a_damaged_list_of_lines_goes_with_any_forgetting(db: Database) -> None:
