@@ -109,10 +109,9 @@ def _join_keys(tx: Transaction, kept: int, gone: int, place: tuple[int, str | No
     tx.execute(f"{moved} and settled is not null", keys)
     confirmed = {fact for (fact,) in tx.execute("select confirmed_by from doubts where key_id = :kept", keys)}
     for number, value, json, begin, end, source, level, owner, trust, *heard, recorded in statements:
-        if (LEVELS[level], owner) == ("private", None):
-            level, owner = place
+        who = place if (LEVELS[level], owner) == ("private", None) else (level, owner)
         statement = FactVersion(
-            0, value, json, begin, end, 0, 0, None, source, level, owner, trust, tuple(heard)
+            0, value, json, begin, end, 0, 0, None, source, who[0], who[1], trust, tuple(heard)
         )
         # A value of low confidence that was heard twice is believed already.
         statement = statement._replace(low_confidence=False) if number in confirmed else statement
