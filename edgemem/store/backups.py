@@ -36,11 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Backups:
-    """The backups of one database.
-
-    Args:
-        settings: `[backup]` bounds them.
-    """
+    """The backups of one database; `[backup]` bounds them."""
 
     def __init__(self, folder: Path, database: Database, settings: Settings | None = None) -> None:
         self.folder = folder
@@ -50,11 +46,7 @@ class Backups:
         self._origins: dict[Path, Origin | None] = {}
 
     def work(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Remove what must go, and make a backup if one is due; return whether one was made.
-
-        Raises:
-            StoreError: it could not be made; it is tried again an hour later.
-        """
+        """Remove what must go, and make a backup if one is due; tell whether. One that fails is tried again an hour later."""
         if self._database.read_only:
             return False
         # What a process that was killed had begun.
@@ -69,14 +61,7 @@ class Backups:
         return done
 
     def make(self, target: Path | None = None) -> Path:
-        """Make a backup now and return its path.
-
-        Args:
-            target: a file that is replaced, or a folder; None: this one's folder.
-
-        Raises:
-            StoreError: it could not be made; nothing is left of it then.
-        """
+        """Make a backup now, in place of a file or in a folder (None: this one's), and return its path; StoreError leaves nothing of it."""
         if target is None or target.is_dir():
             path = (target or self.folder) / copy_name(self._database.clock.tick())
         else:
@@ -91,9 +76,6 @@ class Backups:
 
         The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says
         that there is none. Where `stop` says that somebody speaks, all stays as it is until the next call.
-
-        Raises:
-            StoreError: one cannot be removed.
         """
         forgotten = last_forgotten(self._database)
         older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
@@ -194,11 +176,7 @@ def backup_paths(folder: Path) -> list[Path]:
 
 
 def newest_good(folder: Path, truth: int = 0) -> Path | None:
-    """Return the newest backup without damage; None if there is none.
-
-    Args:
-        truth: which one it must descend from, see `Origin`; 0: any.
-    """
+    """Return the newest backup without damage, of a truth (see `Origin`; 0: of any); None if there is none."""
     for path in backup_paths(folder):
         origin = origin_of(path, thorough=True)
         if origin is not None and truth in (0, origin.truth):

@@ -92,10 +92,7 @@ def append_episode(
 ) -> int:
     """Store an episode, in place of the one that has its name already; return the id that it gets.
 
-    Args:
-        episode: its payload is anything JSON can hold; what it cannot is stored as text.
-        keep: drop the oldest beyond this number, a tenth of them at a time; 0 keeps all.
-        episode_id: its number; None: a new one.
+    What JSON cannot hold of a payload is stored as text. The oldest beyond `keep` are dropped, a tenth of it at a time; 0 keeps all.
     """
     latency_ms = episode.latency_ms
     if latency_ms is not None and not 0 <= checked_number(latency_ms, "latency_ms") < math.inf:
@@ -215,11 +212,7 @@ def goal_text(title: str, data: dict[str, Any]) -> str:
 
 
 def text_of(kind: Kind, values: Sequence[Any]) -> str:
-    """Return the text of a row.
-
-    Args:
-        values: of the columns `Kind.found_by`, in their order.
-    """
+    """Return the text of a row, by its values in the columns of `Kind.found_by`."""
     if kind is EPISODES:
         return stored_text(*values)
     if kind is GOALS:
@@ -427,12 +420,7 @@ def call_record(tool: str, args: Any, answer: Any) -> tuple[dict[str, Any], str]
 
 
 def retell_turn(tx: Transaction, session: str, runs: Sequence[Run], *, agent: str, keep: int) -> None:
-    """Store one episode that tells the question of a session's newest turn and how its tools did, as private as its answer.
-
-    Args:
-        agent: whose episode it is.
-        keep: as for `append_episode`.
-    """
+    """Store one episode of an agent, as private as the answer: the question of a session's newest turn and how its tools did."""
     rows = tx.execute(
         f"select n, answer, owner, first_message, last_message, session_id, {HEARD} from turns"  # noqa: S608 - our own
         " where session_id = (select id from sessions where name = ?) order by n desc limit 1",

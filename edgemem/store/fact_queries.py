@@ -148,11 +148,7 @@ def as_of(
     reader: Reader | None = None,
     columns: str = FACT_COLUMNS,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the statement behind `facts_as_of`, and its values.
-
-    Args:
-        columns: what it returns, our own text.
-    """
+    """Return the statement behind `facts_as_of`, with the columns that it returns, our own text, and its values."""
     rule, values = reading_rule(reader, "f.")
     values["t"] = checked_time(t, "t")
     where = [rule, "f.value is not null"]
@@ -169,12 +165,9 @@ def as_of(
 def user_facts(
     db: Tables, t: float, *, scope: str, topic: str | None = None, reader: Reader | None = None
 ) -> dict[str, Any]:
-    """Return the values of a scope that hold at `t`, as they were given, by their keys without a topic.
+    """Return the values of a scope that hold at `t`, as they were given, by their keys without a topic, the newest first.
 
-    The newest come first; a topic's fact replaces the one of no topic.
-
-    Args:
-        topic: whose facts are meant beside those of none; None: only these.
+    A topic's facts are among them, and replace those of none.
     """
     sql, values = as_of(t, scope=scope, reader=reader, columns="k.topic, k.key, f.value, f.json, f.origin")
     rows = db.query(f"{sql} and (k.topic is null or k.topic = :topic)", {**values, "topic": topic})
@@ -212,10 +205,7 @@ def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
 def held_within(
     db: Tables, keys: Collection[int], times: Sequence[tuple[float, float]], *, reader: Reader | None
 ) -> list[HeldWithin]:
-    """Return which values are believed now to have held within some times, of what the reader may read.
-
-    What the keys held at other times is not read.
-    """
+    """Return which values are believed now to have held within some times, of what the reader may read."""
     rule, values = reading_rule(reader, "f.")
     for n, (since, till) in enumerate(times):
         values |= {f"since{n}": since, f"till{n}": till}
@@ -272,11 +262,7 @@ def read_doubts(
     reader: Reader | None = None,
     ids: Sequence[int] = (),
 ) -> list[Fact]:
-    """Return doubts that wait; of one key all that there ever were. The oldest come first.
-
-    Args:
-        ids: only these.
-    """
+    """Return doubts that wait (only those of some ids); of one key all that there ever were. The oldest come first."""
     rule, values = reading_rule(reader, "d.")
     # A low-confidence value heard twice becomes a version; it is no longer unconfirmed.
     where = [

@@ -135,11 +135,9 @@ def assert_fact(
 def new_statement(
     tx: Transaction, key: str, value: Any, *, scope: str = "global", topic: str | None = None, **stated: Any
 ) -> tuple[int, FactVersion]:
-    """Return the number of a key, and a statement about it with names as first written, not yet believed.
+    """Return the number of a key, and a statement about it (about a topic) with names as first written, not yet believed.
 
-    Args:
-        topic: the conversation that it is about; None: about none.
-        stated: the further arguments of `checked_fact`.
+    The further arguments are those of `checked_fact`.
     """
     key = topic_key(key, topic)
     statement = checked_fact(key, value, scope=scope, **stated)
@@ -161,7 +159,6 @@ def assert_version(
 
     Args:
         low_confidence: tells which statements a recogniser was unsure of.
-        ranked: whether the word of a more trusted speaker holds against it.
         number: the id that its row gets; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
@@ -250,12 +247,9 @@ def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
 
 
 def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:
-    """Return how far a statement is trusted, by its speaker; None is the operator, who is trusted as a speaker is.
+    """Return how far a statement is trusted, by its speaker and by whose its scope is or who owns it.
 
-    Args:
-        heard: with the speaker; nobody: an unknown voice.
-        scope: of the fact; that of a person is theirs.
-        owner: of the fact.
+    Not `heard`, it is the operator's, who is trusted as a speaker is; heard of nobody, an unknown voice's.
     """
     if heard is None:
         return TRUSTED
@@ -295,11 +289,7 @@ def checked_fact(
     owner: str | None = None,
     trust: int | None = None,
 ) -> FactVersion:
-    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored.
-
-    Args:
-        trust: 0 to 3; None: as `trust_of` has it.
-    """
+    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored. trust None: as `trust_of`."""
     check_key(key)
     check_key(scope, what="a scope")
     words, json = value, None

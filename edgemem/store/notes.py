@@ -88,10 +88,7 @@ class NotesFile:
         return self._bytes().decode("utf-8", "replace")
 
     def tail(self, max_chars: int = 2000) -> str:
-        """Return the newest lines that fit.
-
-        A last line that is longer than `max_chars` by itself is cut at its front, after `…`.
-        """
+        """Return the newest lines that fit; a last line that is too long by itself is cut at its front, after `…`."""
         max_chars = checked_count(max_chars, "max_chars")
         return last_lines(self.read(), max_chars) if max_chars else ""
 
@@ -101,11 +98,7 @@ class NotesFile:
         return list(dict.fromkeys(filter(None, headings)))
 
     def read_section(self, heading: str) -> str:
-        """Return the lines under a heading, the oldest first; empty if there is no such section.
-
-        Args:
-            heading: as it was given to `append`; dates and case do not matter.
-        """
+        """Return the lines under a heading, in any case and of any date, the oldest first; empty if there is none."""
         heading = checked_text(heading, "a heading")
         named = [
             section for section in read_sections(self.read()) if _bare(section.heading) == _bare(heading)
@@ -115,8 +108,7 @@ class NotesFile:
     def append(self, text: str, *, heading: str | None = None) -> None:
         """Write a note at the end, durably; one that is longer than the file may be is cut and says so.
 
-        Args:
-            heading: opens a section, `## heading (YYYY-MM-DD HH:MM)`.
+        A heading opens a section, `## heading (YYYY-MM-DD HH:MM)`.
         """
         entry = self._entry(text, heading)
         if not entry:

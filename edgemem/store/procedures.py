@@ -62,9 +62,7 @@ read_steps = msgspec.json.Decoder(tuple[ProcedureStep, ...]).decode
 class Procedures:
     """The procedures of a memory. Without a reader, its methods are the operator's view.
 
-    Args:
-        recall: finds what fits a query, as `Recall.recall` does.
-        eraser: erases one by its id.
+    `recall` finds what fits a query, as `Recall.recall` does.
     """
 
     def __init__(
@@ -79,13 +77,9 @@ class Procedures:
         self._eraser = eraser
 
     def store(self, procedure: Procedure) -> None:
-        """Store a procedure in place of an older one of its id.
+        """Store a procedure in place of an older one of its id, keeping the higher one of each count; refuse one that is too long.
 
-        Its counts never shrink by that: of each, the higher one stays. Without a level, the household may read what a
-        recognised speaker taught (`heard`), and anybody the rest.
-
-        Raises:
-            InvalidInputError: it is none, has too many steps, or a part of it is too long.
+        Without a level, the household may read what a recognised speaker taught (`heard`), and anybody the rest.
         """
         self._database.write(lambda tx: put_procedure(tx, procedure))
 
@@ -100,7 +94,6 @@ class Procedures:
         """Return at most `top_k` procedures for a task, best first: by relevance times how likely they are to succeed.
 
         Args:
-            query: what shall be done.
             reader: who will hear of them; None: the operator.
             tools: the names of those that there are; who needs another one is left out. None: all that is needed is there.
         """
@@ -120,10 +113,8 @@ class Procedures:
     ) -> list[tuple[int, Procedure]]:
         """Return the procedures for a task, best first, each with the id of its row.
 
-        Args:
-            least: how relevant it must be, 0 to 1.
-            most: how many of the most relevant are considered.
-            deadline_s: answer after this many seconds with what there is, and without a second pass.
+        It considers the `most` relevant ones, each at least so relevant (0 to 1); with a deadline it answers by then, without a second
+        pass.
         """
         items = self._recall(
             checked_text(query, "the query"),

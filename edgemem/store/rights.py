@@ -43,14 +43,9 @@ _SPEAKER = SPELLED.format(key=":speaker_key")
 
 
 def reading_rule(reader: Reader | None, prefix: str = "", *, level: str = "") -> tuple[str, dict[str, Any]]:
-    """Return the condition under which `reader` may read a row, and its named values.
+    """Return the condition under which `reader` may read a row, and its named values; None is the operator, who reads everything.
 
-    It is true or false, and never null, so that it may be negated.
-
-    Args:
-        reader: None is the operator, who reads everything.
-        prefix: of the columns `level` and `owner`, such as `f.`.
-        level: what stands for the level in place of that column.
+    It is true or false, and never null, so that it may be negated. `level` replaces the column of that name.
     """
     if reader is None:
         return "1", {}

@@ -90,11 +90,7 @@ def _move(tx: Transaction, old: str, new: str) -> None:
 
 
 def _join_keys(tx: Transaction, kept: int, gone: int, place: tuple[int, str | None]) -> None:
-    """Make two keys of facts one: the records of both are believed of the first, in the order of recording.
-
-    Args:
-        place: the level and owner of records that are as closed as the scope was.
-    """
+    """Make two keys one: the records of both are believed in the order of recording; closed ones get a level and owner."""
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)
     rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]

@@ -49,12 +49,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 def put_goal(tx: Transaction, person: str, name: str, title: str, data: dict[str, Any]) -> None:
-    """Store a goal in place of the person's older one of the same name.
-
-    Args:
-        title: at most 16 KiB.
-        data: what JSON can hold in 4 kB.
-    """
+    """Store a goal in place of the person's older one of the same name: its title of 16 KiB, and 4 kB of JSON."""
     check_key(name, what="the id of a goal")
     title, (_, text) = storable_value(title, what="the title of a goal"), checked_json(data, "a goal")
     owner = spell_person(tx, person)
@@ -73,12 +68,7 @@ def put_goal(tx: Transaction, person: str, name: str, title: str, data: dict[str
 def read_goals(
     db: Tables, *, person: str | None = None, name: str | None = None, reader: Reader | None = None
 ) -> list[Goal]:
-    """Return goals, the newest first.
-
-    Args:
-        person: only theirs.
-        name: only one of this name.
-    """
+    """Return goals, the newest first; only those of a person, or of a name."""
     rule, values = reading_rule(reader)
     if person is not None:
         rule, values = f"{rule} and owner = {_PERSON}", {**values, "person": person_key(person)}
@@ -136,10 +126,7 @@ def append_message(
 ) -> None:
     """Store a message that came from a person, or was for them.
 
-    Any but the user's joins the session's newest turn, if that is this person's and has ended.
-
-    Args:
-        level: who may read a turn that begins with it.
+    Any but the user's joins the session's newest turn, if that is this person's and has ended; else a turn of a level begins.
     """
     name = spell_person(tx, person)
     session_id = ensure_session(tx, session)
@@ -191,11 +178,9 @@ def read_state(db: Tables, session: str, person: str) -> dict[str, Any] | None:
 
 
 def put_summary(tx: Transaction, session: str, person: str, summary: str, covered: int) -> None:
-    """Store the summary of what a person said in a session as its next version; no prompt that runs changes by it.
+    """Store the summary (of 16 KiB) of so many messages of a person in a session as its next version, for them alone.
 
-    Args:
-        summary: not empty, at most 16 KiB; only that person reads it.
-        covered: the number of messages that it sums up.
+    No prompt that runs changes by it.
     """
     summary, covered = storable_value(summary, what="a summary"), item_count(covered, "messages_covered")
     if not summary.strip():

@@ -143,9 +143,7 @@ class ScopedBank:
     """One bank: the `Bank` of `edgemem.store.protocols`, with all limits kept in every write.
 
     Args:
-        store: where the files are.
         scope: `user:NAME`, `household` or `shared`.
-        topic: of a person's bank.
         limits: how much it may hold now.
     """
 
@@ -169,11 +167,7 @@ class ScopedBank:
         return None
 
     def write(self, path: str, content: str, *, at: float | None = None) -> None:
-        """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits.
-
-        Args:
-            at: when that is, seconds since the epoch; None: now.
-        """
+        """Write a file as of a time (None: now), in place of what it held; raise MemoryBankViolation beyond the limits."""
         self._change(path, content, lambda _held: content, at)
 
     def append(self, path: str, content: str) -> None:
@@ -225,12 +219,7 @@ def _over(limits: MemoryBankConfig, largest: int, total: int, count: int, depth:
 
 
 class MemoryBank:
-    """All banks of a home, where its profile keeps them.
-
-    Args:
-        root: the folder for files.
-        settings: `[bank]` says where they are kept, and how much of them.
-    """
+    """All banks of a home: `[bank]` says whether in a folder or the database, and how much of them."""
 
     def __init__(self, root: Path, database: Database, *, clock: Clock, settings: Settings) -> None:
         self._database, self._clock, self._settings = database, clock, settings
@@ -242,11 +231,7 @@ class MemoryBank:
         """Its files are for anyone."""
 
     def for_person(self, user: str, topic: str = "default") -> ScopedBank:
-        """Return the bank of a person in a topic, which is theirs alone.
-
-        Args:
-            topic: as a session is called.
-        """
+        """Return the bank of a person in a topic, as a session is called; it is theirs alone."""
         check_key(topic, what="a topic")
         name = str(person_of(scope_of_user(user)))
         return ScopedBank(self.store, scope_of(spellings(self._database, [name])[name]), topic, self.limits)

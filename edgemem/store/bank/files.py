@@ -37,12 +37,9 @@ _NO_PLACE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class BankFolder:
-    """All banks of a home in one folder; safe to use from several threads and processes.
+    """All banks of a home in one folder, which the first file makes; safe to use from several threads and processes.
 
-    Args:
-        root: made by the first file.
-        clock: dates the files.
-        default_folders: made in each new bank.
+    Each new bank gets the default folders.
     """
 
     def __init__(self, root: Path, *, clock: Clock, default_folders: Sequence[str] = ()) -> None:
@@ -162,12 +159,9 @@ class BankFolder:
     def _opened(
         self, bank: Sequence[str], folders: Sequence[str] = (), *, make: bool = False
     ) -> Iterator[int]:
-        """Open a folder of a bank, one step after the other; raise FileNotFoundError where it is not there.
+        """Open a folder of a bank, one step after the other; raise FileNotFoundError where it is not there and not made.
 
-        Args:
-            bank: the folders of the bank itself: that of a person in whatever spelling, that of a topic exactly.
-            folders: those within it, in whatever spelling.
-            make: make those that are missing.
+        The names of a person, and of folders within the bank, may have any spelling; that of a topic is exact.
         """
         with ExitStack() as stack:
             folder = os.open(self.root, _FOLDER)

@@ -74,11 +74,7 @@ def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> li
 
 
 def validate_memory_path(path: str, *, max_depth: int = 2) -> None:
-    """Raise MemoryBankViolation unless this is a path below a bank, such as `plans/feature.md`.
-
-    Args:
-        max_depth: the most names that it may have.
-    """
+    """Raise MemoryBankViolation unless this is a path below a bank, of `max_depth` names at most, such as `plans/feature.md`."""
     names = split_path(path)
     if len(names) > max_depth:
         raise MemoryBankViolation(

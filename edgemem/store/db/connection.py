@@ -119,11 +119,8 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
 class Ticks:
     """The ticks of one file, as several connections see it.
 
-    Args:
-        connection: any of them, once the schema is there.
-        path: of the file.
-        derived: the file is made from another one, the truth, which was opened before with the same clock. Its ticks are far
-            ahead of the truth's only if it is damaged; the clock does not take such a tick, or the truth would keep it for ever.
+    A file that is derived from a truth has ticks far ahead of it only if it is damaged; the clock does not take such a tick, or the
+    truth would keep it for ever.
     """
 
     def __init__(
@@ -195,8 +192,7 @@ class Origin(NamedTuple):
 def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin | None:
     """Return which truth a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
 
-    Args:
-        thorough: look at the whole file for damage; some 5 ms a megabyte.
+    `thorough` looks at the whole file for damage; some 5 ms a megabyte.
     """
     try:
         if not path.stat().st_size:
@@ -233,10 +229,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 @contextmanager
 def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Lend a way to read a database of another program: a copy is opened, so nothing changes, not even beside it.
-
-    Text that is no UTF-8 is read as well as it can be.
-    """
+    """Lend a way to read another program's database: a copy, so that nothing changes beside it; bad UTF-8 is replaced."""
     with translated_errors(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
         connection.execute("pragma query_only = on")
         connection.execute("pragma trusted_schema = off")

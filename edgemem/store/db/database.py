@@ -218,8 +218,7 @@ class Database(Closable):
     def enqueue(self, job: Callable[[], T], *, behind: bool = False) -> Future[T]:
         """Queue a job that makes transactions of its own for the writer thread, without waiting.
 
-        Args:
-            behind: put it behind what waits also when this is the writer thread, which else does it at once.
+        On the writer thread itself it is done at once, or `behind` what waits.
         """
         self._check_open()
         return self._writer.submit(job, at_once=not behind)
@@ -229,14 +228,9 @@ class Database(Closable):
         self._run(self._log.sync)
 
     def checkpoint(self, *, wait_s: float | None = None) -> bool:
-        """Move the log into the database file and empty it; erased rows are then gone from both, durably.
+        """Move the log into the database file and empty it, so that erased rows are gone from both, durably; tell whether it is empty.
 
-        Args:
-            wait_s: seconds to try, while a reader that holds an old snapshot keeps the log from being emptied; None:
-                as long as it waits for other processes.
-
-        Returns:
-            whether the log is empty.
+        A reader with an old snapshot is waited for so many seconds; None: as long as other processes are.
         """
         end = monotonic() + (self._busy_timeout_s if wait_s is None else wait_s)
         # Between two tries others write: a turn does not wait for a reader.
@@ -249,12 +243,8 @@ class Database(Closable):
     def wipe(self, *, wait_s: float | None = None, stop: Callable[[], bool] = lambda: False) -> bool:
         """Empty the log, and overwrite the copies of erased rows that SQLite left between the cells of its pages.
 
-        Args:
-            wait_s: as for `checkpoint`.
-            stop: asked every few milliseconds; once it is true, the result is False.
-
-        Returns:
-            whether all of the file was looked through; not where a reader keeps the log from being emptied.
+        Returns whether all of the file was looked through: not where a reader keeps the log from being emptied, nor once `stop`,
+        asked every few milliseconds, is true. `wait_s` is that of `checkpoint`.
         """
         begin: int | None = 0 if self.checkpoint(wait_s=wait_s) else -1
         while begin is not None and begin >= 0 and not stop():
@@ -266,10 +256,9 @@ class Database(Closable):
         self._run(self._look)
 
     def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Write a complete and checked copy to `target`, which is replaced in one step or not at all.
+        """Write a complete and checked copy to `target`, which is replaced in one step or not at all; tell whether.
 
-        Args:
-            stop: asked every millisecond or two; once it is true nothing is left, and the result is False.
+        `stop` is asked every millisecond or two.
         """
         target = Path(target).expanduser().absolute()
         self._check_open()
@@ -426,8 +415,7 @@ def _exclusive(
 ) -> Iterator[None]:
     """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened.
 
-    Args:
-        moving: the database itself is written, and not only its log.
+    `moving`: the database itself is written, and not only its log.
     """
     with translated_errors(path), lock.hold():
         if files is None:

@@ -79,11 +79,11 @@ def write_private(
     mode: int = 0o600,
     stands: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Replace a file in one step that survives a pulled plug, or raise OSError and leave it as it was.
+    """Replace a file in one step that survives a pulled plug, or raise OSError and leave it as it was; tell whether.
 
     Args:
         part: where the new file is written first.
-        stands: asked just before; where it says no, nothing is replaced, and the result is False.
+        stands: asked just before; where it says no, nothing is replaced.
     """
     part = part or path.with_name(f".{path.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)
@@ -186,11 +186,7 @@ class FileIdentities:
         self._seen: _Seen | None = None
 
     def note(self, lock: FileLock, *, moved: bool) -> None:
-        """Take the files for what they are now, while nobody else of ours can write them.
-
-        Args:
-            moved: the database itself may have been written; without that, they are still as `check` found them.
-        """
+        """Take the files for what they are now, while nobody else of ours can write them; `moved`: the database itself may be written."""
         before = self._seen
         if before is None or moved or None in before.files:
             self._seen = self._look() or before
@@ -200,11 +196,7 @@ class FileIdentities:
             lock.write_note(self._seen.content)
 
     def check(self, lock: FileLock | None = None) -> None:
-        """Raise ReplacedError if another program has taken, replaced or written them.
-
-        Args:
-            lock: which is held; None: only whether others stand at their paths now, or none.
-        """
+        """Raise ReplacedError if others stand at their paths; with the lock held, also if another program has written them."""
         before, now = self._seen, self._look()
         if before is None or now is None:
             return

@@ -23,10 +23,9 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Run jobs on one thread, and `idle` behind a job when no other waits.
+    """Run jobs on one thread, a daemon, and `idle` behind a job when no other waits.
 
-    The thread keeps no reference to an owner between jobs, so that one that was forgotten can be collected and
-    say so. It is a daemon: a program that ends without close() does not hang.
+    The thread keeps no reference to an owner between jobs, so that a forgotten one can be collected and say so.
     """
 
     def __init__(self, name: str, idle: Callable[[], None]) -> None:

@@ -34,13 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class WriteAheadLog:
-    """The log of one writer connection; used on the writer thread only.
+    """The log of one writer connection, emptied beyond a limit; used on the writer thread only.
 
-    Args:
-        path: of the database.
-        exclusively: keeps other processes out, and gives SQLite's errors their meaning; `moving` where the database itself is
-            written.
-        limit_mb: how large the log may become before it is emptied.
+    `exclusively` keeps other processes out, and translates SQLite's errors; `moving` where the database itself is written.
     """
 
     def __init__(
@@ -166,12 +162,9 @@ class RawFile:
                 os.close(fd)
 
     def wipe_slack(self, begin: int) -> int | None:
-        """Write zeros into the slack of some pages; return where to go on, None at the end, where all is on the disk.
+        """Write zeros into the slack of some pages from a byte on; return where to go on, None at the end, where all is on the disk.
 
         The log must be empty, and nobody may write meanwhile, nor write a page that was read before.
-
-        Args:
-            begin: where the first of the pages begins, in bytes; 0 at first.
         """
         fd = self._opened()
         head, size = os.pread(fd, _HEADER, 0), os.fstat(fd).st_size
@@ -260,7 +253,6 @@ def write_copy(
     Args:
         source: a reading connection of its own; later commits are not in the copy.
         connect: opens the file that becomes the copy.
-        stop: asked every millisecond or two.
     """
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
 
@@ -295,8 +287,7 @@ def write_copy(
 def copied(path: Path) -> Iterator[Path]:
     """Lend a copy of a database that may not be written, with its log; nothing is opened, not even beside it.
 
-    Raises:
-        BusyError: another program wrote it meanwhile.
+    Raises BusyError where another program wrote it meanwhile.
     """
     from shutil import copyfile  # late: it brings archives of all kinds with it
 

@@ -47,22 +47,14 @@ class Erased(NamedTuple):
         return cls(scope, key, _pattern([form for form in forms if len(form) >= _SHORT]), _pattern(forms))
 
     def out_of(self, text: str, *, within: str = "") -> str:
-        """Return a text without the values.
-
-        Args:
-            within: the text that this one is a part of.
-        """
+        """Return a text, which may be a part of another one, without the values."""
         named = self.key.casefold() in (within or text).casefold()
         pattern = self.beside_key if named else self.anywhere
         return text if pattern is None else pattern.sub(ERASED, text)
 
 
 def read_erased(tx: Transaction, key: str, *, scope: str, person: str | None = None) -> Erased:
-    """Return a matcher for copies of a fact that is going to be erased.
-
-    Args:
-        person: only the versions that this person said or owns.
-    """
+    """Return a matcher for copies of a fact that is going to be erased; of a person, only of what they said or own of it."""
     scope = written_scope(tx, scope)
     rows = tx.execute(
         """

@@ -74,10 +74,7 @@ def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> boo
 def erase_record(tx: Transaction, kind: Kind, record_id: str) -> Erased | None:
     """Erase one row of a kind, also where it was shown to a model; return a matcher for its copies; None: there is none.
 
-    What the memory's own tools repeated of it goes as well; what people said in their own words stays.
-
-    Args:
-        record_id: its name where the kind gives its rows one that callers know, else the number of its row.
+    What the memory's own tools repeated of it goes as well. An episode's id is the number of its row, any other its name.
     """
     column = "id" if kind is EPISODES else "name"
     value = row_number(record_id) if kind is EPISODES else lookup(record_id, f"the id of a {kind.label}")
@@ -121,11 +118,8 @@ def erase_session(tx: Transaction, name: str) -> int:
 def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
-    Summaries, dropped messages, and the loop's state of the conversations that they took part in go with it.
-
-    Args:
-        bank: the folder of a bank in which they have one of their own; the eraser removes that later.
-        files: how many are in it.
+    Summaries, dropped messages, and the loop's state of the conversations that they took part in go with it. The eraser removes
+    their folder in a bank later, with so many files.
     """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
@@ -197,12 +191,10 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
 
 
 def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
-    """Erase the messages of a person in a session with their answers, but for the newest.
+    """Erase the messages of a person in a session with their answers, but for the newest `keep`.
 
-    Returns how many messages went, and the number of the first turn behind them. Its epochs with their summaries, dropped messages and the loop's state go with it, as with a person.
-
-    Args:
-        keep: how many of the newest messages stay.
+    Returns how many messages went, and the number of the first turn behind them. The session's epochs with their summaries, dropped
+    messages and the loop's state go with them, as with a person.
     """
     bound = topic(session, person)
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
@@ -246,8 +238,7 @@ def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[
 def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None:
     """Erase the blocks, and the lines carried in heads, that showed any of these.
 
-    Args:
-        gone: scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.
+    They are scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.
     """
     keys = frozenset(gone)
     records = {key for key in keys if isinstance(key[1], int)}
@@ -313,11 +304,7 @@ def blank_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]
 def forget_session_rows(
     tx: Transaction, session: str, condition: str = "", bound: Mapping[str, Any] | None = None
 ) -> list[Shown]:
-    """Delete or blank all rows that came from a session; return how blocks name each of them.
-
-    Args:
-        condition: a further one, such as that they came from some of its turns, with its values.
-    """
+    """Delete or blank all rows that came from a session, or from some of its turns by a condition; return how blocks name them."""
     where = f"session = :session{condition}"
     values = {"session": session, **(bound or {})}
     shown: list[Shown] = []

@@ -94,8 +94,8 @@ class Eraser:
     """Forgets in one truth, and takes the bytes out of every place; safe to use from several threads and processes.
 
     Args:
-        sessions: the conversations; turns that wait to be written are written before something is forgotten.
-        places: where copies of the truth stand; itself comes before them.
+        sessions: their waiting turns are written before something is forgotten.
+        places: where copies of the truth stand.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
         on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted.
         wake: has idle time go on with the pending places.
@@ -139,9 +139,7 @@ class Eraser:
     def fact(self, key: str, *, scope: str, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
         """Erase a fact with its history, also from what running conversations will say.
 
-        Args:
-            wait_s: seconds to wait for turns that must be written before.
-            at_once: wait for the bytes to be gone; else they go in idle time.
+        Waits at most `wait_s` seconds for turns that must be written before, and with `at_once` for the bytes to be gone.
         """
         return self._item("facts", lambda tx: erase_fact(tx, key, scope=scope), wait_s, at_once)
 
@@ -186,12 +184,7 @@ class Eraser:
         bank: MemoryBank,
         wait_s: float | None = None,
     ) -> Forgotten:
-        """Erase the records that a person said or owns, and tell where others still write the name.
-
-        Args:
-            called: other names of theirs, that are looked for as well.
-            wait_s: as in `fact`.
-        """
+        """Erase the records that a person said or owns, and tell where others still write the name, or one they are called."""
         self._sessions.journal.settle(wait_s=wait_s)
         folders = bank.folder.folders_of(name)
         root = bank.folder.root if folders else None
@@ -210,10 +203,7 @@ class Eraser:
     def work(self, stop: Stop = lambda: False, *, wait_s: float = -1) -> bool:
         """Remove forgotten bytes from every place that may still hold them; return whether anything was done.
 
-        This waits for no reader: a place that somebody reads is left for the next call.
-
-        Args:
-            wait_s: how long to wait for another thread that does this; -1: as long as it takes.
+        It waits for no reader, whose place is left for the next call, and so long for another thread that does this (-1: for ever).
         """
         if not self._lock.acquire(timeout=wait_s):
             return False

@@ -39,12 +39,7 @@ T = TypeVar("T")
 
 
 class JsonFile(Generic[T]):
-    """A file that holds one value of a type, for its owner alone.
-
-    Args:
-        path: made, with its folders, by the first write.
-        type: what msgspec decodes the text to.
-    """
+    """A file that holds one value of a type that msgspec decodes, for its owner alone; the first write makes it."""
 
     def __init__(self, path: str | Path, type: type[T]) -> None:  # noqa: A002 - msgspec's word for it
         self.path = checked_path(path, "a JSON file")
@@ -113,10 +108,7 @@ class JsonFile(Generic[T]):
             return False
 
     def write(self, value: Any) -> bool:
-        """Replace the file in one step, durably; write nothing if it is not as it was last read or written here.
-
-        Returns whether it was written; if not, read it again.
-        """
+        """Replace the file in one step, durably; False where it is not as it was last read or written here: read it again."""
         text = msgspec.json.encode(value)
         if self._unknown:
             text = msgspec.json.encode(

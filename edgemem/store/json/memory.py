@@ -38,10 +38,6 @@ class MemoryTables:
     """The tables of a truth in memory, for a store whose file is of another kind; one connection serves all threads in turn.
 
     Ids that the engine makes lie beyond all time, so that none is the tick of something that the file dates.
-
-    Args:
-        path: the file that errors name.
-        clock: tells when a transaction happens.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:

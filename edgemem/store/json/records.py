@@ -135,9 +135,7 @@ def free_id(tx: Transaction, table: str, tick: int) -> int:
 def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: float) -> list[str]:
     """Put what a file holds in place of what the tables hold; return what in it could not be understood.
 
-    Args:
-        clock: takes note of the times in the file, and dates what somebody added without a time.
-        doubtful_below: a recogniser's confidence below which a contradiction is a doubt.
+    The clock takes note of the times in the file, and dates what somebody added without a time.
     """
     if file.format > FORMAT:
         raise NewerSchemaError(f"A newer edgemem wrote this memory (format {file.format}); update edgemem.")
@@ -254,13 +252,10 @@ def _fact_entry(place: tuple[Any, ...], stated: tuple[Any, ...]) -> FactEntry:
 
 
 def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[Any]:
-    """Return entries about facts as we write them.
+    """Return entries about facts as we write them; add a sentence to `problems` for each repair.
 
     EdgeVox knows one time of a fact, and writes an end into the fact itself. Where several values were active at once,
     the one written last holds; where its clock had been set back, a later entry was learnt later all the same.
-
-    Args:
-        problems: repairs are added, one sentence each.
     """
     ours: list[Any] = []
     of_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)

@@ -96,11 +96,7 @@ class JSONSessionStore(Closable):
                 return erase(self._path(id))
 
     def list_ids(self, *, since: float | None = None) -> list[str]:
-        """Return the ids of conversations, the one that was spoken in last first.
-
-        Args:
-            since: only those that were saved then or later, seconds since the epoch.
-        """
+        """Return the ids of conversations (saved since a time), the one that was spoken in last first."""
         oldest = None if since is None else checked_time(since, "since") * 1e9
         with translated_errors(self.base):
             files = [(path.stat().st_mtime_ns, path) for path in self.base.glob("*.json")]

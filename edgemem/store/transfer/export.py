@@ -283,11 +283,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 class Reading:
-    """Yields the records of lines, and knows where it is.
-
-    Args:
-        limit: the highest tick that a line may carry.
-    """
+    """Yields the records of lines whose ticks are below a limit, and knows where it is."""
 
     def __init__(self, lines: Iterable[bytes], limit: int) -> None:
         self._lines = lines
@@ -397,10 +393,8 @@ def export_lines(
 ) -> Iterator[str]:
     """Yield the lines of an export, without line ends.
 
-    Args:
-        notes: written in whole; they belong to nobody, so a person's export has none.
-        bank: its files; of a person, their own.
-        speaker: only what this person said or owns; facts with their whole history.
+    Of a speaker it holds only what they said or own, facts with their whole history, and their own files; no notes, which belong
+    to nobody.
     """
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
     encode = msgspec.json.Encoder().encode
@@ -504,12 +498,7 @@ class _Export:
     def _pages(
         self, columns: str, source: str, where: str, order: Sequence[str], **bound: Any
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a select, page by page.
-
-        Args:
-            order: the columns by which rows are in order.
-            bound: values that the select binds.
-        """
+        """Yield the rows of a select, in the order of some columns, page by page."""
         keys = ", ".join(order)
         after: dict[str, Any] = {}
         while True:

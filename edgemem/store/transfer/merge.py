@@ -86,8 +86,7 @@ def import_lines(
 ) -> ImportReport:
     """Take in the lines of an export; return a report.
 
-    Raises:
-        InvalidInputError: a line is damaged, or the last one is missing; then nothing was imported.
+    Where a line is damaged, or the last one is missing, InvalidInputError is raised, and nothing was imported.
     """
     reading = Reading(lines, int(db.clock.now() * 1e6) + LEAP_US)
 
@@ -188,11 +187,7 @@ class _Merge:
             self._take_newest(codec, line, {})
 
     def finish(self, newest: int) -> None:
-        """Bring states of conversations and the clock up to date, and report omissions.
-
-        Args:
-            newest: the highest tick that was taken in.
-        """
+        """Bring states of conversations and the clock, by the highest tick taken in, up to date, and report omissions."""
         for name in self._grown - self._parted.keys():
             if (state := self._sessions[name].state) is not None:
                 self.tx.execute("update sessions set state = ? where name = ?", (as_text(state), name))
@@ -223,10 +218,7 @@ class _Merge:
     ) -> bool:
         """Write a row, unless there is one with its id; tell whether it is new, or was brought up to date.
 
-        Args:
-            parted: how the two exclude each other where another one is here.
-            more: columns that the line does not have.
-            announce: tell the index of it.
+        `parted` says how the two exclude each other where another one is here; `more` are columns that the line does not have.
         """
         kind, given = codec.kind, {**more, **codec.row(line)}
         rows = self.tx.execute(f"select {', '.join(given)} from {kind.table} where id = ?", (line.id,))  # noqa: S608 - ours
