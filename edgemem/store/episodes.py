@@ -451,13 +451,9 @@ def retell_turn(tx: Transaction, session: str, runs: Sequence[Run], *, agent: st
     append_episode(tx, episode, keep=keep)
 
 
-def tool_stats(db: Tables, *, reader: Reader | None = None) -> list[ToolStats]:
+def tool_stats(db: Tables) -> list[ToolStats]:
     """Return how each tool has done among the calls that are kept, the most called first."""
-    rule, bound = reading_rule(reader)
-    rows = db.query(
-        f"select payload, outcome, latency from episodes where kind = :kind and {rule}",  # noqa: S608 - ours
-        {**bound, "kind": TOOL_CALL},
-    )
+    rows = db.query("select payload, outcome, latency from episodes where kind = ?", (TOOL_CALL,))
     runs: defaultdict[str, list[tuple[bool, float | None]]] = defaultdict(list)
     for payload, outcome, latency in rows:
         runs[str(read_payload(msgspec.json.decode(payload)).get("name"))].append((outcome == "ok", latency))

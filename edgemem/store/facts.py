@@ -151,7 +151,6 @@ def assert_version(
     statement: FactVersion,
     *,
     low_confidence: Callable[[FactVersion], bool],
-    ranked: bool = True,
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
@@ -164,14 +163,13 @@ def assert_version(
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
     well = not low_confidence(statement)
-    rank = statement.trust if ranked else TRUSTED
-    outranked = any(old.outranks(rank) for old in touched)
+    outranked = any(old.outranks(statement.trust) for old in touched)
     differs = not touched or any(old.content != statement.content for old in touched)
     if outranked and differs:
         if statement.value is not None and not _is_pending(tx, key_id, statement):
             _note_doubt(tx, key_id, statement, number, low_confidence=not well)
         return False
-    needed = max((old.trust for old in touched if ranked and old.value is not None), default=UNKNOWN)
+    needed = max((old.trust for old in touched if old.value is not None), default=UNKNOWN)
     again = _first_heard(tx, key_id, statement, trust=needed) is not None
     if not again and statement.value is not None and not well:
         sql = "select f.id from doubts d join facts f on f.id = d.confirmed_by and f.trust <= d.trust where d.key_id = ?"
@@ -190,7 +188,7 @@ def assert_version(
     )
     if not differs and (statement.value is None or not gains):
         if well:
-            _settle_doubts(tx, key_id, statement, touched[0].origin, rank)
+            _settle_doubts(tx, key_id, statement, touched[0].origin, statement.trust)
         return False
     recorded, version = _next_version(tx, key_id, recorded)
     _close(tx, touched, recorded, version)
@@ -201,7 +199,7 @@ def assert_version(
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
         _note_doubt(tx, key_id, statement)
-    _settle_doubts(tx, key_id, statement, number, rank)
+    _settle_doubts(tx, key_id, statement, number, statement.trust)
     return True
 
 

@@ -16,12 +16,12 @@ from edgemem.fence import check_key
 from edgemem.records import Heard, Turn
 from edgemem.store import messages
 from edgemem.store.facts import storable_value
-from edgemem.store.rights import LEVELS, SPELLED, person_key, reading_rule, spell_person
+from edgemem.store.rights import LEVELS, SPELLED, person_key, spell_person
 from edgemem.store.turns import LIVE, STATES, commit_turn, ensure_session
 from edgemem.store.validation import checked_count, checked_json, item_count, lookup
 
 if TYPE_CHECKING:
-    from edgemem.records import Reader, StoredMessage
+    from edgemem.records import StoredMessage
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
 
@@ -65,18 +65,15 @@ def put_goal(tx: Transaction, person: str, name: str, title: str, data: dict[str
     tx.announce("goals", [row[0] for row in rows])
 
 
-def read_goals(
-    db: Tables, *, person: str | None = None, name: str | None = None, reader: Reader | None = None
-) -> list[Goal]:
+def read_goals(db: Tables, *, person: str | None = None, name: str | None = None) -> list[Goal]:
     """Return goals, the newest first; only those of a person, or of a name."""
-    rule, values = reading_rule(reader)
-    if person is not None:
-        rule, values = f"{rule} and owner = {_PERSON}", {**values, "person": person_key(person)}
-    if name is not None:
-        rule, values = f"{rule} and name = :name", {**values, "name": lookup(name)}
     rows = db.query(
-        f"select owner, name, title, data, id from goals where {rule} order by id desc",  # noqa: S608 - our own constants
-        values,
+        "select owner, name, title, data, id from goals"  # noqa: S608 - our own constants
+        f" where (:person is null or owner = {_PERSON}) and (:name is null or name = :name) order by id desc",
+        {
+            "person": None if person is None else person_key(person),
+            "name": None if name is None else lookup(name),
+        },
     )
     return [
         Goal(owner, name_, title, msgspec.json.decode(data), number / 1e6)

@@ -10,7 +10,6 @@ import pytest
 
 from edgemem import SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
-from edgemem.records import Heard, Reader
 from edgemem.store.episodes import TOOL_CALL, ToolStats, call_record, tool_stats
 
 
@@ -36,19 +35,6 @@ def test_each_tool_has_its_calls_failures_and_percentiles(store: SQLiteMemorySto
         ToolStats("grip", 100, 25, 0.25, 50.0, 90.0, 99.0),
         ToolStats("sing", 1, 0, 0.0, None, None, None),
     ]
-
-
-def test_they_are_counted_by_whom_they_may_be_read(store: SQLiteMemoryStore) -> None:
-    """A speaker's by the household, what is private by its owner."""
-    mara = Heard(speaker="Mara")
-    call(store, "grip")
-    call(store, "grip", heard=mara)
-    call(store, "grip", heard=mara, level="private")
-    counts = [
-        sum(of.calls for of in tool_stats(store.database, reader=reader))
-        for reader in (Reader(), Reader("Ben"), Reader("mara"), None)
-    ]
-    assert counts == [1, 2, 3, 3]
 
 
 @pytest.mark.parametrize("latency_ms", [-1, float("nan"), float("inf"), "fast"])

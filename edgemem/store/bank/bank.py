@@ -294,7 +294,7 @@ class MemoryBank:
                 if held := store.read(file.scope, file.topic, file.path):
                     yield file, owners[key] or None, held.text
 
-    def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
+    def retain(self, stop: Callable[[], bool]) -> bool:
         """Delete files that are older than the profile keeps them; return whether there was any."""
         if not (days := self.limits().retention_days):
             return False

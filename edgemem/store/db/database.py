@@ -13,7 +13,6 @@ import sys
 import threading
 import warnings
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -184,19 +183,9 @@ class Database(Closable):
 
     # Writing
 
-    def write(self, work: Callable[[Transaction], T], *, wait_s: float | None = None) -> T:
-        """Run `work` in one transaction and return its result once it is committed (and durable).
-
-        Inside of another write it joins that transaction. After `wait_s` seconds BusyError is raised; the work
-        stays queued and is written as soon as it can be.
-        """
-        future = self.submit(work)
-        try:
-            return future.result(timeout=wait_s)
-        except FutureTimeoutError:
-            if future.done():
-                raise
-            raise BusyError(f"{self.path.name} is busy; the write is queued and will be written.") from None
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in one transaction, or in the one that runs, and return its result once it is committed (and durable)."""
+        return self.submit(work).result()
 
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
         """Queue `work` for one transaction without waiting.

@@ -97,17 +97,6 @@ def test_submitted_work_runs_in_order_and_flush_waits_for_it(db):
     assert notes(db) == list(range(6))
 
 
-def test_a_write_that_takes_too_long_stays_queued(db):
-    """After wait_s the caller goes on; the work is written all the same."""
-    gate = threading.Event()
-    db.submit(lambda tx: gate.wait(5))
-    with pytest.raises(BusyError, match="will be written"):
-        db.write(note("late"), wait_s=0.01)
-    gate.set()
-    db.flush()
-    assert notes(db) == ["late"]
-
-
 def test_reading_connections_cannot_write(db):
     """A query that would write is refused."""
     with pytest.raises(ReadOnlyError):
