@@ -6,11 +6,8 @@ import itertools
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, InvalidInputError
@@ -26,7 +23,6 @@ STORES = {
     "json": JSONMemoryStore,
     "vector": lambda path, **options: VectorMemoryStore(path, embed_fn=HashEmbedder(), **options),
 }
-START = 1_770_000_000.0
 
 
 @pytest.fixture(params=STORES)
@@ -722,104 +718,3 @@ def test_odd_questions_have_the_same_answer_everywhere(make, clock):
         assert store.recent_episodes(-(10**30)) == []
         assert values(store.facts_as_of(clock.now(), known_at=1e30)) == values(store.facts())
         assert store.facts_as_of(clock.now(), known_at=-1e30) == []
-
-
-# The model
-
-
-class Example:
-    """One store for all examples of a kind: opening a database for each takes too long."""
-
-    def __init__(self, kind: str, folder: Path) -> None:
-        self.wall = START
-        self.clock = Clock(wall=lambda: self.wall, monotonic=lambda: 0.0)
-        self.count = itertools.count()
-        self._kind, self._path = kind, folder / "memory"
-        self._database = None
-        if kind != "json":
-            self._database = open_truth(self._path, clock=self.clock, durable=False)
-        self.store = self._open()
-
-    def reopen(self):
-        """Close the store and open it again."""
-        self.store.close()
-        self.store = self._open()
-
-    def close(self):
-        """Close everything."""
-        self.store.close()
-        if self._database is not None:
-            self._database.close()
-
-    def _open(self):
-        options = {} if self._database is not None else {"clock": self.clock, "flush_after_s": 60.0}
-        return STORES[self._kind](self._database or self._path, **options)
-
-
-def told(facts):
-    """Return keys and values."""
-    return {fact.key: fact.value for fact in facts}
-
-
-heard = st.tuples(
-    st.sampled_from(("red", "green", "blue", None)),
-    st.sampled_from((None, 0.2, 0.4, 0.9)),
-    st.one_of(st.none(), st.integers(0, 6)),
-    st.one_of(st.none(), st.integers(1, 4)),
-)
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    """Return a JSON store and an SQLite store with one wall clock, for all examples."""
-    opened = [Example(kind, tmp_path_factory.mktemp(kind)) for kind in ("json", "sqlite")]
-    yield opened
-    for each in opened:
-        each.close()
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(heard, min_size=1, max_size=12))
-def test_what_is_doubted_does_not_depend_on_the_store(both, steps):
-    """However well it was heard, both kinds believe, doubt and confirm the same, also after reading the file again."""
-    number = next(both[0].count)
-    for value, sure, begin, length in steps:
-        for each in both:
-            each.wall += 1
-            valid_from = None if begin is None else START + begin
-            valid_to = None if begin is None or length is None else valid_from + length
-            if value is None:
-                each.store.retract_fact("k", scope=f"s.{number}", valid_from=valid_from)
-            else:
-                as_heard = Heard(asr_confidence=sure)
-                each.store.add_fact(
-                    "k", value, scope=f"s.{number}", valid_from=valid_from, valid_to=valid_to, heard=as_heard
-                )
-    json_says, sqlite_says = (beliefs_of(each, f"s.{number}") for each in both)
-    assert json_says == sqlite_says
-    both[0].reopen()
-    assert beliefs_of(both[0], f"s.{number}") == sqlite_says
-
-
-def beliefs_of(example, scope):
-    """Return what a store says of a key, without the numbers that only it gives."""
-    store = example.store
-    history = store.fact_history("k", scope=scope)
-    order = {fact.id: n for n, fact in enumerate(history)}
-    order[None] = None
-    links = [
-        (fact.value, fact.doubtful, fact.is_active, order[fact.supersedes], order[fact.superseded_by])
-        for fact in history
-    ]
-    known = [None, *(example.wall - back + 0.5 for back in range(1, 12))]
-    moments = [
-        told(store.facts_as_of(START + t / 2, known_at=known_at, scope=scope))
-        for t in range(-1, 24)
-        for known_at in known
-    ]
-    return (
-        links,
-        moments,
-        [fact.value for fact in store.doubts(scope=scope)],
-        store.get_fact("k", scope=scope),
-    )

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -22,10 +19,10 @@ from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
 from edgemem.context.messages import repair_orphans
 from edgemem.inspect.replay import Line, ScriptedCall
+from support.kills import start
 from support.selection import LONG
 from support.tokenizers import WordTokenizer
 
-ROOT = Path(__file__).parents[2]
 TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
 STEPS = ("planning", "summarising", "switching", "writing", "written")
 
@@ -126,18 +123,6 @@ def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
         return {table: database.execute(f"select * from {table}").fetchall() for table in TRUTH}
 
 
-def start(home: Path, step: str, turns: int) -> subprocess.Popen[str]:
-    """Start a robot that talks until it comes to a step."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "crash")])
-    return subprocess.Popen(
-        [sys.executable, "-c", TALKER, str(home), step, str(turns)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-
-
 def taken_over(home: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Return every row of the truth, with the turn that was accepted when its process was killed."""
     open_home(home).close()
@@ -196,7 +181,7 @@ def check_resumed(home: Path, before: dict[str, list[tuple[Any, ...]]], told: st
 def test_killed_at_a_step(tmp_path: Path, step: str) -> None:
     """Held at a named step of the first compaction and killed, the robot finds what was committed, row for row."""
     home = tmp_path / "home"
-    process = start(home, step, 60)
+    process = start(TALKER, home, step, 60)
     assert process.stdout is not None
     with process.stdout as told:
         lines = list(iter(told.readline, "held\n"))
@@ -216,7 +201,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     chance = random.Random(5)
     first = 0
     for _ in range(5 if LONG else 2):
-        process = start(home, "random", 1000)
+        process = start(TALKER, home, "random", 1000)
         assert process.stdout is not None
         with process.stdout as told:
             acknowledged = [told.readline()]

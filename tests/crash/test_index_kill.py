@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-import textwrap
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,12 +21,12 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.embedders import HashEmbedder
 from support.homes import check, count_docs
+from support.kills import kill_after, start
 from support.selection import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
 TURNS = 60
 DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 """What comes out of a search when a number or a name in the file is none any more."""
@@ -38,10 +34,8 @@ DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 # A robot that keeps its index up until it is killed, with one model after the other.
 WORKER = """
     import itertools, sys
-    sys.path.insert(0, "tests")
     from support.embedders import HashEmbedder
     from edgemem.recall.index.index import Index
-    from edgemem.store.db.database import Database
     from edgemem.store.kinds import open_truth
 
     folder, *names = sys.argv[1:]
@@ -55,16 +49,6 @@ WORKER = """
             if "once" in names:
                 break
 """
-
-
-def start(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a Python process that runs `code`."""
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
 
 
 def fill(folder: Path, first: int = 0, count: int = TURNS) -> None:
@@ -117,15 +101,7 @@ def test_killed_while_it_builds_embeds_or_changes_models_it_goes_on(tmp_path, se
     dice = random.Random(seed)
     for round_ in range(3):
         process = start(WORKER, tmp_path, "old", "new")
-        steps = dice.randint(1, 80)
-        for _ in process.stdout:
-            steps -= 1
-            if steps <= 0:
-                break
-        time.sleep(dice.random() * 0.02)
-        process.kill()
-        process.stdout.close()
-        process.wait(10)
+        kill_after(process, dice.randint(1, 80), pause_s=dice.random() * 0.02)
         fill(tmp_path, (round_ + 1) * TURNS, 6)
     finish(tmp_path, "old")
     finish(tmp_path, "new")
@@ -193,12 +169,10 @@ def test_many_questions_from_eight_threads_while_two_processes_write(tmp_path):
 
 TALKER = """
     import sys
-    sys.path.insert(0, "tests")
     from support.embedders import HashEmbedder
     from edgemem.recall.index.index import Index
     from edgemem.records import StoredMessage, Turn
     from edgemem.store import turns
-    from edgemem.store.db.database import Database
     from edgemem.store.kinds import open_truth
 
     folder, name = sys.argv[1:]
@@ -326,11 +300,9 @@ def test_a_file_that_was_suspected_wrongly_stays(tmp_path):
 RENEWER = """
     import sys
     from contextlib import nullcontext
-    sys.path.insert(0, "tests")
     from support.embedders import HashEmbedder
     from support.homes import other_rules
     from edgemem.recall.index.index import Index
-    from edgemem.store.db.database import Database
     from edgemem.store.kinds import open_truth
 
     class Noting(HashEmbedder):
@@ -369,16 +341,7 @@ def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tm
     for _ in range(3):
         processes = [start(RENEWER, tmp_path, dice.choice(["today", "today", "other"])) for _ in range(2)]
         for process in processes:
-            steps = dice.randint(1, 15)
-            for _ in process.stdout:
-                steps -= 1
-                if steps <= 0:
-                    break
-        time.sleep(dice.random() * 0.02)
-        for process in processes:
-            process.kill()
-            process.stdout.close()
-            process.wait(10)
+            kill_after(process, dice.randint(1, 15), pause_s=dice.random() * 0.02)
     finish(tmp_path, "old")
     with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
         after = index.database.query("select seq, doc, past, codes from vectors order by seq")

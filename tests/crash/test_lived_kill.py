@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +14,11 @@ from edgemem.aio.users import UserMemory
 from edgemem.config import BankSettings
 from edgemem.records import Procedure, ProcedureStep
 from support.homes import BY_WORDS
+from support.kills import kill_after, start
 from support.selection import cases
 
 PROGRAM = """
 import itertools, sys
-sys.path.append("crash")
 from test_lived_kill import opened, writes
 with opened(sys.argv[1]) as memory:
     for n in itertools.count():
@@ -72,12 +70,7 @@ def test_what_was_acknowledged_is_whole(tmp_path: Path) -> None:
     """Behind each door stands what was stored last, or was being stored, as in a home where nobody dies."""
     for seed in range(cases(40)):
         dice, home, other = random.Random(seed), tmp_path / str(seed), tmp_path / f"other{seed}"
-        command, tests = [sys.executable, "-c", PROGRAM, str(home)], Path(__file__).parents[1]
-        with subprocess.Popen(command, cwd=tests, stdout=subprocess.PIPE) as child:
-            acknowledged = [child.stdout.readline() for _ in range(dice.randrange(11, 120))]
-            child.kill()
-            acknowledged += child.stdout.readlines()
-        assert child.returncode == -9
+        acknowledged = kill_after(start(PROGRAM, home), dice.randrange(11, 120))
         n, finished = divmod(len(acknowledged), 11)
         states = []
         with opened(home) as memory, opened(other) as whole:

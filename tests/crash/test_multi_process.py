@@ -5,27 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import pytest
 
 from edgemem.store import SQLiteMemoryStore
+from support.kills import kill_after, start
 from support.selection import LONG
-
-ROOT = Path(__file__).parents[2]
-
-
-def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a Python process that runs `code`."""
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
 
 
 def test_several_processes_writing_one_key_leave_one_value(tmp_path):
@@ -33,7 +18,6 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
     code = """
         import sys
         from edgemem.store import SQLiteMemoryStore
-        from edgemem.store.db.database import Database
         from edgemem.store.kinds import open_truth
         # Longer than a slow disk needs for 300 commits: who waits for the lock is not served in turn.
         with open_truth(sys.argv[1], busy_timeout_s=200) as database, SQLiteMemoryStore(database) as store:
@@ -42,7 +26,7 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
                 store.add_fact("key", f"{sys.argv[2]}-{n}")
     """
     path = tmp_path / "memory.db"
-    for process in [python(code, path, name) for name in "abc"]:
+    for process in [start(code, path, name) for name in "abc"]:
         assert process.wait(240) == 0
         process.stdout.close()
     with SQLiteMemoryStore(path) as store:
@@ -80,15 +64,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path, seed):
             print(n, flush=True)
     """
     path = tmp_path / "memory.db"
-    process = python(code, path)
-    stop_after = random.Random(seed).randint(1, 150)
-    for line in process.stdout:
-        if int(line) >= stop_after:
-            process.kill()
-            break
-    acknowledged = stop_after + sum(1 for line in process.stdout if line.endswith("\n"))
-    process.stdout.close()
-    process.wait(10)
+    acknowledged = len(kill_after(start(code, path), random.Random(seed).randint(2, 151))) - 1
     with SQLiteMemoryStore(path) as store:
         assert store.database.quick_check() == []
         found = {f.value for n in range(7) for f in store.fact_history(f"k{n}")}
@@ -112,16 +88,8 @@ def test_episodes_stay_few_where_several_processes_are_killed(tmp_path):
     path, most = tmp_path / "memory.db", 50 + 3 * 5
     written = 0
     for _ in range(2):
-        running = [python(code, path) for _ in range(3)]
-        for process in running:
-            for _ in range(70):
-                process.stdout.readline()
-        for process in running:
-            process.kill()
-        for process in running:
-            written += 70 + len(process.stdout.read().splitlines())
-            process.wait(60)
-            process.stdout.close()
+        running = [start(code, path) for _ in range(3)]
+        written += sum(len(kill_after(process, 70)) for process in running)
         with SQLiteMemoryStore(path, max_episodes=50) as store:
             kept, queued = store.database.query(
                 "select (select count(*) from episodes), (select count(*) from index_queue where kind = 'episodes')"

@@ -16,6 +16,7 @@ from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import VisibleLines
 from edgemem.records import Heard
+from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.homes import BY_WORDS
@@ -90,11 +91,16 @@ def test_the_command_line_shows_doubts(tmp_path):
     )
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    """Return one store for all examples: opening a file for each takes too long."""
+@pytest.fixture(scope="module", params=["sqlite", "json"])
+def shared(request, tmp_path_factory):
+    """Return one store of each kind for all examples: opening a file for each takes too long."""
     clock = Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 0.0)
-    with open_truth(tmp_path_factory.mktemp("doubts") / "m.db", clock=clock, durable=False) as db:
+    path = tmp_path_factory.mktemp("doubts") / "memory"
+    if request.param == "json":
+        with JSONMemoryStore(path, clock=clock, flush_after_s=60.0) as store:
+            yield store, itertools.count()
+        return
+    with open_truth(path, clock=clock, durable=False) as db:
         yield SQLiteMemoryStore(db), itertools.count()
 
 
@@ -106,7 +112,7 @@ def shared(tmp_path_factory):
     st.sampled_from((None, 5.0)),
 )
 def test_what_holds_agrees_with_a_naive_model(shared, spoken, valid_from):
-    """After any hearings, what holds is what a reader of the rule would believe."""
+    """After any hearings, what holds is what a reader of the rule would believe, also once a JSON file was read again."""
     store, examples = shared
     key = f"k{next(examples)}"
     held, holder, safe, well_held, waiting = None, -1, False, False, {}
@@ -121,7 +127,15 @@ def test_what_holds_agrees_with_a_naive_model(shared, spoken, valid_from):
             if value != held or (trust >= holder and (trust > holder or not well_held)):
                 held, holder, safe, well_held = value, trust, well or again, well
             waiting = {other: more for other, more in waiting.items() if more > trust and other != value}
-        assert store.get_fact(key) == held
-        assert {
-            fact.value for fact in store.fact_history(key) if fact.doubtful and not fact.invalidated_at
-        } == set(waiting)
+        check_beliefs(store, key, held, waiting)
+    if isinstance(store, JSONMemoryStore):
+        store.flush()
+        store.load()
+        check_beliefs(store, key, held, waiting)
+
+
+def check_beliefs(store, key, held, waiting):
+    """Check what a store believes of a key, and what waits."""
+    doubts = [fact for fact in store.fact_history(key) if fact.doubtful and not fact.invalidated_at]
+    assert store.get_fact(key) == held
+    assert {fact.value for fact in doubts} == set(waiting)

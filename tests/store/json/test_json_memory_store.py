@@ -20,6 +20,7 @@ from edgemem.records import Heard, Reply, ToolCall
 from edgemem.session.tools import Tool
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
+from support.kills import kill_after, start
 
 
 @pytest.fixture
@@ -349,12 +350,7 @@ def test_a_killed_process_leaves_a_whole_file(path):
     )
     done = 0
     for round_ in (3, 10, 25):
-        with subprocess.Popen(
-            [sys.executable, "-c", program, str(path), str(done)], stdout=subprocess.PIPE
-        ) as process:
-            for _ in range(round_):
-                done = int(process.stdout.readline()) + 1
-            process.kill()
+        done = int(kill_after(start(program, path, done), round_)[-1]) + 1
         with JSONMemoryStore(path) as store:
             assert {f"k{n}" for n in range(done)} <= {fact.key for fact in store.facts()}
     assert not [each for each in path.parent.iterdir() if "damaged" in each.name]
