@@ -1,13 +1,15 @@
-"""What stands behind `make test-boards`, `make quick` and `make wheels`: what it runs, finds and refuses."""
+"""The scripts behind `make test-boards`, `make test-arm`, `make quick` and `make wheels`: what they run, find and refuse."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import re
 import sqlite3
+import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -21,15 +23,10 @@ CI = Path(__file__).resolve().parent.parent / ".ci"
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Load a script of `.ci`, which finds its neighbours beside itself."""
     monkeypatch.syspath_prepend(str(CI))
-    for neighbour in ("setup_env", "old_sqlite"):
-        monkeypatch.delitem(sys.modules, neighbour, raising=False)
-    spec = importlib.util.spec_from_file_location(name, CI / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    for neighbour in ("setup_env", "old_sqlite"):
-        monkeypatch.delitem(sys.modules, neighbour, raising=False)
+    before = set(sys.modules)
+    script = importlib.import_module(name)
+    for new in set(sys.modules) - before:
+        del sys.modules[new]
     return script
 
 
@@ -44,6 +41,13 @@ def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def wheels(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script that collects wheels."""
     return load("wheels", monkeypatch)
+
+
+@pytest.fixture
+def arm_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the script that collects wheels for aarch64, with a cache of its own."""
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
+    return load("arm_wheels", monkeypatch)
 
 
 def write_program(path: Path, body: str) -> Path:
@@ -110,6 +114,50 @@ def test_each_test_that_is_named_as_slow_exists() -> None:
         for name in re.findall(r"def (test_\w+)\(", path.read_text("utf-8"))
     }
     assert SLOW_TESTS - defined == set()
+
+
+def library(*, bits: int = 2, machine: int = 183, aligned: int = 0x10000) -> bytes:
+    """Return the headers of a shared library with one note and one segment that is loaded."""
+    ident = b"\x7fELF" + bytes([bits, 1, 1]) + bytes(9)
+    header = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    note = struct.pack("<IIQQQQQQ", 4, 4, 0, 0, 0, 0, 0, 4)
+    return ident + header + note + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 0, 0, aligned)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (library(aligned=0x1000), "aligned to 4096 bytes"),
+        (library(bits=1), "no 64-bit ARM code"),
+        (b"\x7fELF" * 9, "no 64-bit ARM code"),
+    ],
+)
+def test_a_library_that_some_board_cannot_load_is_named(
+    arm_wheels: ModuleType, content: bytes, fault: str
+) -> None:
+    """Code for another processor, 32-bit code and segments for small pages only are told apart."""
+    assert fault in arm_wheels.elf_fault(content)
+
+
+def test_every_library_of_every_wheel_is_looked_at(arm_wheels: ModuleType, tmp_path: Path) -> None:
+    """One bad library among good ones stops the run, with its wheel and its name."""
+    for name, content in {"one": library(), "two": library(machine=62)}.items():
+        with zipfile.ZipFile(tmp_path / f"{name}.whl", "w") as archive:
+            archive.writestr(f"{name}/lib/x.so.1", content)
+            archive.writestr(f"{name}/readme.txt", "no library")
+    with pytest.raises(SystemExit, match=r"two\.whl: two/lib/x\.so\.1: no 64-bit ARM code"):
+        arm_wheels.check_libraries(tmp_path)
+    (tmp_path / "two.whl").unlink()
+    assert arm_wheels.check_libraries(tmp_path) == 1
+
+
+def test_the_tests_that_are_run_on_arm_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renamed test file or a renamed slow test is noticed here, not minutes into an emulated run."""
+    arm = load("arm", monkeypatch)
+    for name in (*arm.TESTS, *arm.TOO_LONG):
+        path, _, function = name.partition("::")
+        text = (CI.parent / path).read_text()
+        assert not function or f"def {function}(" in text
 
 
 def test_wheels_never_replace_a_folder_of_other_things(wheels: ModuleType, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class SetUp:
 
     def __init__(self, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
-        self.ran: list[tuple[list[str], str]] = []
+        self.ran: list[str] = []
         self.fail_at = ""
         path = checkout / ".ci" / "setup_env.py"
         spec = importlib.util.spec_from_file_location("setup_env", path)
@@ -55,30 +55,17 @@ class SetUp:
         self.ran.clear()
         self.monkeypatch.setattr(sys, "argv", ["setup_env.py", kind])
         self.script.main()
-        return [self._step(command) for command, _ in self.ran]
-
-    def command(self, step: str) -> tuple[list[str], str]:
-        """Return the command of one step, and the CMAKE_ARGS it was given."""
-        (found,) = [one for one in self.ran if self._step(one[0]) == step]
-        return found
+        return [*self.ran]
 
     def _step(self, command: list[str]) -> str:
-        if Path(command[0]).name == "cmake":
-            return "configure server" if "-S" in command else "build server"
-        if command[-1] == "cmake":
-            return "install cmake"
-        if "--target" in command:
-            return "install edgevox"
-        if command[-1].endswith("[docs]"):
-            return "install docs"
-        words = [word for word in ("venv", "download", "wheel", "install") if word in command]
-        return f"{words[0]} {'edgemem' if '-e' in command else 'llama'}" if words == ["install"] else words[0]
+        (word,) = [word for word in ("venv", "download", "wheel", "install") if word in command]
+        return f"install {'edgemem' if '-e' in command else 'llama'}" if word == "install" else word
 
     def _run(self, what: str, command: list[str], env: dict[str, str] | None = None) -> None:
         with (self.script.CACHE / "lock").open() as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.ran.append((command, (env or {}).get("CMAKE_ARGS", "")))
         step = self._step(command)
+        self.ran.append(step)
         if step == self.fail_at:
             self.script.fail(what)
         elif step == "venv":
@@ -87,12 +74,6 @@ class SetUp:
             self._write_source(Path(command[command.index("-d") + 1]))
         elif step == "wheel":
             (Path(command[command.index("-w") + 1]) / "llama_cpp_python-9-py3-none-any.whl").touch()
-        elif step == "install edgevox":
-            (Path(command[command.index("--target") + 1]) / "edgevox").mkdir(parents=True)
-        elif step == "build server":
-            program = Path(command[command.index("--build") + 1]) / "bin" / "llama-server"
-            program.parent.mkdir(parents=True)
-            program.touch()
 
     def make_python(self, version: str) -> None:
         """Put a `.venv` there whose Python tells this version."""
@@ -162,7 +143,6 @@ def test_the_first_time_does_everything_and_the_second_nothing(set_up: SetUp) ->
     """A fresh checkout with an empty cache is set up once."""
     steps = ["venv", "download", "wheel", "install llama", "install edgemem"]
     assert set_up() == steps
-    assert set_up.command("install edgemem")[0][-1] == f"{set_up.script.ROOT}[models]"
     (vocabularies,) = set_up.script.CACHE.glob("vocab-*")
     assert [str(path.relative_to(vocabularies)) for path in vocabularies.rglob("*.*")] == [
         "templates/a.jinja"
@@ -178,25 +158,6 @@ def test_a_changed_pin_is_installed(set_up: SetUp, checkout: Path, name: str) ->
         file.write("# changed\n")
     assert set_up("dev") == ["install llama", "install edgemem"]
     assert set_up("dev") == []
-
-
-SERVER = ["install cmake", "configure server", "build server"]
-FOR_TESTS = [*SERVER, "install edgevox"]
-
-
-def test_only_the_tests_build_a_server(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`server` builds llama-server once, on top of `dev`, with nothing fetched and without what robots do not need."""
-    everything = set_up("server")
-    assert everything[-4:] == FOR_TESTS
-    assert everything[:-4] == ["venv", "download", "wheel", "install llama", "install edgemem"]
-    command, _ = set_up.command("configure server")
-    assert {"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF"} <= set(command)
-    (program,) = set_up.script.CACHE.glob("server-*/*")
-    assert program == set_up.script.found_server(set_up.script.pinned("llama-cpp-python"))
-    for kind in ("server", "dev", "demo"):
-        assert set_up(kind) == []
-    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on")
-    assert not set(FOR_TESTS) & set(set_up("server"))
 
 
 @pytest.mark.parametrize("step", ["venv", "download", "wheel", "install llama", "install edgemem"])
@@ -241,11 +202,3 @@ def test_every_python_gets_one_version_of_everything(python: str) -> None:
     wanted = {Requirement(line).name for line in lines}
     assert len(pinned) == len(set(pinned))
     assert wanted - {"edgemem"} <= set(pinned)
-
-
-def test_every_python_gets_the_same_edgevox(set_up: SetUp) -> None:
-    """EdgeVox and what it needs lie in one folder for all versions of Python, so one version of each must do for all."""
-    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
-    pins = [Requirement(line) for line in lines if not line.startswith("#")]
-    found = [str(pin.marker or pin.name) for pin in pins if pin.name in set_up.script.EDGEVOX]
-    assert sorted(found) == sorted(set_up.script.EDGEVOX)

@@ -94,19 +94,6 @@ def sampled(begin: float, end: float) -> list[float]:
     return [begin, (begin + end) / 2 if math.isfinite(end) else begin + 1e6]
 
 
-def test_two_changes_on_one_day_are_labelled_apart() -> None:
-    """A day that stands twice over the axis would say nothing; there the time of day stands."""
-    beliefs = [
-        Belief(1, "tulip", START, math.inf, START, START + 3600),
-        Belief(1, "tulip", START, START + 3600, START + 3600, math.inf),
-        Belief(2, "rose", START + 3600, math.inf, START + 3600, math.inf),
-    ]
-    labels = draw(beliefs, now=START + 5 * DAY)[0].removeprefix("true in the world:").split("  ")
-    times = [label.strip() for label in labels if label.strip()]
-    assert len(set(times)) == len(times) == 3
-    assert all(":" in label for label in times[:2])
-
-
 @pytest.mark.parametrize("n", [1, 2, 14, 200])
 def test_of_many_versions_the_newest_are_drawn(n: int) -> None:
     """A sensor's fact has thousands of versions; the newest keep their numbers."""

@@ -6,10 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from edgemem.bench.board import FORMAT
-from edgemem.errors import InvalidInputError
 from lab import boards
 
 
@@ -35,18 +32,3 @@ def test_two_boards_stand_side_by_side(tmp_path: Path) -> None:
     same.parent.mkdir()
     same.write_bytes(second.read_bytes())
     assert str(same) in boards.run(compare=(first, same))["side_by_side"]["model"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [(None, "cannot be read"), ("{", "not JSON"), ("[]", "no board"), ('{"bench": "turn"}', "no board"),
-     ('{"bench": "board", "format": 99}', "format 1"), ("\0", "not JSON")],
-)  # fmt: skip
-def test_what_is_no_board_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
-    """A file that is missing, broken, of another bench or of another format gives one sentence."""
-    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
-    good.write_text(json.dumps(told()))
-    if text is not None:
-        bad.write_text(text)
-    with pytest.raises(InvalidInputError, match=words):
-        boards.run(compare=(good, bad))

@@ -10,7 +10,7 @@ import pytest
 from edgemem.bench.ground import EMBEDDER
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot
+from lab import edgevox, estimate, import_, languages, reboot
 from lab.answers import is_right
 from lab.random_model import write_model
 from support.data import LATIN, OTHERS
@@ -85,38 +85,6 @@ def bars_of(figures: dict[str, Any], name: str) -> set[str]:
     return set(bars)
 
 
-@pytest.mark.long
-@pytest.mark.experiment
-def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
-    """Turns with and without upkeep are compared, prompts that do not fit are fitted, and what is read again is counted."""
-    figures = compaction.run(turns=9, window=2048, home=tmp_path)
-    assert bars_of(figures, "compaction") == {"added_p95_ms", "fallback_ms"}
-    assert figures["compactions"] >= 1
-    assert 0 < figures["tokens_a_compaction"] < 2048
-    assert figures["tokens_per_100_turns"] > 0
-    assert figures["fallbacks"] >= 1
-    assert sum(figures["epochs"].values()) >= 1
-
-
-@pytest.mark.usefixtures("minilm")
-def test_lag_compares_three_loops(tmp_path: Path) -> None:
-    """The same loop talks without memory, with one that finds by words and with one that embeds, and upkeep goes on beside it."""
-    figures = lag.run(seconds=1.5, rounds=1, messages=100, home=tmp_path)
-    assert bars_of(figures, "lag") == {"added_p99_words_ms", "added_p99_embedder_ms"}
-    sides = figures["side_by_side"]
-    assert all(sides["ticks"][way] > 0 for way in ("without", "words", "embedder"))
-    assert all(min(sides["recalls"][way], sides["facts"][way]) > 0 for way in ("words", "embedder"))
-    assert sides["recalls"]["without"] == 0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_was_lived_through_is_asked_for_in_three_ways(tmp_path: Path) -> None:
-    """By task, by words and by tag, with a bar for each."""
-    figures = lived.run(procedures=30, episodes=60, questions=5, home=tmp_path)
-    assert bars_of(figures, "lived") == {"suggest_ms", "episodes_ms", "by_tag_ms"}
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.usefixtures("edgevox")
 def test_the_real_edgevox_reads_more(tmp_path: Path, edgevox_path: Path) -> None:
     """EdgeVox with its memory has its model read more than without, and more than ours."""
@@ -137,13 +105,3 @@ def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
     assert evaluated["cold"] == evaluated["kept"] + figures["prefix_tokens"]
     assert figures["prefix_tokens"] > 300
     assert figures["file_bytes"] > figures["prefix_tokens"] * 2 * 2 * 64 * 2
-
-
-def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:
-    """Both ways are timed, blocks are compared, and what each cost is counted."""
-    figures = early.run(utterances=5, messages=40, words_s=100.0, embed_ms=0.0, end_ms=200.0, home=tmp_path)
-    assert set(figures["bars"]) == {"ready_share", "equal_share"}
-    assert figures["utterances"] == sum(figures["outcomes"].values()) == 5
-    assert figures["side_by_side"]["embeddings_a_turn"]["whole"] >= 1
-    assert figures["partials_a_turn"] > 1
-    assert list(tmp_path.iterdir()) == []

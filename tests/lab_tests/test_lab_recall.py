@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from edgemem.config import Profile
-from edgemem.errors import InvalidInputError
 from lab import recall
 from lab.recall_asking import (
     answer_words,
@@ -26,7 +25,7 @@ from lab.recall_cases import (
     strict_sessions,
 )
 from lab.recall_home import filled
-from lab.weeks import Weeks, weeks
+from lab.weeks import weeks
 from lab.weeks_world import FormSet
 from support.embedders import HashEmbedder
 
@@ -105,15 +104,6 @@ def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
     assert strict_sessions(asked) == ("1",)
     assert asked.strict
     assert datetime.fromtimestamp(asked.at, timezone.utc).isoformat() == "2023-05-30T23:40:00+00:00"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '[{"qa": []}]', '[{"conversation": {}, "qa": 3}]', "[1]"])
-def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
-    """What is no corpus is refused with a sentence that says what to do."""
-    path = tmp_path / "other.json"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="name another file"):
-        read_cases(path)
 
 
 # -- homes ---------------------------------------------------------------------------------------------
@@ -201,41 +191,3 @@ def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) 
     user = figures["side_by_side"]["single-session-user"]
     assert user["recall_all@5"] == user["ndcg_any@5"] == user["strict_mrr"] == 1.0
     assert figures["bars"] == {}
-
-
-@pytest.mark.long
-@pytest.mark.experiment
-def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All categories have figures, off-topic questions count only as nothing found, and small talk is tried."""
-    whole = weeks(1, "unseen")
-    turns = whole.turns[-500:]
-    there = {turn.id for turn in turns}
-    few = Weeks(turns, tuple(one for one in whole.questions if there.issuperset(one.evidence)))
-    monkeypatch.setattr(recall, "weeks", lambda seed, forms: few)
-    monkeypatch.setattr(recall, "SMALL_TALK", 20)
-    figures = recall.run(embedder=False, block=80, home=tmp_path)
-    sides = figures["side_by_side"]
-    assert set(sides) == {"all", "present", "updated", "superseded", "when", "on_day", "who"}
-    assert sides["all"]["n"] == sum(side["n"] for name, side in sides.items() if name != "all")
-    assert figures["nothing_found"]["off_topic_empty"]["n"] == 60
-    assert figures["nothing_found"]["off_topic_empty"]["mean"] > 0
-    lost = sides["all"]["recall@5"] - sides["all"]["recall@5_min_score"]
-    assert figures["nothing_found"]["cost_recall@5"] == pytest.approx(lost, abs=2e-4)
-    assert 0 <= lost < 0.1, "the floor takes answers away, and few of them"
-    assert figures["small_talk"]["turns"] == 20
-    assert set(figures["bars"]) == {
-        "recall@5", "block_answer_found", "off_topic_empty", "cost_recall@5", "false_injections", "facts_off_topic_in_block",
-        "facts_cost_recall@5", "facts_small_talk_in_block",
-    }  # fmt: skip
-    facts = figures["facts"]
-    assert {"present", "updated", "superseded", "preference", "at_a_time", "on_a_date"} <= set(facts)
-    assert facts["at_the_floor"]["recall@5"]["mean"] > 0.5
-    assert 0 < facts["among_all_kinds"]["first"]["mean"] <= facts["among_all_kinds"]["among_5"]["mean"] <= 1
-    assert facts["off_topic"]["n"] == 60
-    assert facts["small_talk"]["n"] == 20
-    assert facts["small_talk"]["in_block"]["mean"] < 0.5
-    assert figures["times"]["none_empty"]["mean"] == 1
-    assert all(figures["times"][name]["mean"] > 0.4 for name in ("told@5", "then", "block_answer"))
-    assert sides["all"]["recall@5"] > 0.3
