@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from edgemem.inspect.prompt import InspectedLine, Inspection
-    from edgemem.records import Recalled
 
 SHORT = 160
 """Characters of a part that are shown; --whole shows all."""
@@ -29,9 +28,6 @@ MOST_LEFT_OUT = 8
 
 MAX_OUTPUT = 2**31 - 1
 """Characters of a tool's result that are shown: all, since SQLite holds no longer text."""
-
-CANDIDATES = 30
-"""Items of all kinds that are looked at."""
 
 
 @click.group()
@@ -67,21 +63,14 @@ def prompt(
     not_both(llm, server)
     model_file = file_at(llm, home)
     with open_existing(home) as memory, tokenizer_of(model_file, server, memory) as tokenizer:
-
-        def look(**who: Any) -> list[Recalled]:
-            return memory.recall(utterance, k=CANDIDATES, asked=False, **who)
-
-        # So that the figures of the recall are those of a robot that runs: the model and the index are in memory.
-        memory.recall("Is anybody there?", k=1)
         inspection = inspect_prompt(
-            memory.hooks(session_id=scene["session"], speaker=scene["speaker"], tokenizer=tokenizer),
+            memory,
             utterance,
+            session=scene["session"],
             speaker=scene["speaker"],
+            tokenizer=tokenizer,
             instructions=scene["instructions"],
-            tools=[] if scene["no_tools"] else [tool.schema() for tool in memory.tools()],
-            look=look,
-            k=2 * memory.profile.recall.k,
-            recalled=lambda: memory.diagnostics.search.last,
+            tools=[] if scene["no_tools"] else memory.tools(),
         )
         waiting = memory.diagnostics.search.pending().get("vectors", 0)
     if as_json:

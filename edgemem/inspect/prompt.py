@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,8 +32,13 @@ from edgemem.session.turn import Agent, OpenTurn
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 
-Look = Callable[..., Sequence[Recalled]]
-"""Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.memory import Memory
+    from edgemem.session.tools import Tool
+
+CANDIDATES = 30
+"""Items of all kinds that are looked at."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
 """The parts of a prompt."""
@@ -132,34 +137,34 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 def inspect_prompt(
-    hooks: Sequence[Hook],
+    memory: Memory,
     utterance: str,
     *,
+    session: str,
     speaker: str | None = None,
+    tokenizer: Tokenizer | None = None,
     instructions: str = "",
-    tools: Sequence[dict[str, Any]] = (),
-    look: Look = lambda **_: (),
-    k: int = 5,
-    recalled: Callable[[], RecallStats] = RecallStats,
+    tools: Sequence[Tool] = (),
 ) -> Inspection:
     """Return the prompt that the next turn of a session would hand to the model.
 
     Args:
-        hooks: those of the session, made for this look with the chat model's tokenizer.
+        session: the conversation; one that is stored goes on.
         speaker: who says it; None: an unknown voice.
+        tokenizer: the chat model's, if it is not the memory's.
         instructions: the loop's system message.
-        tools: the schemas of the loop's tools; they stand in the prompt's head.
-        look: finds what else is remembered, to tell why it is not in the prompt.
-        k: items of each sight that the hooks' recall returns at most.
-        recalled: returns how the newest recall went.
+        tools: the loop's tools; their schemas stand in the prompt's head.
     """
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
+    # So that the figures of the recall are those of a robot that runs: the model and the index are in memory.
+    memory.recall("Is anybody there?", k=1)
+    hooks = memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer)
     door, registry = door_of(hooks), HookRegistry()
     kept = door.parts
     injection, window = kept.memory, kept.budget
     if injection is None or window is None or window.budget is None:
-        raise InvalidInputError("Give the hooks of a memory's session, as `memory.hooks()` returns them.")
+        raise InvalidInputError("The hooks of this memory put no prompt together.")
     budget = window.budget
     # The parts that lay out a prompt and write nothing.
     parts_asked = Parts(
@@ -172,14 +177,20 @@ def inspect_prompt(
     )
     system: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
     ctx = TurnContext(Session(), speaker=speaker)
-    turn = _begun(door, utterance, speaker, Agent(Steps(parts_asked, registry), ctx, system, {}, list(tools)))
+    turn = _begun(
+        door,
+        utterance,
+        speaker,
+        Agent(Steps(parts_asked, registry), ctx, system, {}, [tool.schema() for tool in tools]),
+    )
     payload: dict[str, Any] = {"messages": turn.messages, "tools": turn.tools, "now": turn.now}
     prompt_log = door.log.prompt_log
-    stats = recalled()
+    stats = memory.diagnostics.search.last
     # As the speaker first: the meaning of "my" is part of a score. Then as the operator, with items closed to the speaker.
     others: dict[str, Recalled] = {}
-    for item in (*look(speaker=speaker), *look()):
-        others.setdefault(_name(item), item)
+    for reader in (speaker, msgspec.UNSET):
+        for item in memory.recall(utterance, speaker=reader, k=CANDIDATES, asked=False):
+            others.setdefault(_name(item), item)
 
     def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
         return budget.tokenizer.render(
@@ -193,7 +204,7 @@ def inspect_prompt(
         names = "\n".join(tool["function"]["name"] for tool in payload["tools"])
         place = 1 if parts[0].name == "instructions" else 0
         parts.insert(place, Part("tools", whole - sum(part.tokens for part in parts), names))
-    memory, noted = (
+    block, noted = (
         prompt_log.sections[name].shown if name in prompt_log.sections else () for name in ("memory", "notes")
     )
     alone = prompt_log.running is not None and is_alone(prompt_log.running.block)
@@ -206,10 +217,10 @@ def inspect_prompt(
         score, why = scores.get(item.item, (None, (anyway,)))
         return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, score, why)
 
-    judge = Judge(injection, prompt_log, memory, k=k)
+    judge = Judge(injection, prompt_log, block, k=2 * memory.profile.recall.k)
     return Inspection(
         parts,
-        [line(item) for item in memory],
+        [line(item) for item in block],
         [line(item) for item in noted],
         [
             InspectedLine(name, text, 0, item.score, item.why, judge.reason(item))

@@ -438,7 +438,7 @@ def _writer(home: Home) -> tuple[str, str]:
     if settings.summarizer == "extractive":
         return extractive, ""
     remote = bool(chat.server)
-    used = home.in_use.summarizers()
+    used = [compaction.planner.summarizer for compaction in home.in_use.compactions()]
     if used:  # what the sessions of this process really have
         writers = [summarizer.model for summarizer in used if isinstance(summarizer, ModelSummarizer)]
         remote = any(isinstance(model, HttpSide) for model in writers)

@@ -38,9 +38,10 @@ from edgemem.store.validation import checked_number, checked_text, item_count
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile
-    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.records import Forgotten
+    from edgemem.session.log import SessionLog
+    from edgemem.session.steps import Parts
     from edgemem.session.tools import Tool
     from edgemem.store.transfer.merge import ImportReport
 
@@ -235,16 +236,13 @@ class Memory:
             ContextOverflowError: the instructions and tools leave no room for a turn in the window.
             InvalidInputError: an argument is of another kind.
         """
-        home = self._home.checked()
-        check_session_id(id)
         offered = checked_tools(tools)
-        budget = self._budget(checked_text(instructions, "instructions"), offered, tokenizer, model)
-        log = home.in_use.log_of(id, partial(session_log, home, id))
-        parts = session_parts(home, log, agent=checked_text(agent, "agent"), budget=budget, model=model)
-        registry = HookRegistry(
-            (OwnHook(file, self) for file in home.reload.hook_files), note_failure=home.failures.note
+        checked_text(instructions, "instructions")
+        log, parts = self._conversation(
+            id, (instructions, offered), tokenizer, model, agent=checked_text(agent, "agent")
         )
-        self.sessions.journal.reserve()
+        hooks = (OwnHook(file, self) for file in self._home.reload.hook_files)
+        registry = HookRegistry(hooks, note_failure=self._home.failures.note)
         return Conversation(
             log,
             Steps(parts, registry),
@@ -255,23 +253,30 @@ class Memory:
             agent=agent,
         )
 
-    def _budget(
+    def _conversation(
         self,
-        instructions: str,
-        tools: Iterable[Tool],
+        session_id: str,
+        head: tuple[str, Iterable[Tool]],
         tokenizer: Tokenizer | None,
         model: ChatModel | None,
-    ) -> Budget:
-        """Return the division of a window whose head is measured.
+        *,
+        agent: str,
+    ) -> tuple[SessionLog, Parts]:
+        """Return the log and the parts of a session, whose window has room for the instructions and tools of its head.
 
         Raises:
             ContextOverflowError: the head leaves no room for a turn.
+            InvalidInputError: nothing can ever be stored under the id. Hooks must not fail a reply, so each turn would be lost.
         """
-        budget = self._home.budget(tokenizer=tokenizer, model=model)
+        home, (instructions, tools) = self._home.checked(), head
+        check_session_id(session_id)
+        budget = home.budget(tokenizer=tokenizer, model=model)
         system = [{"role": "system", "content": instructions}] if instructions else []
-        budget.measure(with_prompt(system, self._home.bank.prompt()), [tool.schema() for tool in tools])
+        budget.measure(with_prompt(system, home.bank.prompt()), [tool.schema() for tool in tools])
         budget.check_head()
-        return budget
+        log = home.in_use.log_of(session_id, partial(session_log, home, session_id))
+        self.sessions.journal.reserve()
+        return log, session_parts(home, log, agent=agent, budget=budget, model=model)
 
     def hooks(
         self,
@@ -300,27 +305,16 @@ class Memory:
             session_id: the conversation; one that exists is taken up where it was.
             speaker: who speaks where the loop does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry; without it, the `agent_name` of the loop.
-            tokenizer: the chat model's, if it is not the memory's.
-            model: the chat model itself, whose own window counts where it is smaller than the profile's. What it has evaluated
-                is kept over a restart (`[chat] keep_state`), and one that was just opened begins with that. With `[compaction]
-                summarizer = "model"` it also writes the summaries, in a second context. Close it before this memory.
-            instructions: what the loop will tell its model, to be measured now and not at the first turn.
-            tools: what the loop will offer, to be measured too.
+            tokenizer, model: as in `session`; a model that was just opened begins with the state of before a restart.
+            instructions, tools: what the loop will tell and offer its model, to be measured now and not at the first turn.
 
         Raises:
             ContextOverflowError: the instructions and tools leave no room for a turn in the window.
         """
-        home = self._home.checked()
-        # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
-        check_session_id(session_id)
-        budget = self._budget(instructions, tools, tokenizer, model)
-        log = home.in_use.log_of(session_id, partial(session_log, home, session_id))
-        parts = session_parts(home, log, agent=agent, budget=budget, model=model)
-        note, now = home.failures.note, home.clock.now
+        log, parts = self._conversation(session_id, (instructions, tools), tokenizer, model, agent=agent)
+        note, now = self._home.failures.note, self._home.clock.now
         hooks = hooks_of(parts, log, speaker=speaker, agent=agent, note_failure=note, now=now)
-        hooks += [OwnHook(file, self) for file in home.reload.hook_files]
-        self.sessions.journal.reserve()
-        return hooks
+        return [*hooks, *(OwnHook(file, self) for file in self._home.reload.hook_files)]
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:
         """Return tools with which a model remembers, looks up and forgets, within the rights of the speaker.

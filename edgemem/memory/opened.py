@@ -48,7 +48,6 @@ from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
 if TYPE_CHECKING:
-    from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.llama.state import KeptState
     from edgemem.session.log import SessionLog
@@ -93,10 +92,6 @@ class LiveSessions:
     def kept_states(self) -> list[KeptState]:
         """Return the kept states of the open models."""
         return [kept for kept in self.states if not kept.closed]
-
-    def summarizers(self) -> list[Summarizer]:
-        """Return what writes the summaries of the sessions of this process."""
-        return [compaction.planner.summarizer for compaction in self.compactions()]
 
 
 class Home:
@@ -150,9 +145,16 @@ class Home:
         """Why a model that is there could not be opened; empty if nothing is wrong."""
         self.embedder, self.reranker = embedder, reranker
         opened.callback(self._close_models)
-        if embedder is None:
-            self.embedder = self._open_embedder()
         name, llama = self.profile.recall.rerank, self.profile.llama
+        if embedder is None and llama.embedder and find_model(llama.embedder, home=self.path) is not None:
+            from edgemem.llama.embedder import open_embedder
+
+            try:
+                self.embedder = open_embedder(
+                    llama.embedder, home=self.path, n_ctx=llama.embed_context, threads=llama.embed_threads
+                )
+            except ModelError as error:
+                self.embedder_fault = str(error)
         if reranker is None and name:
             from edgemem.llama.reranker import open_reranker
 
@@ -167,21 +169,6 @@ class Home:
         for model in (self.embedder, self.reranker):
             if model is not None:
                 model.close()
-
-    def _open_embedder(self) -> Embedder | None:
-        """Open the model that the profile names; None if it is not here, or damaged, which `embedder_fault` tells then."""
-        llama = self.profile.llama
-        if not llama.embedder or find_model(llama.embedder, home=self.path) is None:
-            return None
-        from edgemem.llama.embedder import open_embedder
-
-        try:
-            return open_embedder(
-                llama.embedder, home=self.path, n_ctx=llama.embed_context, threads=llama.embed_threads
-            )
-        except ModelError as error:
-            self.embedder_fault = str(error)
-            return None
 
     def _open_files(self, opened: ExitStack, restore: str | None) -> None:
         """Open the truth with its stores and backups, the notes, the index, and the recall that reads them all."""

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.config import NotesSettings, Profile
+from edgemem.config import HookSettings, NotesSettings, Profile
 from edgemem.context.block.select import MIN_SHARE_FACT
 from edgemem.inspect.prompt import Inspection, inspect_prompt
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
@@ -26,6 +26,17 @@ from support.homes import BY_WORDS
 from support.models import Model
 from support.tokenizers import WordTokenizer
 
+WEATHER = """
+class Weather:
+    points = frozenset({"before_llm"})
+    priority = 0
+
+    def __call__(self, point, ctx, payload):
+        raise AssertionError("it may store something")
+
+def hook(memory):
+    return Weather()
+"""
 FACTS = (
     ("ann.tea", "green, no sugar"),
     ("ann.car", "a red van"),
@@ -38,15 +49,8 @@ def look(
     memory: Memory, said: str, *, speaker: str | None = "Ann", session: str = "hall", **settings: Any
 ) -> Inspection:
     """Inspect the next prompt of a session with a tokenizer that counts words."""
-    tokenizer = WordTokenizer()
     return inspect_prompt(
-        memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
-        said,
-        speaker=speaker,
-        look=lambda **who: memory.recall(said, k=20, asked=False, **who),
-        k=memory.profile.recall.k,
-        recalled=lambda: memory.diagnostics.search.last,
-        **settings,
+        memory, said, session=session, speaker=speaker, tokenizer=WordTokenizer(), **settings
     )
 
 
@@ -253,9 +257,11 @@ def test_parts_are_exact_through_real_templates(
         edgemem.open(home, worker=False) as memory,
     ):
         found = inspect_prompt(
-            memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
+            memory,
             "What car does Ann drive, a red van?",
+            session="hall",
             speaker="Ann",
+            tokenizer=tokenizer,
             instructions="You are a robot.",
         )
         now = memory.sessions.journal.latest_epoch("hall")
@@ -273,19 +279,12 @@ def test_parts_are_exact_through_real_templates(
 
 def test_of_the_hooks_that_are_not_asked_only_the_users_are_named(tmp_path: Path) -> None:
     """What keeps a turn puts nothing before the model; what somebody else's hook would put there is missing."""
-
-    class Weather:
-        points = frozenset({"before_llm"})
-        priority = 0
-
-        def __call__(self, point: str, ctx: object, payload: object) -> None:
-            raise AssertionError("it may store something")
-
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        said = [note for note in look(memory, "Hello.").notes if "was not asked" in note]
-        assert said == []
-        hooks = [*memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()), Weather()]
-        found = inspect_prompt(hooks, "Hello.", speaker="Ann")
-        assert [note for note in found.notes if "was not asked" in note] == [
-            "Weather was not asked, because it may store something."
+        assert [note for note in look(memory, "Hello.").notes if "was not asked" in note] == []
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "weather.py").write_text(WEATHER)
+    profile = msgspec.structs.replace(BY_WORDS, hooks=HookSettings(files=("weather.py",)))
+    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
+        assert [note for note in look(memory, "Hello.").notes if "was not asked" in note] == [
+            "weather was not asked, because it may store something."
         ]
