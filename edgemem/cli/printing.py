@@ -103,40 +103,20 @@ def print_entries(
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: Sequence[str] = ()) -> None:
-    """Print rows under a ruled head; the `wide` columns take the room. A narrow terminal gets one cell below the other."""
+    """Print rows under a ruled head; the `wide` columns take the room."""
     from rich import box
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    on = console()
-    cells = [[plain(cell) for cell in row] for row in rows]
-    widths = [
-        max(cell_len(cell) for cell in (head, *below)) for head, *below in zip(columns, *cells, strict=True)
-    ]
-    limits = [_ROOM if column in wide else _CELLS for column in columns]
-    if sum(map(min, widths, limits)) + 3 * len(columns) - 1 > on.width:
-        _print_records(on, columns, cells)
-        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column, width in zip(columns, widths, strict=True):
-        fixed = None if column in wide else min(width, _CELLS)
-        table.add_column(column, overflow="fold", width=fixed, ratio=1 if fixed is None else None)
-    for row in cells:
-        table.add_row(*map(Text, row))
-    on.print(table)
-
-
-def _print_records(on: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print each row as a head with what belongs to it below."""
-    from rich.text import Text
-
-    name = max(map(len, columns[1:]), default=0)
-    for head, *rest in rows:
-        on.print(Text(head, style="bold"))
-        for column, cell in zip(columns[1:], rest, strict=True):
-            if cell:
-                print_hanging(on, Text(f"  {column:<{name}}  "), Text(cell))
+    for column in columns:
+        is_wide = column in wide
+        table.add_column(
+            column, overflow="fold", max_width=None if is_wide else _CELLS, ratio=1 if is_wide else None
+        )
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    console().print(table)
 
 
 def can_print(text: str) -> bool:

@@ -121,7 +121,7 @@ def test_every_example_of_the_help_can_be_typed(name: str | None) -> None:
         assert run(*typed, *(() if "--help" in typed else ("--help",))).exit_code == 0, line
 
 
-@pytest.mark.parametrize("columns", ["40", "60", "80"])
+@pytest.mark.parametrize("columns", ["60", "80"])
 def test_no_line_is_wider_than_the_terminal(
     home: Path, columns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
