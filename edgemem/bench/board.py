@@ -17,25 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import edgemem
+from edgemem.bench import ground
 from edgemem.bench.corpus import SPEAKER, household_facts, sentences
 from edgemem.bench.footprint import measured
-from edgemem.bench.ground import (
-    EMBEDDER,
-    NearlyReal,
-    calibration_ms,
-    median,
-    mount_of,
-    percentile,
-    quiet,
-    real_embedder,
-    real_tokenizer,
-    report,
-    say,
-    scratch,
-    store_facts,
-    store_turns,
-    timed_ms,
-)
 from edgemem.bench.turn import ask, figures_of
 from edgemem.errors import EdgememError
 from edgemem.llama.models.catalog import file_of
@@ -110,23 +94,26 @@ def run(
     times = QUICK_TIMES if quick else TIMES
     board = Board()
     look = board.look
-    with scratch(home) as folder:
+    with ground.scratch(home) as folder:
         for name, how in _machine(folder).items():
             look(f"board.{name}", how)
         look_at_heat(board, "before")
-        look("figures.calibration_ms", lambda: round(calibration_ms(), 2))
-        say("the disk …")
+        look("figures.calibration_ms", lambda: round(ground.calibration_ms(), 2))
+        ground.say("the disk …")
         look("figures.fsync_ms", partial(_fsync, folder, times))
         look("figures.commit_ms", partial(_commits, folder, times))
-        say("the embedder …")
+        ground.say("the embedder …")
         look("figures.embed_ms", partial(_embed, times))
-        embedder, tokenizer = look("board.embedder", NearlyReal), look("board.tokenizer", real_tokenizer)
+        embedder, tokenizer = (
+            look("board.embedder", ground.NearlyReal),
+            look("board.tokenizer", ground.real_tokenizer),
+        )
         board.values["board"] |= {
-            "embedder": embedder and EMBEDDER,
+            "embedder": embedder and ground.EMBEDDER,
             "tokenizer": tokenizer and "qwen2",
         }
         for size in SIZES[: 1 if quick else None]:
-            say(f"a memory of {size:,} records …")
+            ground.say(f"a memory of {size:,} records …")
             place = folder / str(size)
             look(f"figures.with_{size}", partial(_sized, place, size, times, embedder, tokenizer))
             look(f"figures.start_{size}", partial(_start, place, embedder))
@@ -138,7 +125,7 @@ def run(
         if llm is None:
             board.lack("figures.prefill_tokens_s", "no chat model was named with --llm")
         else:
-            say("the chat model …")
+            ground.say("the chat model …")
             look("figures.prefill_tokens_s", partial(_prefill, llm, 2 if quick else 5))
         look_at_heat(board, "after")
     values = board.values
@@ -149,7 +136,7 @@ def run(
         "figures": values["figures"],
         "missing": board.missing,
     }
-    return report("board", parts, {})
+    return ground.report("board", parts, {})
 
 
 def _fsync(folder: Path, times: int) -> dict[str, float]:
@@ -160,7 +147,7 @@ def _fsync(folder: Path, times: int) -> dict[str, float]:
             file.write(block)
             os.fsync(file.fileno())
 
-        return _spread([timed_ms(sync) for _ in range(times)])
+        return _spread([ground.timed_ms(sync) for _ in range(times)])
 
 
 def _commits(folder: Path, times: int) -> dict[str, float]:
@@ -172,7 +159,7 @@ def _commits(folder: Path, times: int) -> dict[str, float]:
             db.write(lambda tx: append_episode(tx, episode, keep=0))
 
         commit()  # the first one also extends the log
-        return _spread([timed_ms(commit) for _ in range(times)])
+        return _spread([ground.timed_ms(commit) for _ in range(times)])
 
 
 def _embed(times: int) -> dict[str, Any]:
@@ -183,26 +170,36 @@ def _embed(times: int) -> dict[str, Any]:
     # A sentence is some 12 tokens; the embedder cuts off the rest.
     long = [" ".join(sentences(LONG_TOKENS // 6, seed=n)) for n in range(1 + times // 5)]
     for name, threads in (("1_thread", 1), ("every_core", os.cpu_count() or 1)):
-        with LlamaEmbedder(real_embedder(), n_ctx=LONG_TOKENS, threads=threads) as embedder:
+        with LlamaEmbedder(ground.real_embedder(), n_ctx=LONG_TOKENS, threads=threads) as embedder:
             embedder.embed_query("Is somebody there?")  # loads the model
-            figures[f"short_{name}"] = median(timed_ms(partial(embedder.embed_query, text)) for text in short)
-            figures[f"long_{name}"] = median(timed_ms(partial(embedder.embed_texts, [text])) for text in long)
+            figures[f"short_{name}"] = ground.median(
+                ground.timed_ms(partial(embedder.embed_query, text)) for text in short
+            )
+            figures[f"long_{name}"] = ground.median(
+                ground.timed_ms(partial(embedder.embed_texts, [text])) for text in long
+            )
     return figures
 
 
-def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, tokenizer: Any) -> dict[str, Any]:
+def _sized(
+    home: Path, size: int, times: int, embedder: ground.NearlyReal | None, tokenizer: Any
+) -> dict[str, Any]:
     """Measure a memory of so many records; without an embedder, one that finds by words."""
     stored = household_facts(size // 2)
     with edgemem.open(
-        home, profile=None if embedder else quiet(), embedder=embedder, tokenizer=tokenizer, worker=False
+        home,
+        profile=None if embedder else ground.quiet(),
+        embedder=embedder,
+        tokenizer=tokenizer,
+        worker=False,
     ) as memory:
 
         def fill() -> None:
-            store_facts(memory.diagnostics.database, stored)
-            store_turns(memory.diagnostics.database, size // 4)
+            ground.store_facts(memory.diagnostics.database, stored)
+            ground.store_turns(memory.diagnostics.database, size // 4)
             memory.idle(IDLE_S)
 
-        fill_s = timed_ms(fill) / 1e3
+        fill_s = ground.timed_ms(fill) / 1e3
         questions = [fact.question for fact in stored[:: max(1, size // 2 // times)][:times]]
         recall_ms = _recalled(memory, embedder, questions)
         asked = figures_of(ask(memory, embedder, stored, times))
@@ -217,23 +214,23 @@ def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, token
     }
 
 
-def _recalled(memory: Memory, embedder: NearlyReal | None, questions: list[str]) -> dict[str, Any]:
+def _recalled(memory: Memory, embedder: ground.NearlyReal | None, questions: list[str]) -> dict[str, Any]:
     taken, late = [], 0
     for question in questions:
         before = embedder.query_ms if embedder else 0.0
-        ms = timed_ms(partial(memory.recall, question, speaker=SPEAKER))
+        ms = ground.timed_ms(partial(memory.recall, question, speaker=SPEAKER))
         taken.append(ms - ((embedder.query_ms if embedder else 0.0) - before))
         late += memory.diagnostics.search.last.late
     return {**_spread(taken), "late": late}
 
 
-def _start(home: Path, embedder: NearlyReal | None) -> dict[str, float]:
+def _start(home: Path, embedder: ground.NearlyReal | None) -> dict[str, float]:
     """Start processes on a memory that was measured."""
     if embedder is None:
         (home / PROFILE_FILE).write_text('[llama]\nembedder = ""\n')
     # The first one compiles.
     started = [measured(home, household_facts(1)[0].question) for _ in range(1 + STARTS)][1:]
-    return {name: median(start[name] for start in started) for name in STARTED}
+    return {name: ground.median(start[name] for start in started) for name in STARTED}
 
 
 def _prefill(llm: str, times: int) -> dict[str, Any]:
@@ -247,14 +244,18 @@ def _prefill(llm: str, times: int) -> dict[str, Any]:
             while chat.tokenizer.count([{"role": "user", "content": prompt}]) < PROMPT_TOKENS:
                 prompt = f"{prompt} {next(rest)}".strip()
             asked = [{"role": "user", "content": prompt}]
-            ms = timed_ms(lambda asked=asked: list(chat.stream(asked, max_tokens=1)))  # type: ignore[misc]
+            ms = ground.timed_ms(lambda asked=asked: list(chat.stream(asked, max_tokens=1)))  # type: ignore[misc]
             rates.append(chat.last.evaluated_tokens / ms * 1e3)
     # The first one also brings the weights into memory.
-    return {"median": median(rates[1:]), "prompt_tokens": chat.last.prompt_tokens, "model": Path(llm).name}
+    return {
+        "median": ground.median(rates[1:]),
+        "prompt_tokens": chat.last.prompt_tokens,
+        "model": Path(llm).name,
+    }
 
 
 def _spread(values: list[float]) -> dict[str, float]:
-    return {"median": median(values), "p95": percentile(values, 0.95)}
+    return {"median": ground.median(values), "p95": ground.percentile(values, 0.95)}
 
 
 def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
@@ -271,8 +272,8 @@ def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
         "page_bytes": lambda: os.sysconf("SC_PAGE_SIZE"),
         "kernel": lambda: f"{platform.system()} {platform.release()} {platform.machine()}",
         "system": lambda: platform.freedesktop_os_release()["PRETTY_NAME"],
-        "file_system": lambda: mount_of(folder)[0],
-        "disk": lambda: mount_of(folder)[1],
+        "file_system": lambda: ground.mount_of(folder)[0],
+        "disk": lambda: ground.mount_of(folder)[1],
         "disk_rotates": lambda: _rotates(folder),
         "python": platform.python_version,
         "sqlite": lambda: _version(folder, "sqlite_version()"),

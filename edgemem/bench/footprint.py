@@ -6,20 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import edgemem
+from edgemem.bench import ground
 from edgemem.bench.corpus import household_facts
-from edgemem.bench.ground import (
-    NearlyReal,
-    at_most,
-    in_process,
-    median,
-    quiet,
-    real_embedder,
-    report,
-    say,
-    scratch,
-    store_facts,
-    store_turns,
-)
 from edgemem.memory.home import PROFILE_FILE
 
 IDLE_S = 3600.0
@@ -60,32 +48,36 @@ def run(*, records: int = 10_000, processes: int = 7, home: Path | None = None) 
         processes: how many times each; medians are reported.
         home: where scratch files go; default: the temporary files.
     """
-    real_embedder()
+    ground.real_embedder()
     question = household_facts(1)[0].question
     sides: dict[str, dict[str, Any]] = {}
     bars = {}
-    with scratch(home) as folder:
+    with ground.scratch(home) as folder:
         for kind, limit in MEMORY_MB.items():
-            say(f"filling a home with {records} records …")
+            ground.say(f"filling a home with {records} records …")
             place = folder / kind
-            _fill(place, records, embedder=NearlyReal() if kind == "embedder" else None)
-            say("starting processes …")
+            _fill(place, records, embedder=ground.NearlyReal() if kind == "embedder" else None)
+            ground.say("starting processes …")
             measured(place, question)  # compiles
             started = [measured(place, question) for _ in range(processes)]
             limits = {**LIMITS, "asked_mb": limit}
             for name in started[0]:
-                figure = median(process[name] for process in started)
+                figure = ground.median(process[name] for process in started)
                 sides[f"{kind}.{name}"] = {"default": figure, "bar": limits.get(name)}
                 if name in limits:
-                    bars[f"{kind}_{name}"] = at_most(figure, limits[name])
-    return report("footprint", {"side_by_side": sides, "records": records, "processes": processes}, bars)
+                    bars[f"{kind}_{name}"] = ground.at_most(figure, limits[name])
+    return ground.report(
+        "footprint", {"side_by_side": sides, "records": records, "processes": processes}, bars
+    )
 
 
-def _fill(home: Path, records: int, *, embedder: NearlyReal | None) -> None:
+def _fill(home: Path, records: int, *, embedder: ground.NearlyReal | None) -> None:
     """Make a home with records, indexed."""
-    with edgemem.open(home, profile=None if embedder else quiet(), embedder=embedder, worker=False) as memory:
-        store_facts(memory.diagnostics.database, household_facts(records // 2))
-        store_turns(memory.diagnostics.database, records // 4)
+    with edgemem.open(
+        home, profile=None if embedder else ground.quiet(), embedder=embedder, worker=False
+    ) as memory:
+        ground.store_facts(memory.diagnostics.database, household_facts(records // 2))
+        ground.store_turns(memory.diagnostics.database, records // 4)
         memory.idle(IDLE_S)
     if embedder is None:
         (home / PROFILE_FILE).write_text('[llama]\nembedder = ""\n')
@@ -93,7 +85,7 @@ def _fill(home: Path, records: int, *, embedder: NearlyReal | None) -> None:
 
 def measured(home: Path, question: str) -> dict[str, float]:
     """Open a home in a fresh process, ask one question, and return the figures. The first process also compiles."""
-    return in_process(
+    return ground.in_process(
         _PROGRAM,
         *(home, question),
         timeout_s=PROCESS_S,

@@ -25,21 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 import edgemem
+from edgemem.bench import ground
 from edgemem.bench.corpus import SPEAKER, Known, household_facts
-from edgemem.bench.ground import (
-    Robot,
-    at_least,
-    at_most,
-    median,
-    real_embedder,
-    real_tokenizer,
-    report,
-    say,
-    scratch,
-    store_facts,
-    ticking,
-    tool,
-)
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import TokenBudgetHook
@@ -64,13 +51,13 @@ IDLE_S = 600.0
 NOTE = "note"
 TURNS = 40
 TOOLS = (
-    tool("timer", "Start a timer.", "minutes"),
-    tool("light", "Set a light.", "room", "percent"),
-    tool("list_add", "Add to the shopping list.", "item"),
-    tool("look", "Look something up.", "what"),
-    tool("face", "Turn the head to a voice.", "who"),
-    tool(NOTE, "Write a note for later.", "text"),
-    tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
+    ground.tool("timer", "Start a timer.", "minutes"),
+    ground.tool("light", "Set a light.", "room", "percent"),
+    ground.tool("list_add", "Add to the shopping list.", "item"),
+    ground.tool("look", "Look something up.", "what"),
+    ground.tool("face", "Turn the head to a voice.", "who"),
+    ground.tool(NOTE, "Write a note for later.", "text"),
+    ground.tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
 )
 _FOLDER = Path(__file__).parent
 FACTS = tuple(Known(*fact) for fact in msgspec.toml.decode((_FOLDER / "evening.toml").read_bytes())["facts"])
@@ -84,11 +71,11 @@ def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> di
         facts: stored before the second.
         home: where scratch files go; default: the temporary files.
     """
-    real_embedder()
-    with scratch(home) as folder:
-        say(f"{turns} turns of evenings …")
+    ground.real_embedder()
+    with ground.scratch(home) as folder:
+        ground.say(f"{turns} turns of evenings …")
         evenings = play(folder / "evening", FACTS, evening(turns), TOOLS)
-        say(f"storing and embedding {facts} facts …")
+        ground.say(f"storing and embedding {facts} facts …")
         stored = household_facts(facts)
         asked = [
             Moment(Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}."), fact)
@@ -97,12 +84,14 @@ def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> di
         among_many = play(folder / "many", stored, asked, ())
     of_evenings, many = _figures(evenings), _figures(among_many)
     bars = {
-        "evening_times_without_memory": at_most(of_evenings["times_without_memory"], 1.10),
-        "evening_needed_shown": at_least(of_evenings["needed_shown"], 0.95),
-        "many_block_median": at_most(many["block_median"], 80),
-        "many_needed_shown": at_least(many["needed_shown"], 0.95),
+        "evening_times_without_memory": ground.at_most(of_evenings["times_without_memory"], 1.10),
+        "evening_needed_shown": ground.at_least(of_evenings["needed_shown"], 0.95),
+        "many_block_median": ground.at_most(many["block_median"], 80),
+        "many_needed_shown": ground.at_least(many["needed_shown"], 0.95),
     }
-    return report("prefill", {"turns": turns, "facts": facts, "evening": of_evenings, "many": many}, bars)
+    return ground.report(
+        "prefill", {"turns": turns, "facts": facts, "evening": of_evenings, "many": many}, bars
+    )
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -171,7 +160,7 @@ def _figures(turns: Sequence[TurnCost]) -> dict[str, Any]:
         "times_without_memory": round(read[OURS] / read[BARE], 4),
         f"times_{ONE_BY_ONE}": round(read[OURS] / read[ONE_BY_ONE], 4),
         "block_tokens": sum(turn.block for turn in turns),
-        "block_median": median(turn.block for turn in turns),
+        "block_median": ground.median(turn.block for turn in turns),
         "compactions": sum(turn.compacted for turn in turns),
         "asked": len(asked),
         "needed_shown": round(sum(turn.shown for turn in asked) / max(1, len(asked)), 4),
@@ -252,7 +241,7 @@ class Reference:
     def __init__(
         self, tokenizer: Tokenizer, tools: Sequence[Tool], hooks: Sequence[Hook], memory: Memory | None = None
     ) -> None:
-        self.robot = Robot(hooks, tools=tools)
+        self.robot = ground.Robot(hooks, tools=tools)
         self._model = CountingModel(self.robot.loop.model, tokenizer)
         self.robot.loop.model = self._model
         self._memory = memory
@@ -286,10 +275,10 @@ def play(
         others: loops with the methods `play` and `keep` of `Reference`.
     """
     with (
-        closing(real_tokenizer()) as tokenizer,
-        edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False) as memory,
+        closing(ground.real_tokenizer()) as tokenizer,
+        edgemem.open(home, tokenizer=tokenizer, clock=ground.ticking(), worker=False) as memory,
     ):
-        store_facts(memory.diagnostics.database, facts)
+        ground.store_facts(memory.diagnostics.database, facts)
         memory.idle(IDLE_S)
         ours = Reference(tokenizer, tools, memory.hooks(), memory)
         loops: dict[str, Any] = {
@@ -325,7 +314,7 @@ def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
     return TokenBudgetHook(WINDOW - REPLY, low_water=low_water, tokenizer=tokenizer)
 
 
-def _block_tokens(robot: Robot, tokenizer: Tokenizer) -> int:
+def _block_tokens(robot: ground.Robot, tokenizer: Tokenizer) -> int:
     """Return the tokens of the newest block."""
     turns = log_of(robot.loop.ctx).prompt_log.turns
     return len(tokenizer.encode(turns[-1].block)) if turns and turns[-1].block else 0
@@ -341,5 +330,5 @@ def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
     )
 
 
-def _epoch(robot: Robot) -> int:
+def _epoch(robot: ground.Robot) -> int:
     return log_of(robot.loop.ctx).prompt_log.epoch.first_turn

@@ -10,20 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import edgemem
+from edgemem.bench import ground
 from edgemem.bench.corpus import SPEAKER, filled, sentence
-from edgemem.bench.ground import (
-    KEEP_PLAN,
-    Robot,
-    at_least,
-    at_most,
-    bytes_written,
-    median,
-    real_embedder,
-    refuse_tmpfs,
-    report,
-    say,
-    scratch,
-)
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.session.log import log_of
@@ -49,16 +37,16 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
         turns: of 4 messages, one durable commit each.
         home: a folder on the disk to measure; default: the temporary files.
     """
-    real_embedder()
+    ground.real_embedder()
     commits: list[float] = []
     text_bytes = 0
-    with scratch(home) as folder:
-        refuse_tmpfs(folder)
-        say(f"{turns} turns through all default hooks …")
-        before = bytes_written()
+    with ground.scratch(home) as folder:
+        ground.refuse_tmpfs(folder)
+        ground.say(f"{turns} turns through all default hooks …")
+        before = ground.bytes_written()
         with edgemem.open(folder / "home") as memory:
             slow = _SlowModel(memory)
-            robot = Robot([*memory.hooks(session_id="bench"), slow], tools=[KEEP_PLAN])
+            robot = ground.Robot([*memory.hooks(session_id="bench"), slow], tools=[ground.KEEP_PLAN])
             for line in conversation(turns):
                 commits.append(robot.turn(line).commit_ms)
                 call = line.tools[0]
@@ -69,11 +57,11 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
             robot.check()
             for failure in memory.diagnostics.upkeep.failures():
                 raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
-        written_mb = round((bytes_written() - before) / MB, 3)
+        written_mb = round((ground.bytes_written() - before) / MB, 3)
         files = sorted((folder / "home" / "db").iterdir())
         files_mb = {file.name: round(file.stat().st_size / MB, 3) for file in files}
     ends = [max(1, round(turns * mark)) for mark in MARKS]
-    commit_ms = {f"turn_{end}": median(commits[max(0, end - WINDOW) : end]) for end in ends}
+    commit_ms = {f"turn_{end}": ground.median(commits[max(0, end - WINDOW) : end]) for end in ends}
     growth = commit_ms[f"turn_{ends[-1]}"] / commit_ms[f"turn_{ends[0]}"]
     accepted = slow.accepted / turns
     index_kb = files_mb["index.db"] * 1e3 / (MESSAGES * turns)
@@ -88,12 +76,12 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
         "commit_growth": round(growth, 3),
     }
     bars = {
-        "written_mb": at_most(written_mb, 30.0 * turns / 1000),
-        "index_kb_a_message": at_most(index_kb, 1.2),
-        "accepted": at_least(accepted, 1.0),
-        "commit_growth": at_most(growth, 1.2),
+        "written_mb": ground.at_most(written_mb, 30.0 * turns / 1000),
+        "index_kb_a_message": ground.at_most(index_kb, 1.2),
+        "accepted": ground.at_least(accepted, 1.0),
+        "commit_growth": ground.at_most(growth, 1.2),
     }
-    return report("session", figures, bars)
+    return ground.report("session", figures, bars)
 
 
 class _SlowModel:

@@ -10,23 +10,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
+from edgemem.bench import ground
 from edgemem.bench.corpus import SPEAKER, Known, household_facts
-from edgemem.bench.ground import (
-    KEEP_PLAN,
-    NearlyReal,
-    Robot,
-    at_most,
-    median,
-    percentile,
-    real_embedder,
-    real_tokenizer,
-    report,
-    say,
-    scratch,
-    store_facts,
-    store_turns,
-    timed_ms,
-)
 from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
@@ -60,21 +45,21 @@ def run(
         home: where scratch files go; default: the temporary files.
     """
     embed_ms = _real_query_ms()
-    embedder = NearlyReal()
+    embedder = ground.NearlyReal()
     stored = household_facts(facts)
     with (
-        scratch(home) as folder,
-        closing(real_tokenizer()) as tokenizer,
+        ground.scratch(home) as folder,
+        closing(ground.real_tokenizer()) as tokenizer,
         edgemem.open(folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False) as memory,
     ):
         database = memory.diagnostics.database
-        say(f"storing {facts} facts and {turns} turns …")
-        store_facts(database, stored)
-        store_turns(database, turns)
-        say("indexing …")
+        ground.say(f"storing {facts} facts and {turns} turns …")
+        ground.store_facts(database, stored)
+        ground.store_turns(database, turns)
+        ground.say("indexing …")
         memory.idle(IDLE_S)
         left = memory.diagnostics.search.pending()
-        say("asking …")
+        ground.say("asking …")
         taken = figures_of(ask(memory, embedder, stored, asked))
         # A fact is one statement: neither the absence before it nor the rest of a correction counts.
         tables = ("facts where id = origin and value is not null", "messages")
@@ -89,24 +74,28 @@ def run(
         "query_embedding_ms": embed_ms,
         "with_query_embedding_ms": round(taken["hooks_ms"] + embed_ms, 4),
     }
-    return report("turn", figures, {name: at_most(taken[name], limit) for name, limit in LIMITS_MS.items()})
+    return ground.report(
+        "turn", figures, {name: ground.at_most(taken[name], limit) for name, limit in LIMITS_MS.items()}
+    )
 
 
 def figures_of(spent: Sequence[Spent]) -> dict[str, float]:
     """Return medians and 95th percentiles of the time of turns, in ms."""
     every, before, commits = zip(*spent, strict=True)
     return {
-        "hooks_ms": median(every),
-        "hooks_p95_ms": percentile(every, 0.95),
-        "before_the_model_ms": median(before),
-        "before_the_model_p95_ms": percentile(before, 0.95),
-        "commit_ms": median(commits),
+        "hooks_ms": ground.median(every),
+        "hooks_p95_ms": ground.percentile(every, 0.95),
+        "before_the_model_ms": ground.median(before),
+        "before_the_model_p95_ms": ground.percentile(before, 0.95),
+        "commit_ms": ground.median(commits),
     }
 
 
-def ask(memory: Memory, embedder: NearlyReal | None, facts: Sequence[Known], asked: int) -> list[Spent]:
+def ask(
+    memory: Memory, embedder: ground.NearlyReal | None, facts: Sequence[Known], asked: int
+) -> list[Spent]:
     """Play turns that ask for facts, with a tool call each, and return their times."""
-    robot = Robot(memory.hooks(session_id="now"), tools=[KEEP_PLAN])
+    robot = ground.Robot(memory.hooks(session_id="now"), tools=[ground.KEEP_PLAN])
     spent = []
     for n, fact in enumerate(facts[i * len(facts) // asked] for i in range(asked)):
         call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": SPEAKER}, "kept")
@@ -125,8 +114,8 @@ def ask(memory: Memory, embedder: NearlyReal | None, facts: Sequence[Known], ask
 def _real_query_ms() -> float:
     from edgemem.llama.embedder import LlamaEmbedder
 
-    with LlamaEmbedder(real_embedder()) as embedder:
+    with LlamaEmbedder(ground.real_embedder()) as embedder:
         embedder.embed_query("Is somebody there?")  # loads the model
-        return median(
-            timed_ms(partial(embedder.embed_query, fact.question)) for fact in household_facts(QUERIES)
+        return ground.median(
+            ground.timed_ms(partial(embedder.embed_query, fact.question)) for fact in household_facts(QUERIES)
         )

@@ -42,18 +42,18 @@ COMMANDS = {
 """Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
 
 _MODULES = {
-    "replay": "demo",
-    "procedures": "episodes",
-    "goals": "episodes",
-    "bank": "notes",
-    "sessions": "recall",
-    "export": "transfer",
-    "import": "transfer",
-    "backup": "transfer",
-    "restore": "transfer",
-    "forget": "facts",
-    "check": "stats",
-    "completion": "options",
+    command: module
+    for module, commands in (
+        ("demo", "replay"),
+        ("episodes", "procedures goals"),
+        ("facts", "forget"),
+        ("notes", "bank"),
+        ("options", "completion"),
+        ("recall", "sessions"),
+        ("stats", "check"),
+        ("transfer", "export import backup restore"),
+    )
+    for command in commands.split()
 }
 """Modules of commands that share one."""
 

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from edgemem.cli.options import (
-    Begin,
-    Guided,
-    When,
-    did_you_mean,
-    erase,
-    home_and_json,
-    open_existing,
-    reader_of,
-    speaker_option,
-)
+from edgemem.cli import options
 from edgemem.cli.printing import moment, plain, print_entries, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
 from edgemem.store.episodes import goal_text, happened_at, text_of_episode
@@ -38,11 +28,13 @@ if TYPE_CHECKING:
 @click.option("--outcome", help="Only those that ended so: success, failure, partial, or another word.")
 @click.option("--person", help="Only what this person caused or owns.")
 @click.option("--session", help="Only what happened in this conversation.")
-@click.option("--since", type=Begin(), help="Only what happened from then on; a date is its beginning.")
-@click.option("--until", type=When(), help="Only what happened before then; a date is its end.")
+@click.option(
+    "--since", type=options.Begin(), help="Only what happened from then on; a date is its beginning."
+)
+@click.option("--until", type=options.When(), help="Only what happened before then; a date is its end.")
 @click.option("--limit", default=20, show_default=True, help="At most so many.")
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def episodes(
     query: tuple[str, ...], limit: int, speaker: str | None, home: Path, as_json: bool, **filters: Any
 ) -> None:
@@ -54,8 +46,8 @@ def episodes(
     edgemem episodes --outcome failure --since 2026-11-01
     edgemem episodes the red cup --person Mara
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    reader, words = reader_of(speaker), " ".join(query)
-    with open_existing(home) as memory:
+    reader, words = options.reader_of(speaker), " ".join(query)
+    with options.open_existing(home) as memory:
         most = memory.store.max_episodes or 2**31
         entries = memory.store.episodes(n=most if words else limit, reader=reader, **filters)
         if words:
@@ -75,10 +67,10 @@ def episodes(
 
 @click.command()
 @click.option("--person", help="Only the goals of this person.")
-@home_and_json
+@options.home_and_json
 def goals(person: str | None, home: Path, as_json: bool) -> None:
     """List the goals of people, as an agent stored them; the newest come first."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         stored = read_goals(memory.store.database, person=person)
 
     def row(goal: Goal) -> tuple[str, ...]:
@@ -87,7 +79,7 @@ def goals(person: str | None, home: Path, as_json: bool) -> None:
     print_entries(stored, as_json, ("person", "id", "goal", "since"), row, noun="goals", wide=("goal",))
 
 
-@click.group(cls=Guided, bare="list", single="show")
+@click.group(cls=options.Guided, bare="list", single="show")
 def procedures() -> None:
     """List procedures (`procedures`), show one (`procedures ID`), find one for a task, and forget.
 
@@ -99,21 +91,21 @@ def procedures() -> None:
 
 @procedures.command(name="list", short_help="List procedures, newest first.")
 @click.option("--limit", default=100, show_default=True, help="At most so many.")
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def list_procedures(limit: int, speaker: str | None, home: Path, as_json: bool) -> None:
     """List the procedures that were stored last."""
-    with open_existing(home) as memory:
-        _print_procedures(memory.procedures.list(limit, reader=reader_of(speaker)), as_json)
+    with options.open_existing(home) as memory:
+        _print_procedures(memory.procedures.list(limit, reader=options.reader_of(speaker)), as_json)
 
 
 @procedures.command(short_help="Show the steps of a procedure.")
 @click.argument("proc_id", metavar="ID")
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def show(proc_id: str, speaker: str | None, home: Path, as_json: bool) -> None:
     """Show the procedure ID with its steps."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         procedure = _procedure(memory, proc_id, speaker)
     if as_json:
         print_json(procedure)
@@ -132,25 +124,28 @@ def show(proc_id: str, speaker: str | None, home: Path, as_json: bool) -> None:
 @procedures.command(short_help="Find procedures for a task, best first.")
 @click.argument("words", metavar="TASK", nargs=-1, required=True)
 @click.option("--limit", default=3, show_default=True, help="At most so many.")
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def suggest(words: tuple[str, ...], limit: int, speaker: str | None, home: Path, as_json: bool) -> None:
     """Find procedures for a TASK: what fits it, and what worked more often first."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         _print_procedures(
-            memory.procedures.suggest(" ".join(words), top_k=limit, reader=reader_of(speaker)), as_json
+            memory.procedures.suggest(" ".join(words), top_k=limit, reader=options.reader_of(speaker)),
+            as_json,
         )
 
 
 @procedures.command(short_help="Erase a procedure.")
 @click.argument("proc_id", metavar="ID")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@home_and_json
+@options.home_and_json
 def forget(proc_id: str, yes: bool, home: Path, as_json: bool) -> None:
     """Erase the procedure ID from the file and every index; it cannot be taken back."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         what = f"the procedure {plain(proc_id)}: {plain(_procedure(memory, proc_id).name)}"
-        erase(what, lambda: memory.procedures.forget(proc_id), {"id": proc_id}, yes=yes, as_json=as_json)
+        options.erase(
+            what, lambda: memory.procedures.forget(proc_id), {"id": proc_id}, yes=yes, as_json=as_json
+        )
 
 
 def _print_procedures(entries: Sequence[Procedure], as_json: bool) -> None:
@@ -166,10 +161,10 @@ def _uses(procedure: Procedure) -> str:
 
 
 def _procedure(memory: Memory, proc_id: str, speaker: str | None = None) -> Procedure:
-    procedure = memory.procedures.get(proc_id, reader=reader_of(speaker))
+    procedure = memory.procedures.get(proc_id, reader=options.reader_of(speaker))
     if procedure is None:
         ids = (entry.id for entry in memory.procedures.list())
         raise InvalidInputError(
-            f"There is no procedure {proc_id!r}; `edgemem procedures` lists them.{did_you_mean(proc_id, (*ids, *procedures.commands))}"
+            f"There is no procedure {proc_id!r}; `edgemem procedures` lists them.{options.did_you_mean(proc_id, (*ids, *procedures.commands))}"
         )
     return procedure

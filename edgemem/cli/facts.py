@@ -11,27 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from edgemem.cli.options import (
-    Begin,
-    Guided,
-    When,
-    agreed,
-    did_you_mean,
-    erase,
-    fact_keys,
-    home_and_json,
-    open_existing,
-    open_home,
-    reader_of,
-    session_ids,
-    speaker_option,
-    tell_pending,
-)
+from edgemem.cli import options
 from edgemem.cli.printing import (
     answer,
     can_print,
     console,
     count,
+    counts,
     moment,
     plain,
     print_entries,
@@ -62,13 +48,16 @@ _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": 
 _LOOKED_AT = 2000
 """Keys that a misspelt one is compared with."""
 _KINDS = {
-    "fact": "fact", "preference": "preference", "episode": "episode", "procedure": "procedure",
-    "toolevent": "tool event", "turn": "turn", "goal": "goal", "phase": "phase", "file": "file",
-}  # fmt: skip
-"""Nouns for the kinds of an export."""
+    **{
+        kind: f"{kind}s"
+        for kind in ("fact", "preference", "episode", "procedure", "turn", "goal", "phase", "file")
+    },
+    "toolevent": "tool events",
+}
+"""Plurals of the kinds of an export."""
 
 
-@click.group(cls=Guided, bare="list", single="history")
+@click.group(cls=options.Guided, bare="list", single="history")
 def facts() -> None:
     """List facts (`facts`), draw the history of one (`facts KEY`), add one or forget one.
 
@@ -83,10 +72,10 @@ def facts() -> None:
 
 @facts.command(name="list", short_help="List the facts that hold, also as of another time.")
 @click.option("--scope", help="Only this scope, such as global or user:Mara.")
-@click.option("--as-of", type=When(), help="What was true at this time.")
-@click.option("--known-at", type=When(), help="As it was known at this time.")
-@speaker_option
-@home_and_json
+@click.option("--as-of", type=options.When(), help="What was true at this time.")
+@click.option("--known-at", type=options.When(), help="As it was known at this time.")
+@options.speaker_option
+@options.home_and_json
 def list_facts(
     as_of: float | None, known_at: float | None, speaker: str | None, home: Path, as_json: bool, **where: Any
 ) -> None:
@@ -98,9 +87,11 @@ def list_facts(
     edgemem facts --as-of 2026-11-02                        true then, as known now
     edgemem facts --as-of 2026-11-02 --known-at 2026-11-03  believed then
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         when = memory.diagnostics.clock.now() if as_of is None else as_of
-        entries = memory.store.facts_as_of(when, known_at=known_at, reader=reader_of(speaker), **where)
+        entries = memory.store.facts_as_of(
+            when, known_at=known_at, reader=options.reader_of(speaker), **where
+        )
     if not entries and where["scope"] is not None and not as_json:
         checked_scope(where["scope"])  # an empty list is no answer to a typing error
 
@@ -112,16 +103,18 @@ def list_facts(
 
 
 @facts.command(short_help="Tell a fact; earlier beliefs stay as history.")
-@click.argument("key", shell_complete=fact_keys)
+@click.argument("key", shell_complete=options.fact_keys)
 @click.argument("words", metavar="VALUE", nargs=-1, required=True)
 @click.option(
     "--scope", default="global", show_default=True, help="Whom or what it is about, and who may read it."
 )
 @click.option("--speaker", help="Who said so.")
-@click.option("--valid-from", type=Begin(), help="Since when it is true; a date is its beginning.  [now]")
-@click.option("--valid-to", type=When(), help="Until when; a date is its end.  [for ever]")
+@click.option(
+    "--valid-from", type=options.Begin(), help="Since when it is true; a date is its beginning.  [now]"
+)
+@click.option("--valid-to", type=options.When(), help="Until when; a date is its end.  [for ever]")
 @click.option("--source", default="command line", show_default=True, help="Where it comes from.")
-@home_and_json
+@options.home_and_json
 def add(
     key: str, words: tuple[str, ...], scope: str, speaker: str | None, home: Path, as_json: bool, **rest: Any
 ) -> None:
@@ -137,7 +130,7 @@ def add(
         )
     value, scope = " ".join(words), checked_scope(scope)
     heard = Heard(speaker=speaker) if speaker else None
-    with open_home(home) as memory:
+    with options.open_home(home) as memory:
         before = memory.store.fact_history(key, scope=scope)
         memory.store.add_fact(key, value, scope=scope, heard=heard, **rest)
         versions = memory.store.fact_history(key, scope=scope)
@@ -159,17 +152,17 @@ def add(
 
 
 @facts.command(short_help="Draw what was true when, and what was believed when.")
-@click.argument("key", shell_complete=fact_keys)
+@click.argument("key", shell_complete=options.fact_keys)
 @click.option("--scope", help="Only this scope; without it, every scope that has the key.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
-@home_and_json
+@options.home_and_json
 def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: bool) -> None:
     """Draw the versions of the fact KEY, the newest as far as there is room: valid time across, recorded time down.
 
     Follow a line to see the belief from that moment on, and a column to see how the belief about that time
     changed. The stretches between two changes are equally wide.
     """
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         database = memory.diagnostics.database
         scopes = [written_scope(database, scope)] if scope is not None else _scopes(database, key)
         histories = {name: memory.store.fact_history(key, scope=name) for name in scopes}
@@ -210,16 +203,16 @@ def _print_versions(beliefs: list[Belief], facts: list[Fact]) -> None:
 
 
 @facts.command("forget", short_help="Erase a fact with its whole history.")
-@click.argument("key", shell_complete=fact_keys)
+@click.argument("key", shell_complete=options.fact_keys)
 @click.option("--scope", help="Which one, where several scopes have the key.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@home_and_json
+@options.home_and_json
 def forget_fact(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) -> None:
     """Erase the fact KEY with every version of it, from the file and every index; it cannot be taken back.
 
     Exit code 3: forgotten, but not yet gone from every file; `edgemem forget --help` tells more.
     """
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         database = memory.diagnostics.database
         scopes = _scopes(database, key)
         if scope is None and len(scopes) > 1:
@@ -231,13 +224,13 @@ def forget_fact(key: str, scope: str | None, yes: bool, home: Path, as_json: boo
         quoted = ", ".join(f"“{plain(version.value)}”" for version in versions[-3:])
         what = f"{plain(key)} ({plain(written)}): {count(len(versions), 'version')}, last {quoted}"
         report: dict[str, object] = {"key": key, "scope": written, "versions": len(versions)}
-        erase(what, lambda: memory.forget(key, scope=written), report, yes=yes, as_json=as_json)
+        options.erase(what, lambda: memory.forget(key, scope=written), report, yes=yes, as_json=as_json)
 
 
 @facts.command(short_help="Move the entries of a scope of an unknown form: SCOPE TO.")
 @click.argument("scope")
 @click.argument("to")
-@home_and_json
+@options.home_and_json
 def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     """Move the facts and preferences of SCOPE, which has no known form, to the scope TO.
 
@@ -248,7 +241,7 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     edgemem facts move User:Mara user:Mara
     """  # noqa: D301 - click reads the backspace as: do not wrap
     to = checked_scope(to)
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         database = memory.diagnostics.database
         moved = database.write(lambda tx: move_scope(tx, scope, to))
         memory.diagnostics.index.take_changes()  # the next question finds them in their new scope
@@ -269,7 +262,7 @@ def _unknown(database: Database, key: str, scope: str | None) -> InvalidInputErr
     if scope is not None and scopes:
         return InvalidInputError(f"{key!r} is known in {', '.join(scopes)}, not in {scope!r}.")
     rows = database.query("select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,))
-    meant = did_you_mean(key, (*(known for (known,) in rows), *facts.commands))
+    meant = options.did_you_mean(key, (*(known for (known,) in rows), *facts.commands))
     return InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.{meant}")
 
 
@@ -279,13 +272,15 @@ def _scopes(database: Database, key: str) -> list[str]:
 
 
 @click.command()
-@click.argument("key", required=False, shell_complete=fact_keys)
+@click.argument("key", required=False, shell_complete=options.fact_keys)
 @click.option("--scope", help="Of the fact; needed where several scopes have the key.")
 @click.option("--episode", help="Erase the episode with this id, as `edgemem recall` tells it.")
-@click.option("--session", shell_complete=session_ids, help="Erase this conversation instead of a fact.")
+@click.option(
+    "--session", shell_complete=options.session_ids, help="Erase this conversation instead of a fact."
+)
 @click.option("--speaker", help="Erase all that this person said or owns.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@home_and_json
+@options.home_and_json
 def forget(key: str | None, scope: str | None, yes: bool, home: Path, as_json: bool, **kind: Any) -> None:
     """Erase the fact KEY with every version of it, an episode, a conversation, or a person; it cannot be taken back.
 
@@ -306,10 +301,10 @@ def forget(key: str | None, scope: str | None, yes: bool, home: Path, as_json: b
     elif speaker is not None:
         _forget_person(speaker, yes=yes, home=home, as_json=as_json)
     else:
-        with open_existing(home) as memory:
+        with options.open_existing(home) as memory:
             what, report = _quoted(memory, episode, session)
             forget_it = partial(memory.forget, episode=episode, session=session)
-            erase(what, forget_it, report, yes=yes, as_json=as_json)
+            options.erase(what, forget_it, report, yes=yes, as_json=as_json)
 
 
 def _quoted(memory: Memory, episode: str | None, session: str | None) -> tuple[str, dict[str, object]]:
@@ -334,12 +329,11 @@ def _quoted(memory: Memory, episode: str | None, session: str | None) -> tuple[s
 
 def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
     check_key(name, what="a name")
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         if not yes:
-            held = _held(memory.export(speaker=name))
-            counts = ", ".join(count(held[kind], noun) for kind, noun in _KINDS.items() if held[kind])
-            what = f"what {plain(name)} said or owns ({counts or 'only parts of what others own'})"
-            agreed(f"Erase {what}, and the summaries of those conversations?")
+            held = counts(_held(memory.export(speaker=name)))
+            what = f"what {plain(name)} said or owns ({held or 'only parts of what others own'})"
+            options.agreed(f"Erase {what}, and the summaries of those conversations?")
         forgotten = memory.forget(person=name)
     mentions = forgotten.mentions
     if not forgotten.erased and not mentions.count:
@@ -347,8 +341,8 @@ def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
     if as_json:
         print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
     else:
-        counts = ", ".join(count(number, _singular(kind)) for kind, number in forgotten.erased.items())
-        click.echo(f"Erased what {plain(name)} said or owned: {counts or 'nothing was there'}.")
+        erased = counts(forgotten.erased) or "nothing was there"
+        click.echo(f"Erased what {plain(name)} said or owned: {erased}.")
         if mentions.count:
             click.echo(f"The name {plain(name)} is still in {count(mentions.count, 'place')}; you decide:")
         for mention in mentions.quoted:
@@ -358,21 +352,16 @@ def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
             click.echo(f"  and {mentions.count - len(mentions.quoted)} more")
         for file in forgotten.files:
             click.echo(f"  a damaged file that may hold anything: {file}")
-    tell_pending(forgotten)
-
-
-def _singular(kind: str) -> str:
-    return f"{kind[:-3]}y" if kind.endswith("ies") else kind.removesuffix("s")
+    options.tell_pending(forgotten)
 
 
 def _held(lines: Iterable[str]) -> Counter[str]:
     """Return how much of each kind an export holds; a fact, whose versions stand together, counts once."""
     kinds: Counter[str] = Counter()
     last = None
-    for line in lines:
-        record = json.loads(line)
+    for record in map(json.loads, lines):
         fact = (record["scope"], record["key"]) if record["record"] == "fact" else None
-        if fact is None or fact != last:
-            kinds[record["record"]] += 1
+        if record["record"] in _KINDS and (fact is None or fact != last):
+            kinds[_KINDS[record["record"]]] += 1
         last = fact
     return kinds

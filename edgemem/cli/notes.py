@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgemem.cli.options import (
-    Dashed,
-    Guided,
-    agreed,
-    did_you_mean,
-    home_and_json,
-    open_existing,
-    open_home,
-    typed,
-)
+from edgemem.cli import options
 from edgemem.cli.printing import answer, plain, print_json, print_lines
 from edgemem.errors import InvalidInputError
 
@@ -29,7 +20,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound="Callable[..., Any]")
 
 
-@click.group(cls=Guided, bare="list", single="show")
+@click.group(cls=options.Guided, bare="list", single="show")
 def notes() -> None:
     """Print the notes (`notes`), one section of them (`notes HEADING`), or add to them.
 
@@ -38,10 +29,10 @@ def notes() -> None:
 
 
 @notes.command(name="list", short_help="Print all notes.")
-@home_and_json
+@options.home_and_json
 def print_all(home: Path, as_json: bool) -> None:
     """Print the notes from the first line to the last."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         path, text = memory.notes.path, memory.notes.read()
     _print_notes(
         path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one."
@@ -50,33 +41,33 @@ def print_all(home: Path, as_json: bool) -> None:
 
 @notes.command()
 @click.argument("heading")
-@home_and_json
+@options.home_and_json
 def show(heading: str, home: Path, as_json: bool) -> None:
     """Print the text under HEADING, the oldest first."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         path, text, headings = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
     if not text:
         known = ", ".join(headings) if headings else "none yet"
         raise InvalidInputError(
-            f"There is no text under the heading {heading!r}; there are: {known}.{did_you_mean(heading, headings)}"
+            f"There is no text under the heading {heading!r}; there are: {known}.{options.did_you_mean(heading, headings)}"
         )
     _print_notes(path, text, as_json=as_json, heading=heading)
 
 
-@notes.command(cls=Dashed, short_help="Write at the end of the notes.")
+@notes.command(cls=options.Dashed, short_help="Write at the end of the notes.")
 @click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @click.option("--heading", help="Open a section with this heading and the date.")
-@home_and_json
+@options.home_and_json
 def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) -> None:
     """Write TEXT at the end of the notes; `-` reads it from standard input.
 
     \b
     edgemem notes add The spare key is under the blue pot. --heading House
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    note = typed(words)
+    note = options.typed(words)
     if not note.strip():
         raise InvalidInputError("An empty note is not written; give some text.")
-    with open_home(home) as memory:
+    with options.open_home(home) as memory:
         memory.notes.append(note, heading=heading)
         path = memory.notes.path
     answer(as_json, {"path": str(path), "text": note, "heading": heading}, f"Noted in {path}.")
@@ -102,7 +93,7 @@ def _whose(command: F) -> F:
         "--scope", type=click.Choice(["household", "shared"]), help="The files of all here, or of anyone."
     )
     user = click.option("--user", help="The files of this person.")
-    return click.argument("path")(user(scope(topic(home_and_json(command)))))
+    return click.argument("path")(user(scope(topic(options.home_and_json(command)))))
 
 
 def _bank(memory: Memory, user: str | None, scope: str | None, topic: str) -> ScopedBank:
@@ -117,7 +108,7 @@ def _read(bank: ScopedBank, path: str) -> str:
     return text
 
 
-@click.group(cls=Guided, bare="list", single="show")
+@click.group(cls=options.Guided, bare="list", single="show")
 def bank() -> None:
     """List all files of the bank (`bank`), show one (`bank show PATH --user NAME`), write or delete one.
 
@@ -128,10 +119,10 @@ def bank() -> None:
 
 
 @bank.command(name="list")
-@home_and_json
+@options.home_and_json
 def list_files(home: Path, as_json: bool) -> None:
     """List where the files stand, and their sizes."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         files = memory.bank.files()
     if as_json:
         print_json([{**file._asdict(), "place": file.place} for file in files])
@@ -145,7 +136,7 @@ def list_files(home: Path, as_json: bool) -> None:
 @_whose
 def show_file(path: str, home: Path, as_json: bool, **whose: Any) -> None:
     """Print the file PATH."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         text = _read(_bank(memory, **whose), path)
     if as_json:
         print_json({"path": path, "text": text})
@@ -153,13 +144,13 @@ def show_file(path: str, home: Path, as_json: bool, **whose: Any) -> None:
         print_lines(text)
 
 
-@bank.command(cls=Dashed, short_help="Write a file.")
+@bank.command(cls=options.Dashed, short_help="Write a file.")
 @_whose
 @click.argument("words", metavar="TEXT", nargs=-1, required=True)
 def write(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose: Any) -> None:
     """Write TEXT into the file PATH, in place of what it held; `-` reads it from standard input."""
-    text = typed(words)
-    with open_home(home) as memory:
+    text = options.typed(words)
+    with options.open_home(home) as memory:
         _bank(memory, **whose).write(path, text)
     answer(as_json, {"path": path, "text": text}, f"Written: {plain(path)}.")
 
@@ -169,10 +160,10 @@ def write(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose:
 @_whose
 def delete(path: str, yes: bool, home: Path, as_json: bool, **whose: Any) -> None:
     """Delete the file PATH."""
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         place = _bank(memory, **whose)
         _read(place, path)
         if not yes:
-            agreed(f"Delete {plain(path)}?")
+            options.agreed(f"Delete {plain(path)}?")
         place.delete(path)
     answer(as_json, {"path": path}, f"Deleted: {plain(path)}.")

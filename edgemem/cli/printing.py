@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from datetime import datetime
@@ -12,7 +13,7 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import Console
     from rich.text import Text
@@ -141,6 +142,14 @@ def moment(seconds: float | None) -> str:
 def shortened(text: str) -> str:
     """Return a text of at most some lines; --json has all of it."""
     return text if len(text) <= _LONG else f"{text[:_LONG]}… ({len(text):,} characters; --json has all)"
+
+
+def counts(kinds: Mapping[str, int]) -> str:
+    """Return how many of each kind, whose names are plurals: 1 session summary, 2,000 turns."""
+    return ", ".join(
+        f"{n:,} {noun}" if n != 1 else f"1 {re.sub('ies$', 'y', noun).removesuffix('s')}"
+        for noun, n in ((kind.replace("_", " "), n) for kind, n in kinds.items() if n)
+    )
 
 
 def count(n: int, noun: str) -> str:

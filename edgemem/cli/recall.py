@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import UNSET
 
-from edgemem.cli.options import (
-    Guided,
-    When,
-    did_you_mean,
-    home_and_json,
-    open_existing,
-    reader_of,
-    session_ids,
-    speaker_option,
-)
+from edgemem.cli import options
 from edgemem.cli.printing import console, count, moment, plain, print_entries, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, check_text
@@ -42,11 +33,11 @@ ENDS = {
 @click.option(
     "-k", "--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many to show."
 )
-@click.option("--valid-at", type=When(), help="Facts as they held at this time.")
-@click.option("--known-at", type=When(), help="Only what was known at this time.")
+@click.option("--valid-at", type=options.When(), help="Facts as they held at this time.")
+@click.option("--known-at", type=options.When(), help="Only what was known at this time.")
 @click.option("--sessions", is_flag=True, help="Whole conversations: when it was talked about.")
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def recall(
     words: tuple[str, ...], sessions: bool, speaker: str | None, home: Path, as_json: bool, **bounds: Any
 ) -> None:
@@ -74,7 +65,7 @@ def recall(
         raise InvalidInputError("Conversations are true of no time; leave out --valid-at, or --sessions.")
     who = UNSET if speaker is None else speaker
     results: Sequence[Recalled | RecalledSession]
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         if sessions:
             results = memory.recall_sessions(query, speaker=who, k=bounds["k"], known_at=bounds["known_at"])
         else:
@@ -110,18 +101,18 @@ def _day(at: float) -> str:
     return moment(at)[: len("2026-11-02")]
 
 
-@click.group(cls=Guided, bare="list", single="show")
+@click.group(cls=options.Guided, bare="list", single="show")
 def sessions() -> None:
     """List conversations (`sessions`), or show one turn by turn (`sessions NAME`)."""
 
 
 @sessions.command(name="list")
-@home_and_json
+@options.home_and_json
 def list_sessions(home: Path, as_json: bool) -> None:
     """List the conversations, oldest first; --json has the number of each in the log of turns."""
     from edgemem.session.figures import name_hash
 
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         rows = memory.store.database.query(
             "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state in (0, 3))"
             " from sessions s join turns t on t.session_id = s.id group by s.id order by s.id"
@@ -141,24 +132,24 @@ def list_sessions(home: Path, as_json: bool) -> None:
 
 
 @sessions.command(short_help="Show one turn by turn.")
-@click.argument("name", shell_complete=session_ids)
+@click.argument("name", shell_complete=options.session_ids)
 @click.option(
     "--blocks/--no-blocks", default=True, show_default=True, help="Show what memory put before the model."
 )
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool) -> None:
     """Show the conversation NAME turn by turn: when, who, how it ended, and the unheard part of a reply."""
     from edgemem.store.turns import read_turns
 
     check_session_id(name)
-    with open_existing(home) as memory:
+    with options.open_existing(home) as memory:
         known = memory.sessions.list_ids()
         if name not in known:
             raise InvalidInputError(
-                f"There is no conversation {name!r}; `edgemem sessions` lists them.{did_you_mean(name, known)}"
+                f"There is no conversation {name!r}; `edgemem sessions` lists them.{options.did_you_mean(name, known)}"
             )
-        turns = read_turns(memory.store.database, name, reader=reader_of(speaker))
+        turns = read_turns(memory.store.database, name, reader=options.reader_of(speaker))
     if as_json:
         print_json(turns)
         return

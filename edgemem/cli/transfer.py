@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, open_home, truth_alone
-from edgemem.cli.printing import answer, count, plain, print_json
+from edgemem.cli.printing import answer, count, counts, plain, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import create_private, sync
 
@@ -168,7 +167,7 @@ def _tell(report: TakeoverReport, memory: Memory, as_json: bool) -> None:
         print_json(report)
         return
     for name, records in report.files.items():
-        click.echo(f"{plain(name)}: {_sum(records) or 'empty'}")
+        click.echo(f"{plain(name)}: {counts(records) or 'empty'}")
     _print_counts(report.added, report.known, [*report.refused, *report.remarks])
 
 
@@ -192,18 +191,9 @@ def _index(memory: Memory) -> None:
 
 
 def _print_counts(added: dict[str, int], known: dict[str, int], sentences: Sequence[str]) -> None:
-    click.echo(f"Added: {_sum(added) or 'nothing'}. Here already: {_sum(known) or 'nothing'}.")
+    click.echo(f"Added: {counts(added) or 'nothing'}. Here already: {counts(known) or 'nothing'}.")
     for sentence in sentences:
         click.echo(f"- {plain(sentence)}")
-
-
-def _sum(counts: dict[str, int]) -> str:
-    """Return counts with their kinds, which are plurals: 1 session summary, 2,000 turns."""
-    kinds = {kind: kind.replace("_", " ") for kind, number in counts.items() if number}
-    single = {kind: re.sub("ies$", "y", noun).removesuffix("s") for kind, noun in kinds.items()}
-    return ", ".join(
-        f"{counts[kind]:,} {single[kind] if counts[kind] == 1 else kinds[kind]}" for kind in kinds
-    )
 
 
 @click.command()

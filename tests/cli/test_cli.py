@@ -14,8 +14,7 @@ import pytest
 
 import edgemem
 from edgemem.cli import COMMANDS, main
-from edgemem.cli.facts import Begin
-from edgemem.cli.options import When
+from edgemem.cli.options import Begin, When
 from edgemem.cli.printing import plain
 from support.cli import refused, run
 

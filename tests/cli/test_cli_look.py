@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgemem
-from edgemem.cli.facts import Begin
-from edgemem.cli.options import When
+from edgemem.cli.options import Begin, When
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
