@@ -24,16 +24,13 @@ where the first stopped. Attached to the first alone, memory keeps what the seco
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.adapter import LoopAdapter
 from edgemem.hooks.builtin import PartHook
-from edgemem.session.log import SessionLog
-from edgemem.session.points import BEFORE_LLM, CLASSIC_POINTS, Hook, HookFailure, HookRegistry, traits_of
-from edgemem.session.tools import Tool
+from edgemem.session.points import BEFORE_LLM, CLASSIC_POINTS, Hook, HookFailure
 
 if TYPE_CHECKING:
     from edgemem.context.bargein import Timed
@@ -68,84 +65,39 @@ def attach(
     Raises:
         InvalidInputError: the agent has no registry of hooks.
     """
-    registry, ears = _registry_of(agent), _EARS.get((id(memory), session_id))
-    if ears is not None and ears.memory is not memory:
-        ears = None  # a memory that is gone had the same id
-    links = [hook for hook in registry if isinstance(hook, Link) and hook.ears is not None]
-    for link in links:
-        if link.ears is not ears and link.ears.memory is not None:
-            link.is_on = False
-    if ears is None:
-        # Who speaks is said by `Ears` alone: hooks and tools with a speaker of their own would take a stranger for that person.
-        ears = Ears(memory)
-        ears.join(memory.hooks(session_id=session_id, tokenizer=tokenizer))
-        _EARS[id(memory), session_id] = ears
-    if not any(link.ears is ears and link.is_on for link in links):
-        registry.register(Link(ears))
-    ears.speaker = speaker
-    if memory_tools and hasattr(agent, "tools"):
-        attach_tools(agent, memory.tools())
-    return ears
-
-
-def attach_hooks(agent: Any, hooks: Iterable[Hook], *, speaker: str | None = None) -> Ears:
-    """Register any hooks of edgemem with an EdgeVox agent or registry, beside those that it has already.
-
-    Args:
-        speaker: who speaks; None leaves it as it is, at first an unknown voice.
-
-    Raises:
-        InvalidInputError: the agent has no registry of hooks.
-    """
-    registry = _registry_of(agent)
-    ears = next((hook.ears for hook in registry if isinstance(hook, Link) and hook.is_on), None)
-    if ears is None:
-        ears = Ears()
-        registry.register(Link(ears))
-    ears.speaker = speaker or ears.speaker
-    others = ears.join(hooks)
-    for hook in others:
-        registry.register(Wrapped(hook, ears.registry))
-    return ears
-
-
-def attach_tools(agent: Any, tools: Iterable[Tool]) -> None:
-    """Register tools of edgemem with an EdgeVox agent; its hooks tell them whose turn it is."""
-    agent.tools.register(*tools)
-
-
-def _registry_of(agent: Any) -> Any:
-    registry = getattr(agent, "hooks", agent)
+    registry, ears = getattr(agent, "hooks", agent), _EARS.get((id(memory), session_id))
     if not hasattr(registry, "register"):
         raise InvalidInputError(
             f"{type(agent).__name__} has no hook registry; pass an EdgeVox agent or registry."
         )
-    return registry
+    if ears is None or ears.memory is not memory:  # a memory that is gone had the same id
+        # Who speaks is said by `Ears` alone: hooks and tools with a speaker of their own would take a stranger for that person.
+        ears = _EARS[id(memory), session_id] = Ears(
+            memory, memory.hooks(session_id=session_id, tokenizer=tokenizer)
+        )
+    links = [hook for hook in registry if isinstance(hook, Link)]
+    for link in links:
+        link.is_on = link.ears is ears
+    if not any(link.is_on for link in links):
+        registry.register(Link(ears))
+    ears.speaker = speaker
+    if memory_tools and hasattr(agent, "tools"):
+        agent.tools.register(*memory.tools())
+    return ears
 
 
 class Ears:
     """What EdgeVox has no hook points for: speech, barge-in, and quiet; and who speaks."""
 
-    def __init__(self, memory: Memory | None = None) -> None:
+    def __init__(self, memory: Memory, hooks: Sequence[Hook]) -> None:
+        parts = [hook for hook in hooks if isinstance(hook, PartHook)]
         self.memory = memory
-        """Whose hooks they are; None: they were made by hand."""
-        self.registry = HookRegistry()
-        """Counts failures of hooks of the user's own."""
-        self.adapter = LoopAdapter(SessionLog(), is_shared=True)
+        self.adapter = next(hook.adapter for hook in parts if hook.adapter is not None)
+        self.adapter.join(*parts)
+        # Those of the home's hook files act behind edgemem's own steps, at all eleven points.
+        self.adapter.registry.extend(hook for hook in hooks if not isinstance(hook, PartHook))
         self.theirs: Any = None
         """EdgeVox's session of the newest turn."""
-
-    def join(self, hooks: Iterable[Hook]) -> list[Hook]:
-        """Take the parts that hooks bring; return the other hooks."""
-        hooks = list(hooks)
-        parts = [hook for hook in hooks if isinstance(hook, PartHook)]
-        shared = next((h.adapter for h in parts if h.adapter is not None and h.adapter.is_shared), None)
-        if shared is not None and shared is not self.adapter:
-            shared.join(*self.adapter.joined)
-            shared.conversation.speaker = self.speaker
-            self.adapter = shared
-        self.adapter.join(*parts)
-        return [hook for hook in hooks if not isinstance(hook, PartHook)]
 
     @property
     def speaker(self) -> str | None:
@@ -197,7 +149,7 @@ class Ears:
 
     def failures(self) -> list[HookFailure]:
         """Return what went wrong so far, most frequent first."""
-        return [*self.adapter.registry.failures(), *self.registry.failures()]
+        return self.adapter.registry.failures()
 
 
 class Link:
@@ -221,33 +173,17 @@ class Link:
             is_first = point == BEFORE_LLM and payload["hop"] == 0 and adapter.turn is None
             if is_first and not adapter.state.is_cut and _tells_of_interruption(payload["messages"]):
                 adapter.conversation.interrupt(prepared=False)
-            return adapter.act(point, ctx, payload)
+            result = adapter.act(point, ctx, payload)
         except Exception as error:  # noqa: BLE001 - EdgeVox would swallow it; it is counted
             adapter.registry.note("edgemem", point, error)
             return None
+        if result is not None and result.is_end:  # it takes an end of its own class alone
+            return importlib.import_module("edgevox.agents.hooks").HookResult.end(result.payload)
+        return result
 
 
 def _tells_of_interruption(messages: Iterable[Message]) -> bool:
     return any(message.get("tool_call_id") == INTERRUPT for message in messages)
-
-
-class Wrapped:
-    """A hook of the user's own as EdgeVox calls it: at points that it knows, answering with its own results."""
-
-    def __init__(self, hook: Hook, registry: HookRegistry) -> None:
-        traits = traits_of(hook)
-        self.points = traits.points & CLASSIC_POINTS
-        self.priority = traits.priority or 0
-        self._registry = registry.register(hook)
-        self._hook = hook
-        self._results = importlib.import_module("edgevox.agents.hooks").HookResult
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
-        """Call the hook, isolated and counted by our registry, which also lets a safety hook fail closed."""
-        fired = self._registry.fire_one(self._hook, point, ctx, payload)
-        if fired.is_end:
-            return self._results.end(fired.payload, reason=fired.reason)
-        return self._results.replace(fired.payload, reason=fired.reason) if fired.is_modify else None
 
 
 _EARS: WeakValueDictionary[tuple[int, str], Ears] = WeakValueDictionary()

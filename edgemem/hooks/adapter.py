@@ -10,6 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any, Protocol
 
 import msgspec
@@ -214,6 +215,8 @@ class LoopAdapter:
         view = [*head, *listed[-1:]]
         if turn is not None:
             view = turn.messages
+            if turn.hook_reply is not None:
+                return HookResult.end(turn.hook_reply)
             self.state.list.hold(listed, view)
             placed = [message for message in listed if self._is_placed(message)]
             view = outward(self.state.list.placed(view, placed, listed) if placed else view)
@@ -253,6 +256,8 @@ class LoopAdapter:
         if not log.is_resumed:
             self._resume()
         utterance: Message = {"role": "user", "content": content}
+        for message in takewhile(lambda each: not self.state.list.holds(each), reversed(before or ())):
+            self._take_late(message)
         edited = self.state.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
             history = before if self.state.is_new and before is not None else ()
@@ -311,6 +316,9 @@ class LoopAdapter:
                 self.state.list.alias(message, words.results[-1])
         for message in new:
             role = message.get("role")
+            if role == "tool" and self._take_late(message):
+                self.state.list.add(message)
+                continue
             if role == "assistant" and not message.get("tool_calls"):
                 if self.state.list.was_said(message):
                     continue
@@ -322,20 +330,31 @@ class LoopAdapter:
                 self.state.tasks.add(key_of(message))
         self.state.outcomes = [] if new else self.state.outcomes
 
+    def _take_late(self, message: Message) -> bool:
+        """Take the result of a tool that was called in an earlier turn and had none; tell whether a message is one."""
+        call_id = message.get("tool_call_id")
+        turn, _ = self.log.find_call(call_id) or (None, None) if isinstance(call_id, str) else (None, None)
+        if turn is None or turn is self.log.prompt_log.running:
+            return False
+        if any(answer.get("tool_call_id") == call_id for answer in turn.messages):
+            return False
+        self.conversation.result(str(call_id), text_of(message))
+        return True
+
     def _is_placed(self, message: Message) -> bool:
         if message.get("role") in INSTRUCTIONS:
             return True
         return bool(self.state.tasks) and key_of(message) in self.state.tasks
 
-    def _answer(self, ctx: Any, payload: Any) -> None:
+    def _answer(self, ctx: Any, payload: Any) -> HookResult | None:
         if self.turn is None:
-            return
+            return None
         self.state.tokens.append(tuple(payload.get("tokens") or ()))
         self.state.outcomes = []
         if not payload.get("tool_calls"):
             self.log.answered = payload.get("content") or None
             self.log.accept()
-        self._take(AFTER_LLM, payload)
+        return self._take(AFTER_LLM, payload)
 
     def _call(self, ctx: Any, payload: Any) -> HookResult | None:
         self.state.running += 1
@@ -350,19 +369,19 @@ class LoopAdapter:
         TOOL_TURN.set(None)
         CALLED.set(None)
         fired = self._take(AFTER_TOOL, payload)
-        self.state.outcomes.append(payload if fired is None else fired.payload)
+        self.state.outcomes.append(fired.payload if fired is not None and fired.is_modify else payload)
         return fired
 
     def _moment(self, payload: Any) -> Moment:
         return Moment(self.log, self.conversation.agent.ctx, payload)
 
     def _take(self, point: str, payload: Any) -> HookResult | None:
-        """Take the steps of a point; return what they have put in place of its payload."""
-        steps = self.conversation.agent.steps
-        moment = self._moment(payload)
-        steps.run(
-            {AFTER_LLM: steps.answer, BEFORE_TOOL: steps.call, AFTER_TOOL: steps.result}[point], point, moment
-        )
+        """Take the steps of a point; return what they have put in place of its payload, or the reply of a hook."""
+        steps, moment = self.conversation.agent.steps, self._moment(payload)
+        taken = {AFTER_LLM: steps.answer, BEFORE_TOOL: steps.call, AFTER_TOOL: steps.result}[point]
+        steps.run(taken, point, moment)
+        if moment.reply is not None:
+            return HookResult.end(moment.reply)
         return None if moment.payload is payload else HookResult.replace(moment.payload)
 
     # -- how it ends ---------------------------------------------------------------------------------

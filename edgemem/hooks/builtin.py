@@ -90,11 +90,10 @@ class PartHook:
 
     def _adapter(self, ctx: Any) -> LoopAdapter:
         state = ctx.session.state
-        if self.adapter is None or self.adapter.is_shared is False:
+        if self.adapter is None or not self.adapter.is_shared:
             kept = state.get(_KEY)
-            self.adapter = (
-                kept if isinstance(kept, LoopAdapter) else LoopAdapter(SessionLog(), speaker=self.speaker)
-            )
+            is_one = isinstance(kept, LoopAdapter)
+            self.adapter = kept if is_one else LoopAdapter(SessionLog(), speaker=self.speaker)
         state[_KEY] = self.adapter
         return self.adapter
 
@@ -157,20 +156,11 @@ class MemoryInjectionHook(PartHook):
         """
         given = given_store(self, store, memory_store)
         needs(self, given, "facts", "get_fact", "recent_episodes", what="a memory store")
+        header = header_line(self, header)
         part = MemoryBlock(
-            given,
-            max_facts=max_facts,
-            max_episodes=max_episodes,
-            header=header_line(self, header),
-            max_chars=max_chars,
+            given, max_facts=max_facts, max_episodes=max_episodes, header=header, max_chars=max_chars
         )
         super().__init__("memory", part, speaker=speaker)
-
-    @property
-    def store(self) -> MemoryStore:
-        """Return the memory store."""
-        store: MemoryStore = self.part.store
-        return store
 
 
 class NotesInjectorHook(PartHook):
@@ -208,7 +198,6 @@ class ContextCompactionHook(PartHook):
         Args:
             llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
         """
-        self.compactor = compactor
         super().__init__("compactor", None if compactor is None else ListCompaction(compactor, llm_getter))
 
 
@@ -232,15 +221,8 @@ class TokenBudgetHook(PartHook):
             tokenizer: counts; None: whatever `tokenizer_of` finds in the context's `llm`.
         """
         most = whole_number(max_context_tokens, "max_context_tokens")
-        self.keep_last = keep_last
-        super().__init__(
-            "budget", WindowBudget(max_context_tokens=most, low_water=low_water, tokenizer=tokenizer)
-        )
-
-    @property
-    def max_context_tokens(self) -> int:
-        """Return what the prompt may take, tools and template included."""
-        return int(self.part.max_context_tokens)
+        part = WindowBudget(max_context_tokens=most, low_water=low_water, tokenizer=tokenizer)
+        super().__init__("budget", part)
 
 
 class ToolOutputTruncatorHook(PartHook):
@@ -265,12 +247,6 @@ class EpisodeLoggerHook(PartHook):
         given = given_store(self, store, memory_store)
         needs(self, given, "add_episode", what="a memory store")
         super().__init__("episodes", ToolEpisodes(given, agent_name), speaker=speaker)
-
-    @property
-    def store(self) -> MemoryStore:
-        """Return the memory store."""
-        store: MemoryStore = self.part.store
-        return store
 
 
 class TurnLogHook(PartHook):
@@ -297,14 +273,10 @@ def hooks_of(
         note_failure: keeps what the registry says has failed, in whichever hook.
         now: the wall time that a new epoch freezes, seconds since the epoch UTC.
     """
-    adapter = LoopAdapter(
-        log, speaker=speaker, agent=agent, note_failure=note_failure, now=now, is_shared=True
-    )
-    hooks = [
-        PartHook(field, part, speaker=speaker, adapter=adapter)
-        for field, part in vars(parts).items()
-        if part is not None
-    ]
+    adapter = LoopAdapter(log, speaker=speaker, agent=agent, note_failure=note_failure, now=now)
+    adapter.is_shared = True
+    brought = {field: part for field, part in vars(parts).items() if part is not None}
+    hooks = [PartHook(field, part, speaker=speaker, adapter=adapter) for field, part in brought.items()]
     hooks[0].note_failure = note_failure
     adapter.offered = hooks
     return list(hooks)

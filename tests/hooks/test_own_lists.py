@@ -251,6 +251,29 @@ def test_instructions_in_the_middle_keep_their_place(memory: Memory, role: str) 
     assert loop.hooks.failures() == []
 
 
+@pytest.mark.parametrize("place", ["before the utterance", "behind it"])
+def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: str) -> None:
+    """A tool that works in the background answers in the list of a later turn: it is read once, and stored with its call."""
+    loop = OwnList(memory)
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    loop.messages = loop.ctx.session.messages
+    loop.messages.append({"role": "user", "content": "What is in the cellar?"})
+    loop.ask()
+    loop.messages.append({"role": "assistant", "content": "I look.", "tool_calls": [call]})
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("I look."))
+    result: Message = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": "a red cup"}
+    asked: Message = {"role": "user", "content": "And now?"}
+    loop.messages += [result, asked] if place == "before the utterance" else [asked, result]
+    loop.ask()
+    assert str(loop.handed).count("a red cup") == 1
+    loop.messages.append({"role": "assistant", "content": "A cup."})
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("A cup."))
+    loop.turn("Thank you.")
+    assert str(loop.handed).count("a red cup") == 1
+    assert ("tool", "a red cup") in loop.stored()[0][1]
+    assert loop.hooks.failures() == []
+
+
 @pytest.mark.parametrize("text", ["word " * 2000, "7" * 8000])
 def test_an_utterance_is_bounded_by_tokens_of_the_window(memory: Memory, text: str) -> None:
     """What is longer keeps its beginning and its end."""

@@ -184,7 +184,7 @@ def test_a_hook_that_is_made_with_the_wrong_thing_says_so(
 def test_a_store_has_two_names(make: Any, tmp_path: Path) -> None:
     """`store` is ours, `memory_store` EdgeVox's; given under both it is refused."""
     with JSONMemoryStore(tmp_path / "m.json") as store:
-        assert make(store).store is make(memory_store=store).store is store
+        assert make(store).part.store is make(memory_store=store).part.store is store
         with pytest.raises(InvalidInputError, match="not both"):
             make(store, memory_store=store)
 
