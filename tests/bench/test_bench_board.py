@@ -58,7 +58,7 @@ def test_a_board_without_models_is_measured(
         raise ModelError("The embedder is missing; type: edgemem models get it")
 
     for name in ("NearlyReal", "real_embedder", "real_tokenizer"):
-        monkeypatch.setattr(board, name, none)
+        monkeypatch.setattr(board.ground, name, none)
     found = board.run(quick=True, llm="no-such-model", home=tmp_path)
     assert found["figures"]["embed_ms"] is None
     assert "edgemem models get" in found["missing"]["figures.embed_ms"]
