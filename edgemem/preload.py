@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property, wraps
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
@@ -65,6 +65,14 @@ class Pattern:
     A method is looked up once, and is the compiled pattern's own from then on: that costs 50 ns a call.
     """
 
+    search: Callable[..., re.Match[str] | None]
+    match: Callable[..., re.Match[str] | None]
+    fullmatch: Callable[..., re.Match[str] | None]
+    findall: Callable[[str], list[str]]
+    finditer: Callable[..., Iterator[re.Match[str]]]
+    sub: Callable[..., str]
+    split: Callable[..., list[str]]
+
     def __init__(self, *expressions: str, flags: int = 0) -> None:
         """Note expressions of which any will do."""
         self._expressions = expressions
@@ -76,37 +84,8 @@ class Pattern:
         """Return the pattern of the standard library."""
         return re.compile("|".join(f"(?:{expression})" for expression in self._expressions), self._flags)
 
-    @cached_property
-    def search(self) -> Callable[..., re.Match[str] | None]:
-        """Find the first place in a text that has the pattern."""
-        return self.compiled.search
-
-    @cached_property
-    def match(self) -> Callable[..., re.Match[str] | None]:
-        """Find the pattern at the beginning of a text."""
-        return self.compiled.match
-
-    @cached_property
-    def fullmatch(self) -> Callable[..., re.Match[str] | None]:
-        """Tell whether the pattern is the whole of a text."""
-        return self.compiled.fullmatch
-
-    @cached_property
-    def findall(self) -> Callable[[str], list[str]]:
-        """Return all matches; of a pattern with groups ask `finditer`."""
-        return self.compiled.findall
-
-    @cached_property
-    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
-        """Find all places."""
-        return self.compiled.finditer
-
-    @cached_property
-    def sub(self) -> Callable[..., str]:
-        """Return a text with other text in all places."""
-        return self.compiled.sub
-
-    @cached_property
-    def split(self) -> Callable[..., list[str]]:
-        """Return the text between the matches."""
-        return self.compiled.split
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a method of the compiled pattern, which is this one's own from then on."""
+        method: Callable[..., Any] = getattr(self.compiled, name)
+        self.__dict__[name] = method
+        return method

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from edgemem.errors import InvalidInputError, ModelError
+from edgemem.errors import ModelError
 from edgemem.llama import backend
 from edgemem.llama.backend import Interrupt, fill, watching
 from edgemem.llama.context import ChatContext, Reply, SinglePrompts
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 AHEAD_BATCH = 32
 """Tokens read ahead at a time: lost when somebody speaks, at most; one to three seconds of a Pi."""
-LEAST_CTX = 256
-"""Tokens of a second context below which not even a prompt fits."""
 _SIDE_BATCH = 128
 """Tokens that it evaluates at a time; the scratch space grows with it, and on a GPU the time until a stop."""
 _ABORTED = 2  # llama_decode returns it after its abort callback said so
@@ -238,8 +236,6 @@ class SideChat(SinglePrompts):
     larger = "the second context {}; raise [compaction] summary_ctx"
 
     def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int, threads: int = 1) -> None:
-        if n_ctx < LEAST_CTX:
-            raise InvalidInputError(f"n_ctx is {n_ctx}; a second context needs at least {LEAST_CTX} tokens")
         super().__init__(tokenizer)
         self._api = backend.llama()
         self._model, self.n_ctx, self._threads = model, n_ctx, threads

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.header import read_header, sampled
-from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
+from edgemem.llama.models.catalog import find_entry, load_catalogue, path_of, read_pin
 from edgemem.llama.protocols import Embedder
 from edgemem.llama.worker import Forward, Job, ModelHandle
 
@@ -41,7 +41,6 @@ class Encoder:
     """Loads an embedding model and encodes one text at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
-        """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
         pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _MEAN
         self.forward = forward = Forward(
             path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
@@ -59,10 +58,7 @@ class Encoder:
         self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it.
-
-        Text that looks like a special token stays text.
-        """
+        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it; no text is special."""
         return self.forward.tokenize(text.strip(), around=True)
 
     def count(self, text: str) -> int:
@@ -127,24 +123,19 @@ class LlamaEmbedder(ModelHandle, Embedder):
         if not (self.dimensions and header.tensors):
             raise ModelError(f"{path} is not an embedding model; name one, or type: edgemem models get")
         self.n_ctx = n_ctx
-        """Tokens that a vector is made of at most, with the prefix and what the model puts around a text."""
         self.languages = tuple(languages) or header.languages
-        """Those that it knows, in two letters; empty: many."""
         self._prefixes = query_prefix, text_prefix
-        self.fingerprint = _fingerprint(path, header, n_ctx, query_prefix, text_prefix)
-        """Changes with the model, the prefixes, the length at which text is cut, and the pooling.
-
-        Of the file, its size counts, and what `sampled` reads of it.
-        """
+        pooling, size = header.number("pooling_type", 1), header.number("embedding_length")
+        settings = (header.size, n_ctx, query_prefix, text_prefix, pooling, size)
+        # The name in the file: one that is moved or renamed is the same model.
+        name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
+        self.fingerprint = _fingerprint(path, name, settings)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
         super().__init__(path, "embedder", partial(Encoder, path, header, n_ctx=n_ctx, threads=threads))
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
-        """Embed what somebody asks; None, and the work dropped, when `timeout_s` seconds were not enough.
-
-        The vector is read-only, because it is remembered for the next time.
-        """
+        """Embed what somebody asks, read-only; None, and the work dropped, when `timeout_s` seconds were not enough."""
         self._check_open()
         with self._lock:
             if text in self._remembered:
@@ -173,10 +164,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
-        """Embed text to be stored, in order, and return the rows that were made before `stop()` became true.
-
-        It is asked before each text; `yield_to_speech` also stops the one that is computed.
-        """
+        """Embed text to be stored until `stop()` is true before a text; `yield_to_speech` also ends the one at work."""
         return self._stored(Encoder.encode, texts, stop)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -208,12 +196,7 @@ def open_embedder(
 
     The prefixes that it was trained with come from the catalogue, or from where `models add` kept them.
     """
-    path = find_model(model, home=home)
-    if path is None:
-        raise ModelError(
-            f"The embedding model {model} is not on this machine; type: edgemem models get {model}"
-        )
-    entry = find_entry(model)
+    path, entry = path_of(model, home=home), find_entry(model)
     prefixes = entry or read_pin(path)
     # The languages also where the model is named by its file.
     named = (entry.languages for entry in load_catalogue() if model == entry.name or path.name == entry.file)
@@ -231,13 +214,13 @@ def _dimensions(header: Header) -> int:
     return header.number("embedding_length_out") or header.number("embedding_length")
 
 
-def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:
-    digest = sampled(path)
-    pooling, dimensions = header.number("pooling_type", 1), header.number("embedding_length")
-    settings = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
-    digest.update(settings.encode())
-    # The name in the file: one that is moved or renamed is the same model.
-    name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
+def _fingerprint(path: Path, name: str, settings: object) -> str:
+    """Return a string that changes with a model's file, as `sampled` reads it, and with settings."""
+    try:
+        digest = sampled(path)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error.strerror}); leave it where it is") from error
+    digest.update(repr(settings).encode("utf-8", "replace"))
     return f"{name}:{digest.hexdigest()[:24]}"
 
 
@@ -271,12 +254,7 @@ class LlamaEmbed:
         """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling."""
         path = Path(self._llm.model_path)
         settings = (self._prefixes, self._most_tokens, self._pooling, sorted(self._llm.metadata.items()))
-        try:
-            digest = sampled(path)
-        except OSError as error:
-            raise ModelError(f"{path} cannot be read ({error.strerror}); leave it where it is") from error
-        digest.update(repr(settings).encode("utf-8", "replace"))
-        return f"{path.stem}:{digest.hexdigest()[:24]}"
+        return _fingerprint(path, path.stem, settings)
 
     def __call__(self, text: str) -> list[float]:
         """Embed text to be stored."""

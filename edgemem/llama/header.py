@@ -51,7 +51,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "gguf_get_data_offset": (ctypes.c_size_t,),
 }
 """Results of ggml's functions, and their arguments behind the file that was opened."""
-_LANGUAGES = "general.languages"
 _MOST_LANGUAGES = 300  # there are 183 codes of two letters
 _HEADS = (b"cls.weight", b"cls.output.weight")
 _MIB = 1 << 20
@@ -65,8 +64,6 @@ class Header(msgspec.Struct, frozen=True):
     tensors: int
     metadata: dict[str, Scalar]
     """Every key with a single value."""
-    arrays: dict[str, int]
-    """Every key with a list, and the list's length."""
     size: int
     """Bytes of the file."""
     classifies: bool = False
@@ -153,13 +150,12 @@ def _bytes_needed(api: Any, gguf: int) -> int:
 
 def _read(api: Any, gguf: int, size: int) -> Header:
     metadata: dict[str, Scalar] = {}
-    arrays: dict[str, int] = {}
     languages: tuple[str, ...] = ()
     for n in range(api.gguf_get_n_kv(gguf)):
         key, kind = _text(api.gguf_get_key(gguf, n)), api.gguf_get_kv_type(gguf, n)
         if kind == _ARRAY:
-            count = arrays[key] = int(api.gguf_get_arr_n(gguf, n))
-            if key == _LANGUAGES and api.gguf_get_arr_type(gguf, n) == _STRING and count <= _MOST_LANGUAGES:
+            if key == "general.languages" and api.gguf_get_arr_type(gguf, n) == _STRING:
+                count = min(int(api.gguf_get_arr_n(gguf, n)), _MOST_LANGUAGES)
                 languages = tuple(_text(api.gguf_get_arr_str(gguf, n, i)) for i in range(count))
         elif kind == _STRING:
             metadata[key] = _text(api.gguf_get_val_str(gguf, n))
@@ -168,7 +164,7 @@ def _read(api: Any, gguf: int, size: int) -> Header:
     tensors = int(api.gguf_get_n_tensors(gguf))
     classifies = any(api.gguf_find_tensor(gguf, head) >= 0 for head in _HEADS)
     architecture = str(metadata.get("general.architecture", ""))
-    return Header(architecture, tensors, metadata, arrays, size, classifies, languages)
+    return Header(architecture, tensors, metadata, size, classifies, languages)
 
 
 def _text(raw: bytes) -> str:

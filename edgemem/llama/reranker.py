@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.header import read_header
-from edgemem.llama.models.catalog import find_entry, find_model
+from edgemem.llama.models.catalog import path_of
 from edgemem.llama.protocols import Reranker
 from edgemem.llama.worker import Forward, Job, ModelHandle
 
@@ -41,7 +41,6 @@ class CrossEncoderInput:
     """
 
     def __init__(self, forward: Forward) -> None:
-        """Find out how the model wants a question and a text in one input; raise ModelError where its window is too small."""
         self._forward = forward
         api, vocabulary, tokenize = forward.api, forward.vocabulary, forward.tokenize
         self._ahead = self._between = ""  # what a template has before the question, and before the text
@@ -71,7 +70,6 @@ class CrossEncoderInput:
         self._has_template = bool(raw)
         self._most = forward.n_ctx - len(self._begin) - len(self._end)
         self._room = self._most - taken
-        """Tokens that question and text may take together."""
         if self._room < _LEAST:
             raise ModelError(
                 f"{forward.path.name} puts so much around a pair that {forward.n_ctx} tokens leave no room for it; "
@@ -80,7 +78,8 @@ class CrossEncoderInput:
 
     def ids(self, query: str, text: str) -> list[int]:
         """Return the ids of a pair, at most as many as the window holds."""
-        tokenize, query, text = self._forward.tokenize, query.strip(), text.strip()
+        tokenize = self._forward.tokenize
+        query, text = query.strip(), text.strip()
         query_ids, text_ids = tokenize(query), tokenize(text)
         most = max(self._room // 2, self._room - len(text_ids))
         if self._has_template:
@@ -203,8 +202,4 @@ def open_reranker(
     model: str, *, home: Path | None = None, n_ctx: int | None = None, threads: int = 1
 ) -> LlamaReranker:
     """Open a reranker by its name or its path; `n_ctx` None takes 256 tokens a pair."""
-    path = find_model(model, home=home)
-    if path is None:
-        get = f"type: edgemem models get {model}" if find_entry(model) is not None else "name one that is"
-        raise ModelError(f"The reranking model {model} is not on this machine; {get}")
-    return LlamaReranker(path, n_ctx=n_ctx or 256, threads=threads)
+    return LlamaReranker(path_of(model, home=home), n_ctx=n_ctx or 256, threads=threads)

@@ -77,6 +77,11 @@ SCENES: dict[str, list[list[Message]]] = {
         [user("Question 2"), reply("Answer 2")],
         LAST,
     ],
+    "a developer's orders": [
+        [user("Question 1"), reply("Answer 1"), {**LATE, "role": "developer"}],
+        [user("Question 2"), reply("Answer 2")],
+        LAST,
+    ],
     "orders before an answer": [[user("Question 1"), reply("Answer 1")], [LATE, user("Question 2")], LAST],
 }
 

@@ -16,7 +16,6 @@ def test_reads_what_the_default_model_says_about_itself(minilm: Path) -> None:
     header = read_header(minilm)
     assert (header.architecture, header.tensors, header.size) == ("bert", 101, minilm.stat().st_size)
     assert (header.number("embedding_length"), header.number("context_length")) == (384, 512)
-    assert header.arrays["tokenizer.ggml.tokens"] == 30522
     assert header.number("no_such_key", 7) == 7
 
 
@@ -24,7 +23,7 @@ def test_reads_every_vocabulary_of_the_llama_cpp_sources(vocabularies: Path) -> 
     """Real files of other architectures pass."""
     headers = [read_header(path) for path in sorted(vocabularies.glob("*.gguf"))]
     assert len(headers) >= 15
-    assert all(header.architecture and header.arrays["tokenizer.ggml.tokens"] > 1000 for header in headers)
+    assert all(header.architecture for header in headers)
 
 
 @pytest.mark.parametrize("keep", [23, 24, 100, 5000, 400_000, 700_000, 10_000_000, -1, -20])

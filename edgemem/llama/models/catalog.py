@@ -25,7 +25,6 @@ _HALF, _FLOAT = 2, 4  # bytes: llama.cpp keeps keys and values as f16 and comput
 _BATCH = 512  # tokens evaluated at a time
 _CHAT_REST = 120_000_000  # Python, llama.cpp, the tables of a vocabulary: 76 to 124 MB measured with three
 _EMBEDDER_REST = 60_000_000  # what MiniLM takes beside its file, at 256 tokens; wider ones took 50 and 52
-_LARGE, _TABLES = 100_000, 90_000_000  # a vocabulary of so many words, and what its tables take
 _POOLINGS = {1: "mean", 2: "cls", 3: "last"}
 _RANK = 4
 _ENCODERS = ("bert", "embedding")  # in the names of architectures: nomic-bert, gemma-embedding
@@ -197,10 +196,9 @@ def find_model(name: str, *, home: Path | None = None) -> Path | None:
     return next((place for place in places if _is_file(place)), None)
 
 
-def file_of(name: str, *, home: Path | None = None) -> Path:
-    """Return a file of the working directory, or of a model that is named in any of these ways, or say how to bring it."""
-    here = Path(name).expanduser()
-    path = here if _is_file(here) else find_model(name, home=home)
+def path_of(name: str, *, home: Path | None = None) -> Path:
+    """Return the file of a model that is named in any of these ways, or say how to bring it."""
+    path = find_model(name, home=home)
     if path is None and find_entry(name) is not None:
         raise ModelError(f"The model {name} is not on this machine; type: edgemem models get {name}")
     if path is None:
@@ -208,6 +206,12 @@ def file_of(name: str, *, home: Path | None = None) -> Path:
             f"There is no model {name[:200]}, neither as a file nor by that name; `edgemem models list` shows what there is"
         )
     return path
+
+
+def file_of(name: str, *, home: Path | None = None) -> Path:
+    """Return a file of the working directory, or of a model that is named, or say how to bring it."""
+    here = Path(name).expanduser()
+    return here if _is_file(here) else path_of(name, home=home)
 
 
 def added_models(home: Path | None = None) -> dict[str, Path]:
@@ -354,8 +358,7 @@ def _ram_mb(header: Header, kind: str) -> int:
     # Keys and values: two numbers a layer, head and dimension for each token.
     token = 2 * layers * header.number("attention.head_count_kv", heads) * width * _HALF
     if kind in ("embedder", "reranker"):
-        tables = _TABLES if header.arrays.get("tokenizer.ggml.tokens", 0) > _LARGE else 0
-        return round((header.size + _EMBEDDER_REST + tables) / 1e6)
+        return round((header.size + _EMBEDDER_REST) / 1e6)
     scores = heads * _BATCH * WINDOW * _FLOAT
     return round((header.size + token * WINDOW + scores + _CHAT_REST) / 1e6) if token else 0
 

@@ -11,10 +11,9 @@ import msgspec
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ServerError
 from edgemem.llama.backend import watching
-from edgemem.llama.context import ChatContext, Reply, SinglePrompts
+from edgemem.llama.context import ChatContext, Reply, SinglePrompts, TokenLog
 from edgemem.llama.replies import MARKS, opened_thought
 from edgemem.llama.server.client import SLOTS, LlamaServer, Step
-from edgemem.llama.tokens.log import TokenLog
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.llama.tokens.vocabulary import BPE, Special, Vocabulary, is_markup, short_runs
 
@@ -32,7 +31,6 @@ _BETWEEN = -1
 _PIECES = 1 << 15
 """Ids whose bytes are asked for at a time: about a megabyte of JSON."""
 _PROBE = "The robot's 12 cups,\n\tthe cat … Straße über 好的，七分钟 кошка 🙂!?"
-_BLANK = "a \n"
 
 
 class _Piece(msgspec.Struct):
@@ -127,15 +125,10 @@ class ServerVocabulary(Vocabulary):
         """Return those that are tokens only where special tokens are parsed; words such as `<tool_call>` always are."""
         texts = [special.text for special in markup]
         parsed, plain = self._ask(texts), self._ask(texts, special=False)
-        controls = [
+        return tuple(
             special
             for special, ids, plain_ids in zip(markup, parsed, plain, strict=True)
             if ids == (special.id,) and special.id not in plain_ids
-        ]
-        (bare,), behind = self._ask(["a"]), self._ask([_BLANK + special.text for special in controls])
-        return tuple(
-            msgspec.structs.replace(special, lstrip=ids == (*bare, special.id))
-            for special, ids in zip(controls, behind, strict=True)
         )
 
     def _pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
@@ -336,7 +329,7 @@ class HttpLlama(ChatContext):
         self._server = LlamaServer(server, self._settings)
         try:
             vocabulary = ServerVocabulary(self._server)
-            self.tokenizer = LlamaTokenizer.with_vocabulary(vocabulary, template=template)
+            self.tokenizer = LlamaTokenizer(vocabulary, template=template)
             _ = self.tokenizer.template  # a fault of it is told now, not in the first turn
             slots, named = self._server.holds.slots, self._settings.slot
             if named >= slots:

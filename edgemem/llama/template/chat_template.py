@@ -181,11 +181,17 @@ def neutralise(text: str, markers: re.Pattern[str]) -> str:
 
 
 def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
-    """Return a message as templates expect it: text content, and the arguments of calls as objects."""
-    clean = clean if clean is not None and message.get("role") != "system" else _unchanged
+    """Return a message as templates expect it: text content, arguments of calls as objects, a developer as the system."""
+    operator = message.get("role") in (
+        "system",
+        "developer",
+    )  # few templates know the second name, some refuse it
+    clean = clean if clean is not None and not operator else _unchanged
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
+    if operator:
+        shown["role"] = "system"
     shown["content"] = clean(text_of(message, _image))
     calls = message.get("tool_calls")
     if calls:

@@ -16,7 +16,7 @@ from edgemem.llama.tokens.vocabulary import FileVocabulary, Vocabulary
 from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from edgemem.records import Message
 
@@ -50,27 +50,11 @@ class LlamaTokenizer(Closable, Tokenizer):
 
     exact = True
 
-    def __init__(self, path: str | Path, *, template: str | None = None) -> None:
-        self._setup(lambda: FileVocabulary.load(Path(path).expanduser()), template)
-
-    @classmethod
-    def wrap(cls, model: Any, *, template: str | None = None, cache_bytes: int = 4 << 20) -> LlamaTokenizer:
-        """Share the vocabulary of a loaded `llama_cpp.Llama`; close this before the model."""
-        tokenizer = cls.__new__(cls)
-        tokenizer._setup(lambda: FileVocabulary(model.model), template, cache_bytes)
-        return tokenizer
-
-    @classmethod
-    def with_vocabulary(cls, vocabulary: Vocabulary, *, template: str | None = None) -> LlamaTokenizer:
-        """Use a vocabulary that is there already, and is closed with this."""
-        tokenizer = cls.__new__(cls)
-        tokenizer._setup(lambda: vocabulary, template)
-        return tokenizer
-
-    def _setup(
-        self, load: Callable[[], Vocabulary], template: str | None, cache_bytes: int = 4 << 20
+    def __init__(
+        self, source: str | Path | Vocabulary, *, template: str | None = None, cache_bytes: int = 4 << 20
     ) -> None:
-        self._load = load
+        """Take a GGUF, or a vocabulary that is there already and is closed with this; `cache_bytes` hold known segments."""
+        self._source = source
         self._given_template = template
         self._cache_bytes = cache_bytes
         self._lock = threading.RLock()
@@ -79,6 +63,11 @@ class LlamaTokenizer(Closable, Tokenizer):
         self.n_ctx: int | None = None
         """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
+
+    @classmethod
+    def wrap(cls, model: Any, *, template: str | None = None) -> LlamaTokenizer:
+        """Share the vocabulary of a loaded `llama_cpp.Llama`; close this before the model."""
+        return cls(FileVocabulary(model.model), template=template)
 
     def close(self) -> None:
         """Free the vocabulary; a second call does nothing."""
@@ -153,7 +142,12 @@ class LlamaTokenizer(Closable, Tokenizer):
         with self._lock:
             if self._closed:
                 raise ClosedError("The tokenizer was closed; open its model again")
-            vocabulary = self._load() if self._known is None else self._known.vocabulary.refresh()
+            if self._known is not None:
+                vocabulary = self._known.vocabulary.refresh()
+            elif isinstance(self._source, Vocabulary):
+                vocabulary = self._source
+            else:
+                vocabulary = FileVocabulary.load(Path(self._source).expanduser())
             if self._known is None or vocabulary is not self._known.vocabulary:
                 self._known = _Known(vocabulary, self._given_template)
                 self.n_ctx = vocabulary.n_ctx or self.n_ctx

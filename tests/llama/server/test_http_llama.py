@@ -15,10 +15,10 @@ import pytest
 
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ContextOverflowError, ServerError
+from edgemem.llama.context import TokenLog
 from edgemem.llama.protocols import Prompt, Segment
 from edgemem.llama.server.chat import HttpLlama, ServerReply
 from edgemem.llama.server.client import Address, Connection, Step, Timings
-from edgemem.llama.tokens.log import TokenLog
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from support.models import TOOLS, grown, opening, talk, write_llama_gguf
 from support.servers import RunningServer
@@ -119,20 +119,6 @@ def test_no_text_can_kill_the_server(start: Start, vocabularies: Path, tmp_path:
     with HttpLlama(start(str(file)).url) as chat, LlamaTokenizer(file) as here:
         for unit in ("a", ".", "好"):
             assert chat.tokenizer.encode(unit * 100_000) == here.encode(unit * 100_000)
-
-
-def test_a_marker_that_swallows_the_space_before_it(start: Start, vocabularies: Path, tmp_path: Path) -> None:
-    """Such a one is cut off together with the space, so that the ids stay those of the whole."""
-    name = "nomic-bert-moe"
-    file = write_llama_gguf(
-        tmp_path / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, layers=1, width=32
-    )
-    messages = [{"role": "system", "content": "a  \t<mask> b<mask>"}, {"role": "user", "content": "c"}]
-    with HttpLlama(start(str(file)).url) as chat:
-        prompt = chat.tokenizer.render(messages)
-        bos = chat.tokenizer.vocabulary.begins
-        assert prompt.ids == [*bos, *chat.tokenizer.encode(prompt.text, special=True)]
-        assert "  \t<mask> b" in [segment.text for segment in prompt.segments]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -135,7 +135,7 @@ def test_an_endless_template_does_not_hang_an_opening(
 ) -> None:
     """`open`, and `check`, which tells of it, take no longer than one rendering within its bounds."""
     (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    tokenizer = LlamaTokenizer.with_vocabulary(small.vocabulary, template=ODD["endless"][endless])
+    tokenizer = LlamaTokenizer(small.vocabulary, template=ODD["endless"][endless])
     with edgemem.open(tmp_path, tokenizer=tokenizer, worker=False) as memory:
         (row,) = [check for check in memory.check() if check.name == "tokenizer"]
     assert row.state == "warn"

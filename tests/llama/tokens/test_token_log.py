@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgemem.llama.context import TokenLog
 from edgemem.llama.protocols import Prompt, Segment, common_prefix
-from edgemem.llama.tokens.log import TokenLog
 
 PAIRS = {"th": 1000, "he": 1001, "e ": 1002, "\n\n": 1003, "in": 1004}
 BYTES = {token: text.encode() for text, token in PAIRS.items()}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgemem.errors import ClosedError, TemplateError
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.vocabulary import FileVocabulary
 from support.models import TOOLS, talk, write_llama_gguf
 from support.selection import LONG
 
@@ -67,9 +68,8 @@ def open_tokenizer(vocabularies: Path) -> Iterator[Open]:
             loaded.clear()
             loaded[vocabulary] = LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf")
         file = vocabularies / "templates" / f"{template}.jinja"
-        return LlamaTokenizer.wrap(
-            loaded[vocabulary].vocabulary, template=file.read_text() if template else CHATML, **options
-        )
+        shared = FileVocabulary(loaded[vocabulary].vocabulary.model)
+        return LlamaTokenizer(shared, template=file.read_text() if template else CHATML, **options)
 
     yield get
     for old in loaded.values():
