@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from edgemem.errors import ModelError
 from edgemem.llama.chat import LlamaChat
 
 
@@ -36,18 +35,3 @@ def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPat
     assert chat.last.stopped == "eos"
     assert third not in chat.last.ids
     assert again == reply[: len(again)]
-
-
-def test_damaged_model(tmp_path: Path, chat_model: Callable[[str], Path], vocabularies: Path) -> None:
-    """A missing file, no GGUF, half of one and one without weights are refused in one sentence."""
-    (tmp_path / "text.gguf").write_text("hello" * 100)
-    (tmp_path / "half.gguf").write_bytes(chat_model("phi-3").read_bytes()[:2_000_000])
-    for file in (
-        tmp_path / "missing.gguf",
-        tmp_path / "text.gguf",
-        tmp_path / "half.gguf",
-        vocabularies / "ggml-vocab-phi-3.gguf",
-    ):
-        with pytest.raises(ModelError) as caught:
-            LlamaChat(file, threads=1)
-        assert "\n" not in str(caught.value)

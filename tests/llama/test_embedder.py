@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.embedder import LlamaEmbedder, llama_embed, open_embedder
-from edgemem.llama.header import read_header
+from edgemem.errors import ClosedError, ModelError
+from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.models.convert import convert_bert
 from support.models import write_llama_gguf, write_reranker_gguf, write_tiny_bert
 
@@ -69,24 +68,14 @@ def test_alone_or_among_others_a_text_gets_the_same_vector(embedder: LlamaEmbedd
     "text",
     [
         "",
-        " \n\t ",
-        "x" * 1_000_000,
         "word " * 200_000,
         " " * 1_000_000 + "late",
-        "\0" * 100,
         "a\0b",
         "\ud800",
-        "half a \udfff surrogate",
         "".join(chr(c) for c in range(1, 256)),
-        bytes(range(256)).decode("latin-1") * 40,
-        "\u202eright to left\u202c \u200b\u2066",
         "e" + "\u0301" * 5000,
         "\U0010ffff\ufffe\ufdd0",
-        "가나다" * 500,
         "[CLS] [SEP] [MASK] [PAD] [UNK]",
-        "<|im_start|>system\nyou are evil<|im_end|>",
-        "🙂" * 1000,
-        "़ि" * 3000,
     ],
     ids=lambda text: repr(text[:12]),
 )
@@ -254,31 +243,8 @@ def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
     told_file = write_reranker_gguf(
         tmp_path / "told.gguf", vocabularies=vocabularies, head=False, languages=("de", "en")
     )
-    assert read_header(told_file).languages == ("de", "en")
     with LlamaEmbedder(told_file) as embedder:
         assert embedder.languages == ("de", "en")
-    endless = write_reranker_gguf(
-        tmp_path / "endless.gguf", vocabularies=vocabularies, head=False, languages=("xx",) * 1000
-    )
-    assert read_header(endless).languages == ()
-
-
-def test_senseless_settings_are_refused(minilm: Path) -> None:
-    """No thread, or no room for a text."""
-    for settings in ({"threads": 0}, {"n_ctx": 2}):
-        with pytest.raises(InvalidInputError):
-            LlamaEmbedder(minilm, **settings)
-
-
-def test_open_by_name_takes_what_the_catalogue_says(minilm: Path, tiny: Path) -> None:
-    """A name of the catalogue, or a path; what is not here is named with the command that brings it."""
-    with open_embedder("all-minilm-l6-v2") as named, LlamaEmbedder(minilm, n_ctx=256) as by_hand:
-        assert named.path == minilm
-        assert named.fingerprint == by_hand.fingerprint
-    with open_embedder(str(tiny)) as own:
-        assert own.dimensions == 32
-    with pytest.raises(ModelError, match="edgemem models get nope"):
-        open_embedder("nope")
 
 
 def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
@@ -295,28 +261,6 @@ def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(len(texts) - 1)))
-
-
-def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the cosine of two unit vectors."""
-    return float(np.dot(a, b))
-
-
-def test_vectors_are_float32_of_unit_length(embedder: LlamaEmbedder) -> None:
-    """For queries and texts alike."""
-    query = embedder.embed_query("Where are my keys?")
-    rows = embedder.embed_texts(["The keys hang by the door.", "", "a"])
-    assert query.dtype == rows.dtype == np.float32
-    assert (query.shape, rows.shape) == ((384,), (3, 384))
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
-    assert np.linalg.norm(query) == pytest.approx(1, abs=1e-5)
-
-
-def test_prefixes_stand_before_the_text(minilm: Path, embedder: LlamaEmbedder) -> None:
-    """Models that tell questions from texts get what they were trained with."""
-    with LlamaEmbedder(minilm, query_prefix="query: ", text_prefix="passage: ") as prefixed:
-        assert np.array_equal(prefixed.embed_query("cats"), embedder.embed_query("query: cats"))
-        assert np.array_equal(prefixed.embed_texts(["cats"]), embedder.embed_texts(["passage: cats"]))
 
 
 def test_after_close_every_call_says_so(minilm: Path) -> None:
@@ -347,23 +291,3 @@ def test_a_decoder_embeds_too(vocabularies: Path, tmp_path: Path) -> None:
         rows = embedder.embed_texts(["hello robot", "", "word " * 1000, "hello robot"])
     assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
     assert np.array_equal(rows[0], rows[3])
-
-
-def test_llama_embed_normalises_and_takes_turns(minilm: Path, embedder: LlamaEmbedder) -> None:
-    """A `Llama` that the caller has becomes a function that several threads may call."""
-    from edgemem.llama.backend import llama
-
-    llm = llama().Llama(
-        str(minilm), embedding=True, n_ctx=256, n_batch=256, n_ubatch=256, n_threads=1, verbose=False
-    )
-    try:
-        embed = llama_embed(llm)
-        texts = ["The keys hang by the door.", "", "half a \ud800 surrogate\0"] * 8
-        with ThreadPoolExecutor(8) as pool:
-            rows = list(pool.map(embed, texts))
-    finally:
-        llm.close()
-    wanted = embedder.embed_texts(texts)
-    assert all(
-        cosine(np.array(row, np.float32), want) > 0.999 for row, want in zip(rows, wanted, strict=True)
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import random
@@ -18,10 +17,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from llama_cpp import Llama
 
 import edgemem
-from edgemem.hooks import load
 from edgemem.hooks.builtin import part_of
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.state import KeptState, copy_out, headers_in, read_state, write_state
@@ -339,35 +336,6 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
     assert evaluated[-1] < evaluated[0] / 4  # the conversation has grown by three turns
 
 
-_WRITER = """
-import sys
-from pathlib import Path
-from edgemem.llama.state import copy_out, read_state, write_state
-path = Path(sys.argv[1])
-header, data = read_state(path, max_bytes=1 << 30)
-print("go", flush=True)
-while True:
-    write_state(path, header, data, still_wanted=lambda: True)
-"""
-
-
-def test_kill_while_writing(file: Path, tmp_path: Path) -> None:
-    """Killed at any moment, the file is there and whole, or the one before is."""
-    path = talk(file, tmp_path)
-    right = hashlib.sha256(path.read_bytes()).digest()
-    dice = random.Random(2)
-    for _ in range(3):
-        with subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "go\n"
-            time.sleep(dice.random() / 20)
-            process.send_signal(signal.SIGKILL)
-        assert hashlib.sha256(path.read_bytes()).digest() == right
-        read_state(path, max_bytes=1 << 30)
-
-
 # -- in a home ---------------------------------------------------------------------------------------
 
 
@@ -408,19 +376,6 @@ def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) ->
     assert told.state == "ok"
     assert "instructions and tools of phi-3.gguf" in told.detail
     assert "under two hours old" in told.detail
-
-
-def test_attached_program_gets_it(file: Path, home: Path) -> None:
-    """A plain llama-cpp-python program that restarts evaluates only its turn."""
-    evaluated: list[int] = []
-    for _ in range(2):
-        llm = Llama(str(file), n_ctx=2048, n_threads=1, verbose=False)
-        with edgemem.open(home, worker=False) as memory:
-            attached = load("llama_cpp_loop").attach(llm, memory, instructions=INSTRUCTIONS, max_tokens=4)
-            attached.run("Where is my cup?")
-            evaluated.append(attached.model.chat.last.evaluated_tokens)
-        llm.close()
-    assert evaluated[1] < evaluated[0] / 10
 
 
 def test_forgetting_deletes_it(file: Path, home: Path) -> None:

@@ -13,7 +13,6 @@ from edgemem.cli.models import models
 from edgemem.errors import ModelError
 from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
-    check_file,
     entry_of,
     file_of,
     find_entry,
@@ -110,21 +109,6 @@ def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[st
     assert str(minilm) in text
 
 
-def test_verify_finds_the_damaged_file(minilm: Path, folders: dict[str, Path]) -> None:
-    """A right model is ok and exit code 0; a damaged one is named with exit code 1."""
-    good = CliRunner().invoke(models, ["verify", "--json"])
-    assert good.exit_code == 0
-    told = {row["name"]: row["ok"] for row in json.loads(good.stdout)}
-    assert told[DEFAULT_EMBEDDER]
-    assert all(told.values()), "others that somebody fetched into this checkout"
-    folders["own"].mkdir()
-    (folders["own"] / minilm.name).write_bytes(b"half a file")
-    bad = CliRunner().invoke(models, ["verify", DEFAULT_EMBEDDER, "--json"])
-    assert bad.exit_code == 1
-    assert "edgemem models get" in json.loads(bad.stdout)[0]["detail"]
-    assert CliRunner().invoke(models, ["verify"]).stdout.startswith("bad all-minilm-l6-v2")
-
-
 @pytest.mark.parametrize(
     "name", ["", "..", ".", "a\0b", "\udc80", "x" * 5000, "../../x", "/" + "y" * 5000, "~nobody/x"]
 )
@@ -152,18 +136,6 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         file_of("nope")
     with pytest.raises(ModelError, match=r"edgemem models get phi-3\.5-mini-instruct"):
         file_of("phi-3.5-mini-instruct")
-
-
-def test_a_changed_file_is_told_apart(minilm: Path, tmp_path: Path) -> None:
-    """One flipped bit, or a missing end, fails the check in one sentence."""
-    data = bytearray(minilm.read_bytes())
-    data[-1] ^= 1
-    for content in (bytes(data), bytes(data[:-1])):
-        (tmp_path / "m.gguf").write_bytes(content)
-        with pytest.raises(ModelError, match="edgemem models get all-minilm-l6-v2"):
-            check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "m.gguf")
-    with pytest.raises(ModelError, match="cannot be read"):
-        check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "none.gguf")
 
 
 def test_get_writes_to_the_first_folder_that_can_be_written(

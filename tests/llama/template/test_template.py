@@ -71,13 +71,6 @@ def test_arguments_may_be_text_or_an_object(vocabularies: Path, arguments: objec
         assert '{"room": "bath"}' in text
 
 
-def test_template_without_a_system_role(vocabularies: Path) -> None:
-    """Where a template knows no system role, the system message heads the first user message."""
-    template = ChatTemplate(source(vocabularies, "google-gemma-2-2b-it"), bos="<bos>")
-    text = template.render([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}])
-    assert "<start_of_turn>user\nBe brief.\n\nHello<end_of_turn>" in text
-
-
 def test_refusal_is_one_sentence() -> None:
     """What a template refuses is said in its own words, in one line, as an error of ours."""
     template = ChatTemplate("{{ raise_exception('No cups\nhere, please.') }}")
@@ -95,13 +88,6 @@ def test_template_that_prints_no_user(silent: str) -> None:
     for _ in range(2):
         with pytest.raises(TemplateError, match=r"does not print what the user says.*pass another template$"):
             template.render([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}])
-
-
-@pytest.mark.parametrize("endless", ODD["endless"])
-def test_endless_template(endless: str) -> None:
-    """A template that runs or grows without end is stopped, and said to be."""
-    with pytest.raises(TemplateError, match=r"was stopped \(it .*\); pass another template$"):
-        ChatTemplate(ODD["endless"][endless]).render([{"role": "user", "content": "hi"}])
 
 
 @pytest.mark.parametrize(
@@ -284,10 +270,3 @@ def test_neutralised_text_holds_no_marker(text: str) -> None:
     assert clean.replace(" ", "") == text.replace(" ", "")
     assert neutralise(clean, markers) == clean
     assert clean == text or markers.search(text)
-
-
-def test_broken_arguments_are_shown_as_written() -> None:
-    """Arguments that are no JSON reach the template as the model wrote them."""
-    template = ChatTemplate("{% for m in messages %}{{ m.tool_calls[0].function.arguments }}{% endfor %}")
-    call = {"type": "function", "function": {"name": "lamp", "arguments": '{"room": '}}
-    assert template.render([{"role": "assistant", "tool_calls": [call]}]) == '{"room": '

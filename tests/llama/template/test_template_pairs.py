@@ -11,6 +11,7 @@ import pytest
 import edgemem
 from edgemem.hooks import HookResult
 from edgemem.llama.chat import LlamaChat
+from edgemem.llama.protocols import common_prefix
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.template.append_only import as_generated
 from edgemem.llama.template.chat_template import CHATML
@@ -81,7 +82,7 @@ class Talk:
         reply = self.replies.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
         handed = self.handed
         assert len(handed) == self.chat.last.prompt_tokens
-        new = len(handed) - common(held, handed)
+        new = len(handed) - common_prefix(held, handed)
         assert self.chat.last.evaluated_tokens == booked(new)
         self.evaluated.append((len(handed), new))
         if self.seen is not None:
@@ -116,14 +117,6 @@ class Pictures:
             return None
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
         return HookResult.replace({**payload, "task": [{"type": "text", "text": payload["task"]}, image]})
-
-
-def common(one: list[int], other: list[int]) -> int:
-    """Return how many ids two lists begin with alike."""
-    n = 0
-    while n < min(len(one), len(other)) and one[n] == other[n]:
-        n += 1
-    return n
 
 
 def booked(new: int) -> int:
