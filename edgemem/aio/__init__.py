@@ -39,14 +39,12 @@ from edgemem.aio.providers import (
     InMemoryEpisodicMemory as InMemoryEpisodicMemory,
     InMemoryMemoryProvider as InMemoryMemoryProvider,
     InMemoryProceduralMemory as InMemoryProceduralMemory,
+    LlmSummaryGenerator as LlmSummaryGenerator,
     SqliteEpisodicMemory as SqliteEpisodicMemory,
     SQLiteMemoryProvider as SQLiteMemoryProvider,
     SqliteProceduralMemory as SqliteProceduralMemory,
-    create_memory_bank_tools as create_memory_bank_tools,
-)
-from edgemem.aio.summaries import (
-    LlmSummaryGenerator as LlmSummaryGenerator,
     TemplateSummaryGenerator as TemplateSummaryGenerator,
+    create_memory_bank_tools as create_memory_bank_tools,
 )
 from edgemem.errors import MemoryBankViolation as MemoryBankViolation
 from edgemem.records import Procedure as Procedure, ProcedureStep as ProcedureStep

@@ -10,6 +10,7 @@ import difflib
 import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from edgemem.context.block.render import VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
-from edgemem.loop.toolbox import as_texts
+from edgemem.loop.file_tools import as_texts
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -156,17 +157,10 @@ def memory_tools(
             raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
     if SEARCH_MEMORY in include and recall is None:
         recall = _search_of(store)
-    tools = _MemoryTools(
-        store, recall=recall, forget=forget, forget_episode=forget_episode, settings=settings
-    )
-    runs: tuple[Callable[..., str], ...] = (
-        tools.remember_fact,
-        tools.forget_fact,
-        tools.recall_fact,
-        tools.list_facts,
-        tools.search_memory,
-    )
-    return [_tool(name, run, speaker) for name, run in zip(NAMES, runs, strict=True) if name in include]
+    tools = _MemoryTools(store, recall, settings)
+    tools.forget = forget or tools.forget
+    tools.forget_episode = forget_episode or tools.forget_episode
+    return [_tool(name, partial(run, tools), speaker) for name, run in _RUNS.items() if name in include]
 
 
 def _search_of(store: Any) -> Recaller:
@@ -210,24 +204,13 @@ def _tool(name: str, run: Callable[..., str], speaker: str | None) -> Tool:
 class _MemoryTools:
     """The tools of one agent; each public method takes the turn, as `asked_in` returns it, and the model's arguments."""
 
-    def __init__(
-        self,
-        store: Any,
-        *,
-        recall: Recaller | None,
-        forget: Callable[[str, str], bool] | None,
-        forget_episode: Callable[[str], bool] | None,
-        settings: Settings | None,
-    ) -> None:
-        self._store = store
+    def __init__(self, store: Any, recall: Recaller | None, settings: Settings | None) -> None:
         # A user's own store may know only scopes.
         self._levelled = isinstance(store, TableMemoryStore)
-        self._recall = recall
-        self._forget = forget or (lambda key, scope: store.forget_fact(key, scope=scope))
-        self._episodes = store if isinstance(store, TableMemoryStore) else None
-        self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
-        self._settings = settings or Settings()
-        self._is_bare = settings is None
+        self._store, self._recall = store, recall
+        self.forget: Callable[[str, str], bool] = lambda key, scope: store.forget_fact(key, scope=scope)
+        self.forget_episode: Callable[[str], bool] | None = store.forget_episode if self._levelled else None
+        self._settings, self._is_bare = settings or Settings(), settings is None
         self._later = DeferredWrites(store)
 
     @property
@@ -346,7 +329,7 @@ class _MemoryTools:
         values = (version.value for version in [*versions, fact])
         # Whoever asked hears once what it was, and the stored turn names only the key.
         turn.forget(Erased.with_values(fact.scope, fact.key, values))
-        self._forget(fact.key, fact.scope)
+        self.forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
         turn.note_shown([BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")])
         older = len({version.value for version in versions} - {fact.value})
@@ -357,9 +340,9 @@ class _MemoryTools:
         """Erase the episode with the id that a name ends in, if whoever speaks may read it."""
         episode_id = name.removeprefix(_EPISODE)
         episode: Episode | None = None
-        if self._episodes is not None:
-            episode = self._episodes.get_episode(episode_id, reader=turn.reader)
-        if episode is None or self._forget_episode is None:
+        if self._levelled:
+            episode = self._store.get_episode(episode_id, reader=turn.reader)
+        if episode is None or self.forget_episode is None:
             return f"Nothing was erased: there is no episode {clean(episode_id, max_chars=_NAME_CHARS)}."
         _check_erasable([episode], turn)
         text = episode_text(episode.kind, episode.payload, episode.outcome)
@@ -367,7 +350,7 @@ class _MemoryTools:
         turn.note_shown([BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)])
         _check_agreed(turn, ("episode", name), quote, f"edgemem forget --episode {shlex.quote(episode_id)}")
         turn.forget(Erased.with_values("episode", name, [text]))
-        self._forget_episode(episode_id)
+        self.forget_episode(episode_id)
         return f"{FORGOTTEN} It was: {quote}."
 
     # Whose it is
@@ -454,6 +437,15 @@ class _MemoryTools:
             BlockLine(f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value))
             for fact in facts
         )
+
+
+_RUNS: dict[str, Callable[..., str]] = {
+    REMEMBER_FACT: _MemoryTools.remember_fact,
+    FORGET_FACT: _MemoryTools.forget_fact,
+    RECALL_FACT: _MemoryTools.recall_fact,
+    LIST_FACTS: _MemoryTools.list_facts,
+    SEARCH_MEMORY: _MemoryTools.search_memory,
+}
 
 
 def closed_to(fact: Fact) -> tuple[Level, str | None]:

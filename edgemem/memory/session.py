@@ -221,8 +221,8 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> dict[
 def default_tools(home: Home, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
+    from edgemem.loop.file_tools import notes_tool
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
-    from edgemem.loop.toolbox import notes_tool
 
     settings = home.settings
 
@@ -266,7 +266,7 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
     if with_notes:
         tools.append(notes_tool(home.notes, clock=home.clock, speaker=speaker, settings=settings))
     if of_bank:
-        from edgemem.loop.bank_tools import bank_tools
+        from edgemem.loop.file_tools import bank_tools
 
         tools += [tool for tool in bank_tools(home.bank, speaker=speaker) if tool.name in of_bank]
     return tools

@@ -11,8 +11,8 @@ import pytest
 from edgemem import AgentLoop, JSONSessionStore, Memory
 from edgemem.context.prompt import CLOSED
 from edgemem.hooks import EpisodeLoggerHook, PersistSessionHook
-from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Heard, Message, Reader, Reply, StoredMessage, ToolCall, Turn
+from edgemem.session.tools import Tool, ToolTurn
 from edgemem.store.epochs import latest_epoch
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import begin_turn, commit_turn, read_turns

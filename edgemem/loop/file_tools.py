@@ -1,6 +1,7 @@
-"""The bank as tools: files that a model keeps for whoever speaks, with the names and answers of Cognitia's.
+"""Files as tools: NOTES.md, and those of the bank, that a model keeps for the people who speak.
 
-A path is of the speaker's own bank, in the topic of the session; `household/…` and `shared/…` are everybody's here, and anyone's.
+A path of the bank is of the speaker's own, in the topic of the session; `household/…` and `shared/…` are everybody's here, and
+anyone's. Names and answers of the bank's tools are those of Cognitia.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgemem.errors import EdgememError, MemoryBankViolation
-from edgemem.loop.toolbox import as_texts
-from edgemem.records import BANK_TOOLS
+from edgemem.context.block.render import day_of
+from edgemem.errors import EdgememError, InvalidInputError, MemoryBankViolation
+from edgemem.fence import clean
+from edgemem.records import BANK_TOOLS, NOTES, REMEMBER_FACT, SEARCH_MEMORY, BlockLine
 from edgemem.scopes import name_key
+from edgemem.session.memory_block import shown_line
 from edgemem.session.tools import Tool, asked_in
 from edgemem.store.bank.rules import HOUSEHOLD, SHARED
 from edgemem.store.rights import readable
@@ -20,14 +23,33 @@ from edgemem.store.rights import readable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from edgemem.clock import Clock
+    from edgemem.config import Settings
     from edgemem.scopes import Level
     from edgemem.session.tools import ToolTurn
     from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import Bank
 
     _Json = dict[str, Any]
     _Open = Callable[[ToolTurn, str, "str | None"], tuple[Bank, str]]
     """Returns the bank of a path, and the path in it; gets what shall be written there as well."""
+
+_NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."
+_NOTES_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": ["read", "write"]},
+        "text": {"type": "string", "description": "What to write."},
+    },
+    "required": ["action"],
+}
+_NO_NOTES = "Refused: nobody knows who is speaking, and the notes are for the people of this home."
+_PRIVATE = f"Refused: notes are read by others too, and that is private. Use {REMEMBER_FACT} with scope me."
+_OLDER = f"(older notes are left out; {SEARCH_MEMORY} finds them)"
+_NAME_CHARS = 80
+_READ_CHARS = 1500
+"""What one call reads at most."""
 
 _WHERE = "plans/a.md is the speaker's own, household/a.md everybody's here, shared/a.md anyone's."
 _TEXT = {"type": "string"}
@@ -46,6 +68,87 @@ _OVERHEARD = "Refused: others are listening, and these files are the speaker's a
 _CLOSER = (
     "Refused: others would read it there, and that is private. Use a path without household/ or shared/."
 )
+
+
+def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
+    """Return the arguments of a call as text; models like to give numbers and lists.
+
+    Args:
+        name: of the tool.
+        schema: of its arguments, which are all text.
+
+    Raises:
+        InvalidInputError: an argument is missing, unknown or no text.
+    """
+    properties = schema["properties"]
+    unknown = [key for key in arguments if key not in properties]
+    if unknown:
+        raise InvalidInputError(f"{name} takes {', '.join(properties)}; there is no {unknown[0]!r:.80}.")
+    texts = {key: _as_text(key, value) for key, value in arguments.items() if value is not None}
+    missing = [key for key in schema["required"] if key not in texts]
+    if missing:
+        raise InvalidInputError(f"{name} needs {' and '.join(missing)}.")
+    return texts
+
+
+def _as_text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, (str, int, float)) for item in value):
+        return ", ".join(map(str, value))
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    raise InvalidInputError(f"{key} must be text, not {type(value).__name__}.")
+
+
+def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: str | None = None) -> Tool:
+    """Return the tool with which a model reads NOTES.md and adds to it; the file's level says who may.
+
+    Args:
+        clock: dates what is written.
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+        settings: `[tools] max_chars` bounds a note that is written.
+    """
+
+    def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
+        texts = as_texts(NOTES, _NOTES_SCHEMA, arguments)
+        action = texts["action"]
+        if action not in ("read", "write"):
+            raise InvalidInputError(f"action must be read or write, not {action!r:.40}.")
+        max_chars = settings.now.tools.max_chars
+        text = clean(texts.get("text", ""), max_chars=max_chars + 1)
+        if action == "write" and not 0 < len(text) <= max_chars:
+            raise InvalidInputError(
+                f"A note has 1 to {max_chars} characters; say in text what shall be noted."
+            )
+        turn = asked_in(turn, speaker)
+        if not readable(turn.reader, notes.level, None):
+            return _NO_NOTES
+        if action == "read":
+            return _read_notes(notes, turn)
+        if turn.is_private or turn.level_of_write(notes.level, text) != notes.level:
+            return _PRIVATE
+        name = turn.reader.speaker
+        who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""
+        line = f"- {text} [{who}{day_of(clock.now())}]"
+        notes.append(line)
+        _note_lines(turn, notes, [line])
+        return f"Noted: {text}."
+
+    return Tool(NOTES, _NOTES_ABOUT, _NOTES_SCHEMA, run, wants_turn=True)
+
+
+def _read_notes(notes: NotesFile, turn: ToolTurn) -> str:
+    tail = notes.tail(_READ_CHARS)
+    lines = [shown for line in tail.splitlines() if (shown := shown_line(line))]
+    if not lines:
+        return "There are no notes."
+    _note_lines(turn, notes, lines)
+    return "\n".join([_OLDER, *lines] if len(notes.read()) > len(tail) + 1 else lines)
+
+
+def _note_lines(turn: ToolTurn, notes: NotesFile, lines: list[str]) -> None:
+    turn.note_shown(BlockLine(f"note:{shown_line(line)}", "", notes.level) for line in lines)
 
 
 def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
@@ -104,7 +207,7 @@ def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
     """Return the paths of all that the speaker may use; the turn becomes as closed as what it is told."""
     paths = []
     for head in ("", f"{HOUSEHOLD}/", f"{SHARED}/"):
-        part, level, _ = _of(bank, turn, head)
+        part, level = _of(bank, turn, head)
         inside = [] if part is None else [f"{head}{path}" for path in part.list()]
         if listed := [path for path in inside if path.startswith(prefix)]:
             paths += listed
@@ -121,7 +224,7 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
     Raises:
         MemoryBankViolation: the speaker may not use it.
     """
-    part, level, _ = _of(bank, turn, path)
+    part, level = _of(bank, turn, path)
     if part is None:
         raise MemoryBankViolation(_OVERHEARD if turn.reader.is_recognised else _STRANGER, path=path)
     name = path.removesuffix(".md")
@@ -134,14 +237,14 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
     return part, path if level == "private" else path.partition("/")[2]
 
 
-def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level, str | None]:
+def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level]:
     """Return the bank of a path, and who may read it; None: the speaker may not."""
     head, slash, _ = path.partition("/")
     level = _HEADS.get(name_key(head) if slash else "", "private")
     owner = (turn.reader.speaker or None) if level == "private" else None
     if not readable(turn.reader, level, owner):
-        return None, level, owner
+        return None, level
     if owner is None:
-        return bank.for_scope(level, ""), level, owner
+        return bank.for_scope(level, ""), level
     topic = turn.log.prompt_log.session if turn.log is not None else ""
-    return bank.for_person(owner, topic or "default"), level, owner
+    return bank.for_person(owner, topic or "default"), level
