@@ -97,14 +97,6 @@ def test_a_new_fact_says_who_may_read_it(tmp_path: Path) -> None:
         assert told.rstrip().endswith(f"; read by {who}.")
 
 
-def test_reading_makes_no_home(tmp_path: Path) -> None:
-    """A home that is not there is not made by looking into it."""
-    path = tmp_path / "none"
-    for args in (("recall", "x"), ("facts",), ("facts", "key"), ("sessions",), ("sessions", "x")):
-        assert "There is no memory at" in refused(run(*args, "--home", path))
-    assert not path.exists()
-
-
 def test_a_home_that_cannot_be_written_is_one_sentence() -> None:
     """Where no folder can be made, that is said; /proc refuses even root."""
     assert "cannot be made" in refused(run("demo", "--home", "/proc/edgemem-home"))

@@ -11,7 +11,7 @@ import pytest
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import ContextSettings, Profile, RecallSettings
-from edgemem.errors import ClosedError, NewerSchemaError
+from edgemem.errors import NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.inspect.replay import Line, Player, ScriptedFact, ScriptedModel
 from edgemem.loop.loop import AgentLoop
@@ -50,15 +50,6 @@ def loop_of(memory: Memory, *, session: str = "kitchen", speaker: str | None = "
     return AgentLoop(
         ScriptedModel(), hooks=memory.hooks(session_id=session, speaker=speaker), speaker=speaker
     )
-
-
-def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path) -> None:
-    """A closed memory says so."""
-    memory = edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False)
-    memory.close()
-    memory.close()
-    with pytest.raises(ClosedError, match="closed"):
-        memory.recall("anything")
 
 
 def test_a_turn_is_kept_with_its_block_apart_from_what_was_said(memory: Memory) -> None:

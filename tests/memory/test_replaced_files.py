@@ -22,7 +22,6 @@ from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
-from support.cli import refused, run
 from support.selection import cases
 
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
@@ -111,17 +110,6 @@ def test_a_store_that_is_opened_by_its_path_notices_too(tmp_path: Path) -> None:
         (tmp_path / "x.db").unlink()
         with pytest.raises(ReplacedError):
             store.add_fact("tea", "black")
-
-
-def test_what_is_opened_again_is_another_memory(memory: Memory, tmp_path: Path) -> None:
-    """After the restart the home misses its truth, and the backup is put back by command."""
-    home = memory.home
-    truth(home).unlink()
-    memory.close()
-    assert "edgemem restore" in refused(run("facts", "--home", home))
-    assert run("restore", "--home", home).exit_code == 0
-    with edgemem.open(home, profile=PROFILE, worker=False) as opened:
-        assert opened.store.get_fact("tea") == "green"
 
 
 def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> None:

@@ -268,27 +268,6 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
         take(memory, tmp_path / "nowhere")
 
 
-def test_every_skipped_entry_is_named(memory, tmp_path):
-    """What is no record in a list, what lacks a part, and each value that cannot be stored has its own sentence."""
-    old = tmp_path / "a.json"
-    data = {
-        "facts": ["what?", fact("", "x", START, START + 1), fact("", "y", START + 1), {"value": "no key"}],
-        "preferences": [7, {"key": "tone"}, {"value": "kurz"}],
-        "episodes": [None, {"payload": {}, "timestamp": START}],
-    }
-    old.write_text(json.dumps(data))
-    report = take(memory, old)
-    assert report.added == {}
-    assert len(report.remarks) == 9
-    old.write_text(json.dumps({"facts": [], "preferences": {"tone": "kurz"}, "episodes": []}))
-    assert take(memory, old).remarks == ["The preferences of a.json were skipped: they are no list."]
-    sessions = tmp_path / "s.db"
-    write_sqlite(sessions, sessions=[("kitchen", {"no": "list"}), ("hall", conversation(1))])
-    (sentence,) = take(memory, sessions).remarks
-    assert "'kitchen'" in sentence
-    assert memory.sessions.list_ids() == ["hall"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
