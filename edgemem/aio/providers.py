@@ -30,7 +30,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.loop import file_tools
 from edgemem.recall.index.index import Index
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.recall.vector_store import index_path
 from edgemem.records import Heard
 from edgemem.session.tools import Tool
@@ -100,7 +100,7 @@ class FileMemory:
         )
         eraser.work()  # a forgetting that was cut off
         self.users = UserMemory(self.store, eraser)
-        self.procedures = Procedures(self.database, recall=self.recall.recall, eraser=eraser)
+        self.procedures = Procedures(self.database, recall=self.recall.procedures, eraser=eraser)
 
     def searched(self) -> FileMemory:
         """Open the file, and index new rows; return this."""
@@ -165,7 +165,7 @@ class EpisodeFile:
     def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:
         """Return the episodes that a text is about, best first."""
         file = self._file.searched()
-        items = file.recall.recall(query, k=top_k, kinds={"episode"}, min_score=_LEAST, reader=None)
+        items = file.recall.recall(query, Request(reader=None, k=top_k, kinds={"episode"}, min_score=_LEAST))
         stored = (file.store.get_episode(item.id) for item in items)
         return [_episode(as_seed_fields(row)) for row in stored if row is not None and row.kind == _KIND]
 

@@ -10,6 +10,7 @@ import msgspec
 from edgemem.cli import options
 from edgemem.cli.printing import moment, plain, print_entries, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
+from edgemem.recall.recall import Request
 from edgemem.store.episodes import goal_text, happened_at, text_of_episode
 from edgemem.store.users import read_goals
 
@@ -54,7 +55,7 @@ def episodes(
             by_id = {int(entry.id): entry for entry in entries}
             refs = by_id if any(given is not None for given in filters.values()) else None
             items = memory.diagnostics.search.recall(
-                words, reader=reader, k=limit, kinds={"episode"}, refs=refs
+                words, Request(reader=reader, k=limit, kinds={"episode"}, refs=refs)
             )
             entries = [by_id[int(item.id)] for item in items if int(item.id) in by_id]
 

@@ -27,6 +27,7 @@ from edgemem.memory.opened import Home
 from edgemem.memory.session import default_tools, session_log, session_parts
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
+from edgemem.recall.recall import Request
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.session.conversation import Conversation, checked_tools
@@ -155,15 +156,17 @@ class Memory:
         """
         return self._home.checked().search.recall(
             checked_text(query, "the query"),
-            reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
-            k=self._most(k),
-            kinds=checked_kinds(kinds),
-            min_score=checked_number(min_score, "min_score"),
-            asked=asked,
-            called=self.profile.called(),
-            include_past=include_past,
-            valid_at=valid_at,
-            known_at=known_at,
+            Request(
+                reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
+                k=self._most(k),
+                kinds=checked_kinds(kinds),
+                min_score=checked_number(min_score, "min_score"),
+                asked=asked,
+                called=self.profile.called(),
+                include_past=include_past,
+                valid_at=valid_at,
+                known_at=known_at,
+            ),
         )
 
     def recall_sessions(
@@ -192,12 +195,14 @@ class Memory:
         most, least = self._most(k), checked_number(min_score, "min_score")
         messages = self._home.checked().search.recall(
             checked_text(query, "the query"),
-            reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
-            k=MESSAGES,
-            kinds={"turn"},
-            called=self.profile.called(),
-            known_at=known_at,
-            repeated=True,
+            Request(
+                reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
+                k=MESSAGES,
+                kinds={"turn"},
+                called=self.profile.called(),
+                known_at=known_at,
+                repeated=True,
+            ),
         )
         return [session for session in sessions_of(messages) if session.score >= least][:most]
 

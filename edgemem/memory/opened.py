@@ -212,7 +212,7 @@ class Home:
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
-        self.procedures = Procedures(self.database, recall=self.search.recall, eraser=self.eraser)
+        self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
 
     def _open_index(self, path: Path, opened: ExitStack) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgemem.context.block.select import floors_of
 from edgemem.context.budget import Budget
@@ -17,6 +17,7 @@ from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummari
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt import PromptLog
 from edgemem.recall.people.hints import SOMEBODY_HERE
+from edgemem.recall.recall import Request
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import SessionLog
@@ -79,7 +80,7 @@ def session_parts(
         current=lambda facts: memory.current(facts, SOMEBODY_HERE),
         now=now,
     )
-    prefetch = SessionPrefetch(home.prefetch, arguments=lambda reader: searching(settings.now, log, reader))
+    prefetch = SessionPrefetch(home.prefetch, request=lambda reader: searching(settings.now, log, reader))
     sizes = planner.prompt_size.cache
     memory = MemoryBlock(
         home.store,
@@ -111,7 +112,7 @@ def session_parts(
         proposals=Proposals(
             home.procedures,
             home.database,
-            exist=lambda: home.search.holds("procedures"),
+            exist=lambda: home.search.may_hold("procedures"),
             budget=budget,
             sizes=sizes,
         ),
@@ -196,26 +197,26 @@ def _summarizer(home: Home, budget: Budget, model: ChatModel | None) -> Summariz
     return ModelSummarizer(side, extractive)
 
 
-def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> dict[str, Any]:
+def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Request:
     """Return how to search for a reader's next turn, given what the prompt holds now."""
     # A copy: while somebody speaks, the prompt log is still that of the reader before.
     prompt_log = copy(log.prompt_log)
     prompt_log.reader = reader
     committed, floors = prompt_log.committed(), floors_of(profile.injection)
-    return {
-        "reader": reader,
-        "asked": False,
+    return Request(
+        reader=reader,
+        asked=False,
         # A turn that only asks is left out behind this, and must not have taken the place of one that tells.
-        "k": 2 * profile.recall.k,
-        "apart": TURN_KIND_GROUPS,
-        "min_score": floors.lowest,
-        "deadline_s": profile.recall.deadline_ms / 1e3,
-        "exclude": committed.visible.others,
+        k=2 * profile.recall.k,
+        apart=TURN_KIND_GROUPS,
+        min_score=floors.lowest,
+        deadline_s=profile.recall.deadline_ms / 1e3,
+        exclude=committed.visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
-        "known": committed.visible.valued,
-        "skip_turns": (prompt_log.session, committed.numbers),
-        "called": profile.called(),
-    }
+        known=committed.visible.valued,
+        skip_turns=(prompt_log.session, committed.numbers),
+        called=profile.called(),
+    )
 
 
 def default_tools(home: Home, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
@@ -231,12 +232,14 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
         least = profile.injection.min_score
         results = home.search.recall(
             query,
-            reader=reader,
-            k=MAX_ITEMS,
-            apart=TOOL_KIND_GROUPS,
-            min_score=TOOL_SCORE_SHARE * least,
-            deadline_s=profile.recall.deadline_ms / 1e3,
-            called=profile.called(),
+            Request(
+                reader=reader,
+                k=MAX_ITEMS,
+                apart=TOOL_KIND_GROUPS,
+                min_score=TOOL_SCORE_SHARE * least,
+                deadline_s=profile.recall.deadline_ms / 1e3,
+                called=profile.called(),
+            ),
         )
         return results if any(item.score >= least for item in results) else []
 

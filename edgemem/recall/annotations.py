@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from edgemem.languages.words import all_words, in_any, small
+from edgemem.languages.words import Exact, all_words, in_any, small
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.phrases import mentions, zone_at
 from edgemem.recall.text.analyse import plain_words, terms
-
-if TYPE_CHECKING:
-    from edgemem.languages.words import Exact
 
 ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
 """The text asks; says "I"; holds a number; holds a word with a capital that begins no sentence; greets or thanks, and says
@@ -50,12 +47,18 @@ def annotate(text: str, at: float) -> Annotations:
     return Annotations(int(flags), called_by(text), times)
 
 
+def only_greets(text: str) -> bool:
+    """Tell whether a text only greets, thanks, or says yes or no."""
+    return len(text) <= _GREETING_CHARS and "?" not in text and _known().greetings.make_up(small(text))
+
+
 class _Known(NamedTuple):
     """What the files of all languages list."""
 
     wants: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
+    greetings: Exact
     greeting: Pattern
     """Greetings, and perhaps with whom a text greets, in one word."""
     called: Pattern
@@ -65,8 +68,9 @@ class _Known(NamedTuple):
 @preloaded
 def _known() -> _Known:
     languages = all_words().values()
-    hails, greetings = in_any(lambda words: words.hails).items, in_any(lambda words: words.greetings).items
-    greets = "|".join(map(re.escape, sorted((*hails, *greetings), key=len, reverse=True)))
+    hails = in_any(lambda words: words.hails).items
+    greetings = Exact(",".join((*hails, *in_any(lambda words: words.greetings).items)))
+    greets = "|".join(map(re.escape, sorted(greetings.items, key=len, reverse=True)))
     titles = "|".join(
         sorted(
             frozenset().union(*(words.names.titles.plain() | words.names.kin.plain() for words in languages))
@@ -76,6 +80,7 @@ def _known() -> _Known:
         in_any(lambda words: words.wants),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
+        greetings,
         Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),
         Pattern(
             rf"(?:^|[.!?,;]\s*|\b(?:{'|'.join(map(re.escape, hails))})[,!]?\s+)((?:(?:{titles})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",

@@ -18,8 +18,9 @@ from edgemem.errors import ClosedError, EdgememError
 from edgemem.recall.text.analyse import Utterance, read_utterance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from edgemem.recall.recall import Request
     from edgemem.records import Recalled
 
 MAX_CHARS = 2000
@@ -59,10 +60,10 @@ class _Request(NamedTuple):
 
     text: str
     utterance: Utterance
-    arguments: Mapping[str, Any]
+    asked: Request
 
-    def matches(self, utterance: Utterance, arguments: Mapping[str, Any]) -> bool:
-        return self.utterance == utterance and self.arguments == arguments
+    def matches(self, utterance: Utterance, asked: Request) -> bool:
+        return self.utterance == utterance and self.asked == asked
 
 
 class _Result(NamedTuple):
@@ -143,17 +144,17 @@ class Prefetch:
             self._cold = True
             self._start()
 
-    def ask(self, by: object, text: str, arguments: Mapping[str, Any]) -> None:
+    def ask(self, by: object, text: str, asked: Request) -> None:
         """Hand over the words heard so far, and return at once; only the newest of each conversation counts.
 
         Args:
             by: whose sentence it is: the same object for the same conversation.
-            arguments: those of the search, beside the text.
+            asked: how to search for it.
         """
         if len(text) > MAX_CHARS or not self.share():
             return
         text = " ".join(text.split())
-        request = _Request(text, read_utterance(text), arguments)
+        request = _Request(text, read_utterance(text), asked)
         if not request.utterance.words:
             return
         with self._changed:
@@ -165,11 +166,11 @@ class Prefetch:
                 speech.waits = not known and request != speech.running
                 self._start()
 
-    def claim(self, by: object, text: str, arguments: Mapping[str, Any]) -> Prefetched:
+    def claim(self, by: object, text: str, asked: Request) -> Prefetched:
         """Return the recall for a sentence that has ended, waiting for one that is on its way.
 
         Args:
-            arguments: those of the search; `deadline_s` is the longest that it waits.
+            asked: how to search for it; `deadline_s` is the longest that it waits.
         """
         utterance = read_utterance(text[: MAX_CHARS + 1])
         with self._changed:
@@ -177,19 +178,17 @@ class Prefetch:
             if speech is None:
                 return Prefetched("unheard")
             speech.waits, waited, running = False, False, speech.running
-            if running is not None and not running.matches(utterance, arguments):
+            if running is not None and not running.matches(utterance, asked):
                 speech.newest = None
             elif running is not None and not (
-                speech.result and speech.result.request.matches(utterance, arguments)
+                speech.result and speech.result.request.matches(utterance, asked)
             ):
                 waited = True
-                self._changed.wait_for(
-                    lambda: speech.running is not running, arguments.get("deadline_s") or 1.0
-                )
+                self._changed.wait_for(lambda: speech.running is not running, asked.deadline_s or 1.0)
             result = speech.result
         taken = Prefetched("missed")
         if result is not None and result.request.utterance == utterance:
-            holds = result.request.arguments == arguments and self._holds(result)
+            holds = result.request.asked == asked and self._holds(result)
             taken = (
                 Prefetched("waited" if waited else "ready", result.items) if holds else Prefetched("stale")
             )
@@ -299,7 +298,7 @@ class Prefetch:
 
         try:
             stamp = self._stamp()
-            items = self.search(request.text, **request.arguments, stop=stop)
+            items = self.search(request.text, request.asked, stop=stop)
             if not (cut or self._late()):
                 result = _Result(request, items, stamp, self._clock())
         except ClosedError:

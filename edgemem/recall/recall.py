@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
+from edgemem.recall.annotations import only_greets
 from edgemem.recall.index.query_view import Filter
 from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.query import read_question
@@ -19,18 +23,62 @@ from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.unindexed import UnindexedDocs
 from edgemem.recall.times import checked_when, past_times
+from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable
 
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.rank.ranking import Ranking
-    from edgemem.records import Kind, Reader, Recalled
+    from edgemem.records import Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
+
+
+_PROCEDURES: tuple[Kind, ...] = ("procedure",)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of recall beside a question, and by whom."""
+
+    reader: Reader | None
+    """Who is going to hear it; None is the operator, who reads everything."""
+    k: int = 5
+    kinds: Collection[Kind] | None = None
+    """Only these."""
+    apart: Sequence[Collection[Kind]] = ()
+    """Groups of kinds that compete only among themselves: turns are many, and would leave facts no place."""
+    min_score: float = 0.0
+    """Only what reaches this, 0 to 1."""
+    deadline_s: float | None = None
+    """Answer after this many seconds with what there is; None: take the time it needs."""
+    exclude: Collection[str] = ()
+    """Items to leave out, as `kind:id`."""
+    known: Collection[str] = ()
+    """Items that the reader has before them: they are returned, and take nobody's place among the k."""
+    skip_turns: tuple[str, Collection[int]] | None = None
+    """A session, and turns of it that the reader's prompt holds anyway."""
+    called: Mapping[str, str] = {}
+    """Further names of people who speak here, each with the speaker that it means."""
+    include_past: bool | None = None
+    """Also facts that do not hold any more, or not yet; None: those that held once, where the question asks about the past, and
+    those that held at a time that it names."""
+    valid_at: float | None = None
+    """Facts as they held then, instead of now or at `known_at`; seconds since the epoch. Words and deeds are found all the same:
+    they are true of no time. None: where the question names a time that is over, the version of a thing that held then comes first."""
+    known_at: float | None = None
+    """Only knowledge of then: facts as they were believed, and words, deeds and notes up to then."""
+    repeated: bool = False
+    """Also each copy, and echoes with what they score: who wants to know when something was talked about."""
+    asked: bool = True
+    """Whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores less then."""
+    refs: Collection[int] | None = None
+    """Only these rows, by their ids, where `kinds` names one kind; None: all."""
+    noted: bool = True
+    """Whether `last` tells how it went."""
 
 
 class Recall:
@@ -76,100 +124,63 @@ class Recall:
             docs = list(reversed(self._unindexed.docs.values()))
         return self._index.embed_new(docs, limit, stop=stop)
 
-    def holds(self, table: str) -> bool:
-        """Tell whether the newest recall of any thread saw a row in a table of the truth; asks nothing."""
-        return table in self._unindexed.tables
+    def may_hold(self, table: str) -> bool:
+        """Tell whether the newest search of any thread saw a row in a table of the truth; asks nothing."""
+        tables = self._unindexed.tables
+        return tables is None or table in tables
 
     def pending(self) -> dict[str, int]:
         """Return how many rows and docs wait for idle time."""
         return self._index.pending()
 
     def recall(
-        self,
-        query: str,
-        *,
-        reader: Reader | None,
-        k: int = 5,
-        kinds: Collection[Kind] | None = None,
-        apart: Sequence[Collection[Kind]] = (),
-        min_score: float = 0.0,
-        deadline_s: float | None = None,
-        exclude: Collection[str] = (),
-        known: Collection[str] = (),
-        skip_turns: tuple[str, Collection[int]] | None = None,
-        names: Collection[str] = (),
-        called: Mapping[str, str] | None = None,
-        include_past: bool | None = None,
-        valid_at: float | None = None,
-        known_at: float | None = None,
-        repeated: bool = False,
-        asked: bool = True,
-        refs: Collection[int] | None = None,
-        noted: bool = True,
-        stop: Callable[[], bool] | None = None,
+        self, query: str, request: Request, *, stop: Callable[[], bool] | None = None
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
         A message that only asks the same once more scores 0, and copies of a message are returned once; see `echoes`.
+        Where nobody asks the memory, a greeting or a thank-you finds nothing.
 
         Args:
             query: anything that somebody said or asked.
-            reader: who is going to hear it; None is the operator, who reads everything.
-            kinds: only these.
-            apart: groups of kinds that compete only among themselves: turns are many, and would leave facts no place.
-            min_score: only what reaches this, 0 to 1.
-            deadline_s: answer after this many seconds with what there is; None: take the time it needs.
-            exclude: items to leave out, as `kind:id`.
-            known: items that the reader has before them: they are returned, and take nobody's place among the k.
-            skip_turns: a session, and turns of it that the reader's prompt holds anyway.
-            names: further names of people who speak here.
-            called: the same, with the speaker that each name means.
-            include_past: also facts that do not hold any more, or not yet; None: those that held once, where the question
-                asks about the past, and those that held at a time that it names.
-            valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. Words and deeds
-                are found all the same: they are true of no time. None: where the question names a time that is over,
-                the version of a thing that held then comes before its others.
-            known_at: only knowledge of then: facts as they were believed, and words, deeds and notes up to then.
-            asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
-                less then.
-            noted: whether `last` tells how it went.
-            refs: only these rows, by their ids, where `kinds` names one kind; None: all.
-            repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin, settings = monotonic(), self._settings.now.recall
-        reader = with_stored_spelling(self._truth, reader)
-        when = checked_when(valid_at, known_at)
+        if not request.asked and only_greets(query):
+            self.last = RecallStats() if request.noted else self.last
+            return []
+        reader = with_stored_spelling(self._truth, request.reader)
+        when = checked_when(request.valid_at, request.known_at)
         asked_at = self._clock.now()
         asked_text = read_question(query, asked_at)
         tense = asked_text.tense
-        spans = past_times(asked_text, asked_at) if when is None and include_past is None else []
-        wants_past = (tense.past or tense.all) if include_past is None else include_past
+        spans = past_times(asked_text, asked_at) if when is None and request.include_past is None else []
+        wants_past = (tense.past or tense.all) if request.include_past is None else request.include_past
         past = wants_past or bool(spans)
         limits = Limits(
             candidates=settings.candidates,
             embed_s=settings.query_embed_ms / 1e3,
-            deadline=None if deadline_s is None else begin + deadline_s,
-            asked=asked,
+            deadline=None if request.deadline_s is None else begin + request.deadline_s,
+            asked=request.asked,
             foreign_meaning=settings.foreign_meaning,
         )
-        session, turns = skip_turns or ("", ())
+        session, turns = request.skip_turns or ("", ())
         held = (
             None
-            if when is None or (kinds and "fact" not in kinds)
+            if when is None or (request.kinds and "fact" not in request.kinds)
             else when.valid_statements(self._truth, reader)
         )
         allowed = Filter(
             reader,
-            kinds=kinds,
+            kinds=request.kinds,
             session_id=self._session_id(session),
             turns=turns,
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
             facts=held,
-            refs=refs,
+            refs=request.refs,
         )
-        people = {**{name: name for name in names}, **(called or {})}
+        people = request.called
         if people:
             spelled = spellings(self._truth, set(people.values()))
             people = {name: spelled[who] for name, who in people.items()}
@@ -177,18 +188,21 @@ class Recall:
         now = self._clock.now()  # not before what the search has seen
         if spans:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
-        times = FactTimes(now, past=past, future=bool(include_past), when=when)
+        times = FactTimes(now, past=past, future=bool(request.include_past), when=when)
         rows = Rows(self._truth, self._notes, self._sections, reader=reader, times=times)
+        k, known = request.k, request.known
         most = k if self._reranker is None else max(k, rerank.MOST)
-        echoes = None if repeated else Echoes(question)
-        selection = Selection(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)
-        groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, selection)
+        echoes = None if request.repeated else Echoes(question)
+        selection = Selection(
+            most, echoes, request.min_score, frozenset(request.exclude), known, settings.safety_keys
+        )
+        groups = best_of_groups(ranking, request.apart or (KINDS.values(),), rows, selection)
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = (
             SecondPass(groups) if ranking.by_period else self._read_again(query, groups, limits, known, stop)
         )
         results = [item for group in passed.groups for item in first_of(group, k, known, name_of)]
-        if not noted:
+        if not request.noted:
             return results
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
@@ -202,6 +216,21 @@ class Recall:
             reranked=passed.read,
         )
         return results
+
+    def procedures(
+        self, query: str, *, reader: Reader | None, k: int, min_score: float, deadline_s: float | None
+    ) -> list[Recalled]:
+        """Return the procedures that fit a task; with a deadline without a second pass, and `last` stays a turn's."""
+        hurried = deadline_s is not None
+        request = Request(
+            reader=reader,
+            k=k,
+            kinds=_PROCEDURES,
+            min_score=min_score,
+            deadline_s=deadline_s,
+            noted=not hurried,
+        )
+        return self.recall(query, request, stop=lambda: hurried)
 
     def ranking_of(
         self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None

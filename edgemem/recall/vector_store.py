@@ -16,7 +16,7 @@ from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT, FACT_SOURCE
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.store import fact_queries
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -251,7 +251,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         if k <= 0:
             return []
         within = self._settings.now.recall.deadline_ms / 1e3 if deadline_s is None else deadline_s
-        return self._recall.recall(query, reader=reader, k=k, kinds=_FACTS_ONLY, deadline_s=within)
+        return self._recall.recall(query, Request(reader=reader, k=k, kinds=_FACTS_ONLY, deadline_s=within))
 
     def embed_pending(self, limit: int = _AT_ONCE, *, stop: Callable[[], bool] | None = None) -> int:
         """Make up to `limit` of the vectors that are missing; return how many. For idle time.

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import msgspec
+
 from edgemem.errors import EdgememError
 from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch
 from edgemem.recall.rank.selection import asks
@@ -15,6 +17,8 @@ from edgemem.session.log import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from edgemem.recall.recall import Request
 
     from edgemem.llama.state import KeptState
 
@@ -133,17 +137,17 @@ class SessionPrefetch:
         self,
         prefetch: Prefetch,
         *,
-        arguments: Callable[[Reader | None], Mapping[str, Any]],
+        request: Callable[[Reader | None], Request],
     ) -> None:
         """Make the part; its method `recall` goes into the `MemoryBlock` of the same session.
 
         Args:
             prefetch: shared by all sessions of a memory.
-            arguments: returns how to search for a reader at this moment, as far as the sentence does not say it.
+            request: returns how to search for a reader at this moment, as far as the sentence does not say it.
         """
         self.last = Waited("unheard", 0.0)
         self._prefetch = prefetch
-        self._arguments = arguments
+        self._request = request
         self._newest = ""
         """The newest text of the sentence that becomes the next turn."""
         self._heard: tuple[str, Reader] | None = None
@@ -186,16 +190,15 @@ class SessionPrefetch:
         begun = perf_counter()
         if self._newest:
             self._learn(utterance)
-        arguments = self._arguments(reader)
-        taken = self._prefetch.claim(self, utterance, arguments)
+        request = self._request(reader)
+        taken = self._prefetch.claim(self, utterance, request)
         recalled = taken.items
         if recalled is None:
-            if arguments.get("deadline_s") is not None:
+            if request.deadline_s is not None:
                 # Time that was waited in vain is gone; with less than a part of it, not even words are found.
-                least = arguments["deadline_s"] * _LEAST
-                left = max(least, arguments["deadline_s"] - (perf_counter() - begun))
-                arguments = {**arguments, "deadline_s": left}
-            recalled = self._prefetch.search(utterance, **arguments)
+                left = max(request.deadline_s * _LEAST, request.deadline_s - (perf_counter() - begun))
+                request = msgspec.structs.replace(request, deadline_s=left)
+            recalled = self._prefetch.search(utterance, request)
         self.last = Waited(taken.outcome, (perf_counter() - begun) * 1e3)
         return recalled
 
@@ -204,7 +207,7 @@ class SessionPrefetch:
             text, reader = self._heard
             if self._prefetch.marks_late and not read_utterance(text).ending:
                 text = with_ending(text, "?" if asks(text) else ".")
-            self._prefetch.ask(self, text, self._arguments(reader))
+            self._prefetch.ask(self, text, self._request(reader))
 
     def _forget(self) -> None:
         self._newest, self._heard = "", None

@@ -62,7 +62,7 @@ read_steps = msgspec.json.Decoder(tuple[ProcedureStep, ...]).decode
 class Procedures:
     """The procedures of a memory. Without a reader, its methods are the operator's view.
 
-    `recall` finds what fits a query, as `Recall.recall` does.
+    `recall` finds what fits a query, as `Recall.procedures` does.
     """
 
     def __init__(
@@ -120,11 +120,8 @@ class Procedures:
             checked_text(query, "the query"),
             reader=reader,
             k=most,
-            kinds={"procedure"},
             min_score=least,
             deadline_s=deadline_s,
-            stop=lambda: deadline_s is not None,
-            noted=deadline_s is None,  # a turn's figures are of what it recalled
         )
         rows = {f"i{n}": int(item.id) for n, item in enumerate(items)}
         known = self._read(f"id in (:{', :'.join(rows)})", rows, reader) if rows else {}

@@ -14,7 +14,7 @@ import pytest
 from edgemem.recall.index.docs import rules_number
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import SOURCES, read_docs
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.kinds import open_truth
@@ -144,7 +144,7 @@ def test_many_questions_from_eight_threads_while_two_processes_write(tmp_path):
         def ask(thread: int) -> None:
             try:
                 for n in range(125 if LONG else 25):
-                    found = recall.recall(f"answer {(thread + n) % 20}", reader=None, k=3)
+                    found = recall.recall(f"answer {(thread + n) % 20}", Request(reader=None, k=3))
                     answered.append(any(item.text == f"answer {(thread + n) % 20}" for item in found))
             except BaseException as error:  # noqa: BLE001 - it is raised below, in the test's own thread
                 failures.append(error)
@@ -200,9 +200,9 @@ def test_an_index_that_another_process_made_again_is_opened_again(tmp_path):
             pass
         file = first.path.stat().st_ino
         recall = Recall(truth, second, embedder=embedder)
-        assert recall.recall("answer 7", reader=None, k=1)[0].text == "answer 7"
+        assert recall.recall("answer 7", Request(reader=None, k=1))[0].text == "answer 7"
         second.damaged = False
-        assert recall.recall("answer 7", reader=None, k=1)[0].text == "answer 7"
+        assert recall.recall("answer 7", Request(reader=None, k=1))[0].text == "answer 7"
         assert second.damaged
         while second.catch_up() + second.embed_pending():
             pass
@@ -243,7 +243,7 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
                 recall = Recall(truth, index, embedder=embedder)
                 if live:
                     if seed % 2:
-                        recall.recall("answer", reader=None)
+                        recall.recall("answer", Request(reader=None))
                     with path.open("r+b") as file:
                         file.write(broken := damaged(good, kind, dice))
                         file.truncate(len(broken))
@@ -253,7 +253,7 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
                     index.catch_up()
                     index.embed_pending()
                     index.warm()
-                found = recall.recall("answer 7", reader=None, k=3)
+                found = recall.recall("answer 7", Request(reader=None, k=3))
                 assert "answer 7" in [item.text for item in found]
 
 
@@ -261,7 +261,7 @@ def ask_anyway(recall: Recall, index: Index, *questions: str) -> None:
     """Ask as a turn does, which goes on without an answer rather than not at all."""
     for question in questions:
         with index_suspected(index):
-            recall.recall(question, reader=None)
+            recall.recall(question, Request(reader=None))
 
 
 @contextmanager

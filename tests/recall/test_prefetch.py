@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from edgemem.errors import DiskError
 from edgemem.recall.prefetch import KEPT_S, Prefetch
+from edgemem.recall.recall import Request
 from edgemem.recall.text.analyse import read_utterance, with_ending
 from edgemem.records import Recalled
 from support.data import sentences
+
+ASKED = Request(reader=None)
 
 
 class Talk:
@@ -33,7 +36,7 @@ class Searches:
         self.stamp = 0
         self.late = False
 
-    def __call__(self, text: str, **_: Any) -> list[Recalled]:
+    def __call__(self, text: str, _asked: Request, **_: Any) -> list[Recalled]:
         self.asked.append(text)
         self.hand.advance(self.takes_s)
         return [Recalled("note", "1", text, 1.0, ())]
@@ -69,7 +72,7 @@ def until(true: Callable[[], bool]) -> None:
 
 def hear(ahead: Prefetch, by: object, text: str) -> None:
     """Hand a text over, and wait for its recall."""
-    ahead.ask(by, text, {})
+    ahead.ask(by, text, ASKED)
     until(lambda: ahead.idle)
 
 
@@ -80,7 +83,7 @@ def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: Han
     searches.takes_s = 1.0
     hear(ahead, one, "first")
     searches.takes_s = 0.0
-    ahead.ask(other, "second", {})
+    ahead.ask(other, "second", ASKED)
     time.sleep(0.05)
     assert searches.asked == ["first"]
     hand.advance(1.0)
@@ -95,7 +98,7 @@ def test_what_nobody_comes_for_is_forgotten(ahead: Prefetch, hand: HandClock) ->
     hear(ahead, by, "so far")
     hand.advance(KEPT_S)
     ahead.wake()
-    until(lambda: ahead.claim(by, "so far", {}).outcome == "unheard")
+    until(lambda: ahead.claim(by, "so far", ASKED).outcome == "unheard")
 
 
 def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -> None:
@@ -103,19 +106,19 @@ def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -
     by = Talk()
     hear(ahead, by, "so far")
     searches.stamp = 1
-    assert ahead.claim(by, "so far", {}) == ("stale", None)
+    assert ahead.claim(by, "so far", ASKED) == ("stale", None)
     hear(ahead, by, "so far so good")
-    assert ahead.claim(by, "so far so good", {"k": 5}) == ("stale", None)
+    assert ahead.claim(by, "so far so good", Request(reader=None, k=9)) == ("stale", None)
     searches.late = True
     hear(ahead, by, "late")
-    assert ahead.claim(by, "late", {}) == ("missed", None)
+    assert ahead.claim(by, "late", ASKED) == ("missed", None)
 
 
 def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
     go, running = threading.Event(), threading.Event()
 
-    def search(text: str, **_: Any) -> list[Recalled]:
+    def search(text: str, _asked: Request, **_: Any) -> list[Recalled]:
         if text == "sofa":
             running.set()
             assert go.wait(20)
@@ -125,12 +128,12 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     ahead = Prefetch(search, stamp=lambda: 0, share=lambda: 1.0, now=lambda: 0.0)
     ahead.settle_s = 0.0
     hear(ahead, by, "so far")
-    ahead.ask(by, "sofa", {})
+    ahead.ask(by, "sofa", ASKED)
     assert running.wait(20)
-    ahead.ask(by, "so far", {})
+    ahead.ask(by, "so far", ASKED)
     go.set()
     until(lambda: ahead.idle)
-    taken = ahead.claim(by, "so far", {})
+    taken = ahead.claim(by, "so far", ASKED)
     assert taken.items is not None
     assert taken.items[0].text == "so far"
     ahead.close()
@@ -142,7 +145,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     go, running = threading.Event(), threading.Event()
     told: list[bool] = []
 
-    def search(text: str, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
+    def search(text: str, _asked: Request, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
         told.append(stop())
         running.set()
         assert go.wait(20)
@@ -152,21 +155,21 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     by = Talk()
     ahead = Prefetch(search, stamp=lambda: 0, share=lambda: 1.0, now=lambda: 0.0)
     ahead.settle_s = 0.0
-    ahead.ask(by, "so far", {})
+    ahead.ask(by, "so far", ASKED)
     assert running.wait(20)
     if way == "another sentence":
-        ahead.claim(by, "so far so good", {})
+        ahead.claim(by, "so far so good", ASKED)
     elif way == "another word":
         ahead.settle_s = 60.0
-        ahead.ask(by, "so far so", {})
+        ahead.ask(by, "so far so", ASKED)
     elif way == "dropped":
         ahead.drop(by)
     go.set()
     until(lambda: len(told) == 2)
     assert told == [False, True]
     if way == "another word":
-        ahead.ask(by, "so far", {})
-    assert ahead.claim(by, "so far", {}).items is None
+        ahead.ask(by, "so far", ASKED)
+    assert ahead.claim(by, "so far", ASKED).items is None
     ahead.close()
 
 
@@ -197,9 +200,9 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
         return 0
 
     by = Talk()
-    ahead = Prefetch(lambda text, **_: [], stamp=stamp, now=lambda: 0.0)
+    ahead = Prefetch(lambda text, _asked, **_: [], stamp=stamp, now=lambda: 0.0)
     ahead.settle_s = 0.0
     hear(ahead, by, "so far")
     broken.append(True)
-    assert ahead.claim(by, "so far", {}) == ("stale", None)
+    assert ahead.claim(by, "so far", ASKED) == ("stale", None)
     ahead.close()

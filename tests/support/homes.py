@@ -14,7 +14,7 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile
 from edgemem.memory import Memory
 from edgemem.recall.index.index import Index
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.recall.text import analyse as words
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
@@ -83,7 +83,7 @@ class Robot:
 
     def recall(self, query, *, reader=None, **options):
         """Recall as the operator unless a reader is given."""
-        return self.recaller.recall(query, reader=reader, **options)
+        return self.recaller.recall(query, Request(reader=reader, **options))
 
     def texts(self, query, **options):
         """Return the texts that are recalled."""

@@ -14,6 +14,7 @@ import threading
 from array import array
 from collections import Counter, defaultdict
 from itertools import repeat
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -91,8 +92,13 @@ def checked_row(columns: Sequence[Any]) -> Row:
         row.spans  # noqa: B018 - they must be such
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
-    if row.kind not in KINDS or not 0 <= row.level <= PRIVATE or row.past not in _PAST:
-        raise ValueError("its kind or its level does not exist, or whether it holds")
+    if (
+        row.kind not in KINDS
+        or not 0 <= row.level <= PRIVATE
+        or row.past not in _PAST
+        or not isfinite(row.at)
+    ):
+        raise ValueError("its kind, its level or its time does not exist, or whether it holds")
     return row
 
 

@@ -41,8 +41,8 @@ class UnindexedDocs:
         self._watermarks: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
         self._added_to: DocTable | None = None
-        self.tables: frozenset[str] = frozenset()
-        """The tables of the truth that have rows."""
+        self.tables: frozenset[str] | None = None
+        """The tables of the truth that have rows; None: nobody has looked yet."""
         self._start(State(), 0)
 
     def refresh(self, state: State | None) -> None:

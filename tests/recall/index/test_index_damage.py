@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgemem.clock import Clock
 from edgemem.recall.index.index import Index
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.store.db.database import Database
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -116,18 +116,18 @@ def test_a_cell_that_holds_what_we_never_wrote_costs_nothing(home, cell, value, 
         before = truth.query("select max(id), count(*) from messages")
         recall = Recall(truth, index, embedder=embedder)
         if live:
-            recall.recall("answer 7", reader=None)
+            recall.recall("answer 7", Request(reader=None))
             spoil(path, table, column, value)
         for _ in range(3):
             for question in QUESTIONS:
-                recall.recall(question, reader=None)
+                recall.recall(question, Request(reader=None))
             index.pending()
             index.catch_up()
             index.embed_pending()
             index.warm()
         work(index)
-        assert "answer 7" in [item.text for item in recall.recall("answer 7", reader=None, k=3)]
-        (fact,) = recall.recall("kitchen drawer", reader=None, k=1, kinds={"fact"})
+        assert "answer 7" in [item.text for item in recall.recall("answer 7", Request(reader=None, k=3))]
+        (fact,) = recall.recall("kitchen drawer", Request(reader=None, k=1, kinds={"fact"}))
         assert fact.value == "forks"
         assert truth.query("select max(id), count(*) from messages") == before
         assert truth.clock.now() < WALL + 86400

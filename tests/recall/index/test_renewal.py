@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from edgemem.recall.index.index import Index
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.db.database import Database
@@ -105,7 +105,7 @@ def test_questions_go_on_with_the_old_words_until_all_are_new(tmp_path, truth):
         assert all(earlier > later for earlier, later in pairwise(left))
         assert left[-1] == 0
         recall = Recall(truth, index)
-        (item,) = recall.recall("which boat walks past harbours 7", reader=None, k=1)
+        (item,) = recall.recall("which boat walks past harbours 7", Request(reader=None, k=1))
         assert item.text == "they were sailing past harbour 7"
         assert index.postings.table.find(["boats"]) == []
 
@@ -151,7 +151,7 @@ def test_two_processes_with_different_rules_agree(tmp_path, truth):
         work(older)
         assert "kettles" in words_of(older.database)
         assert older.pending()["text"] > 0
-        found = Recall(truth, older).recall("kettles", reader=None, k=1)
+        found = Recall(truth, older).recall("kettles", Request(reader=None, k=1))
         assert found[0].text == "the kettles are boiling"
     embedded = len(embedder.embedded)
     work(newer)

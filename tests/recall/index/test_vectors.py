@@ -15,7 +15,7 @@ from edgemem.recall.index import embedding
 from edgemem.recall.index.docs import replace_doc
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT_SOURCE, read_docs
-from edgemem.recall.recall import Recall
+from edgemem.recall.recall import Recall, Request
 from edgemem.records import Reader
 from edgemem.store import turns
 from edgemem.store.kinds import open_truth
@@ -68,7 +68,7 @@ def opened(tmp_path, truth, monkeypatch):
 def found(index, question: str, **options) -> list[tuple[str, tuple[str, ...]]]:
     """Return what a question finds, with the signals that found it."""
     recall = Recall(index.truth, index, embedder=index.embedder)
-    return [(item.text, item.why) for item in recall.recall(question, reader=None, **options)]
+    return [(item.text, item.why) for item in recall.recall(question, Request(reader=None, **options))]
 
 
 def by_meaning(index, question: str) -> set[str]:
@@ -408,7 +408,7 @@ def test_a_reader_finds_while_vectors_are_made_again_only_what_is_theirs(truth, 
         for _ in range(2):
             recall = Recall(truth, index, embedder=index.embedder)
             for reader in (Reader("alice"), Reader(None)):
-                told = recall.recall("zeppelin pin umbrella", reader=reader)
+                told = recall.recall("zeppelin pin umbrella", Request(reader=reader))
                 assert [item.text for item in told] == ["door: umbrella"]
             work(index)
 

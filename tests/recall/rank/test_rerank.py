@@ -17,6 +17,7 @@ from edgemem.memory import Memory
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.rerank import second_pass
 from edgemem.recall.rank.selection import name_of
+from edgemem.recall.recall import Request
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 from support.models import write_reranker_gguf
@@ -174,9 +175,9 @@ def test_it_has_what_is_left_of_the_deadline(tmp_path: Path) -> None:
     with opened(tmp_path, table, rerank_ms=50.0) as memory:
         tell(memory, *SAID)
         recall = memory.diagnostics.search.recall
-        recall("Where is the tea?", reader=None, deadline_s=60.0)
-        recall("Where is the tea?", reader=None, deadline_s=1e-9)
-        recall("Where is the tea?", reader=Reader("anna"), stop=lambda: True)
+        recall("Where is the tea?", Request(reader=None, deadline_s=60.0))
+        recall("Where is the tea?", Request(reader=None, deadline_s=1e-9))
+        recall("Where is the tea?", Request(reader=Reader("anna")), stop=lambda: True)
         assert memory.diagnostics.search.last.reranked == 0
         assert [timeout for _, _, timeout in table.asked] == [0.05]
 
@@ -186,7 +187,9 @@ def test_a_real_model_runs_within_a_home(tmp_path: Path, vocabularies: Path) -> 
     path = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies)
     with opened(tmp_path / "home", None, rerank=str(path), rerank_ms=60_000.0) as memory:
         tell(memory, *SAID)
-        first = memory.diagnostics.search.recall("Where is the tea?", reader=None, k=7, stop=lambda: True)
+        first = memory.diagnostics.search.recall(
+            "Where is the tea?", Request(reader=None, k=7), stop=lambda: True
+        )
         found = memory.recall("Where is the tea?", k=7)
         assert sorted(item.text for item in found) == sorted(item.text for item in first)
         assert [item.score for item in found] == [item.score for item in first]
