@@ -11,9 +11,9 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.recall.annotations import only_greets
-from edgemem.recall.index.query_view import Filter
+from edgemem.recall.index.docs import only_greets
 from edgemem.recall.index.sources import KINDS, BankSections, written
+from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
@@ -21,7 +21,6 @@ from edgemem.recall.rank.rerank import SecondPass, second_pass
 from edgemem.recall.rank.selection import Echoes, Selection, best_of_groups, first_of, name_of
 from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.unindexed import UnindexedDocs
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling

@@ -295,7 +295,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         self._follow()
         if self.index.damaged:
             self._follow()  # it was found broken on the way, and is made again
-        vectors = self.index.vectors()
+        vectors = self.index.vectors(self.index.state())
         if vectors is None:
             return []
         if self._count(scope) > EXACT:

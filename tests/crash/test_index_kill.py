@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem.recall.index.docs import rules_number
+from edgemem.recall.index.file import rules_number
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall, Request
@@ -79,7 +79,7 @@ def finish(folder: Path, name: str) -> None:
         messages = truth.query("select count(*) from messages")[0][0]
         facts = truth.query("select count(*) from facts where id = origin and value is not null")[0][0]
         assert count_docs(index) == messages + facts
-        vectors = index.vectors()
+        vectors = index.vectors(index.state())
         for source in SOURCES:
             rows = index.database.query(
                 "select id, ref from docs where id % 10 = 0 and kind = ?", (source.kind,)

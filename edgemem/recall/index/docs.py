@@ -1,52 +1,134 @@
-"""Docs: the rows of the index, one for each thing that can be recalled, with their words; vectors come later, from a queue.
+"""Docs: the rows of the index, one for each thing that can be recalled, with the words and traits of its text.
 
 Each doc carries the number of the rules that made its words and annotations. When edgemem comes with other rules, idle time makes
 the words of each text anew; memory holds the old ones until all are made. Vectors are of the text and not of its words:
-they stay, unless the text itself is told in other words. Of two processes with different rules, those of the one that opened the
+they come later, from a queue, and stay, unless the text itself is told in other words. Of two processes with different rules, those of the one that opened the
 file last count; docs that the other takes in meanwhile wait like older ones.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 import msgspec
 
-from edgemem.recall.annotations import Annotations, annotate
-from edgemem.recall.index.sources import TURN, Doc, digest_of
-from edgemem.recall.index.state import (
+from edgemem.languages.words import Exact, all_words, in_any, small
+from edgemem.preload import Pattern, preloaded
+from edgemem.recall.dates.phrases import mentions, zone_at
+from edgemem.recall.index.file import (
     FIRST_OTHER,
     DamagedIndexError,
     checked_value,
     get_meta,
     note_removals,
     remove_all,
+    rules_number,
     set_meta,
 )
+from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.table import Row
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in, sounds_with
-from edgemem.recall.text.analyse import terms, words_version
+from edgemem.recall.text.analyse import plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from edgemem.recall.index.file import State
     from edgemem.recall.index.sources import Originals
-    from edgemem.recall.index.state import State
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
 
-RULES_VERSION = "5"
-"""Changes when `annotations`, `dates` or `phonetics` make something else of a text, or a record is told in other words."""
+ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
+"""The text asks; says "I"; holds a number; holds a word with a capital that begins no sentence; greets or thanks, and says
+nothing else."""
+
+MOST_TIMES = 4
+_ANNOTATED_CHARS = 2000
+_GREETING_CHARS = 60
+_DIGIT = re.compile(r"\d")
+_NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 
 
-def rules_number() -> int:
-    """Return the number of the rules that make a doc of its text, which changes with every rule and every stem; never 0."""
-    return crc32(f"{RULES_VERSION}/{words_version()}".encode()) or 1
+class Annotations(NamedTuple):
+    """The flags of a text, whom it speaks to, and its times."""
+
+    flags: int = 0
+    """The flags above, added up."""
+    called: str = ""
+    """Stems of whom it speaks to by name, with spaces between them."""
+    times: tuple[tuple[float, float, float], ...] = ()
+    """Begin and end of the times that it speaks of, seconds since the epoch, and how sure that is, 0 to 1."""
+
+
+def annotate(text: str, at: float) -> Annotations:
+    """Return the traits of a text that was said at a time, seconds since the epoch."""
+    text = text[:_ANNOTATED_CHARS]
+    words = set(plain_words(text))
+    known = _known()
+    flags = ASKS * (text.rstrip().endswith(("?", "？")) or known.wants.stand_in(small(text)))
+    flags |= SAYS_I * (not words.isdisjoint(known.speaker))
+    flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
+    flags |= NAMES * bool(_NAME.search(text))
+    flags |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
+    spans = mentions(text, at, zone_at(at))
+    times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
+    return Annotations(int(flags), called_by(text), times)
+
+
+def only_greets(text: str) -> bool:
+    """Tell whether a text only greets, thanks, or says yes or no."""
+    return len(text) <= _GREETING_CHARS and "?" not in text and _known().greetings.make_up(small(text))
+
+
+class _Known(NamedTuple):
+    """What the files of all languages list."""
+
+    wants: Exact
+    speaker: frozenset[str]
+    counting: frozenset[str]
+    greetings: Exact
+    greeting: Pattern
+    """Greetings, and perhaps with whom a text greets, in one word."""
+    called: Pattern
+    """Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting."""
+
+
+@preloaded
+def _known() -> _Known:
+    languages = all_words().values()
+    hails = in_any(lambda words: words.hails).items
+    greetings = Exact(",".join((*hails, *in_any(lambda words: words.greetings).items)))
+    greets = "|".join(map(re.escape, sorted(greetings.items, key=len, reverse=True)))
+    titles = "|".join(
+        sorted(
+            frozenset().union(*(words.names.titles.plain() | words.names.kin.plain() for words in languages))
+        )
+    )
+    return _Known(
+        in_any(lambda words: words.wants),
+        frozenset().union(*(words.speaker.plain() for words in languages)),
+        frozenset().union(*(words.counting.plain() for words in languages)),
+        greetings,
+        Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),
+        Pattern(
+            rf"(?:^|[.!?,;]\s*|\b(?:{'|'.join(map(re.escape, hails))})[,!]?\s+)((?:(?:{titles})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
+            flags=re.IGNORECASE,
+        ),
+    )
+
+
+def called_by(text: str) -> str:
+    """Return the stems of whom a text speaks to by name, that stand nowhere else in it, with spaces between them."""
+    called = [stem for name in _known().called.findall(text[:_ANNOTATED_CHARS]) for stem in terms(name)]
+    if not called:
+        return ""
+    rest = set(terms(_known().called.sub(" ", text[:_ANNOTATED_CHARS])))
+    return " ".join(dict.fromkeys(stem for stem in called if stem not in rest))
 
 
 class ReadDoc(NamedTuple):
@@ -147,9 +229,7 @@ def read_row(number: int, doc: Doc) -> tuple[Row, str]:
 
 
 def _note_names(tx: Transaction, docs: Sequence[ReadDoc]) -> None:
-    """Have found who says something in some docs, and who and what they are about."""
-    people = {doc.doc.who for doc in docs if doc.doc.who}
-    tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
+    """Have found who and what some docs tell of."""
     counts = Counter(name for doc in docs for name in doc.names())
     tx.executemany(
         "insert into names (name, docs) values (?, ?) on conflict (name) do update set docs = docs + excluded.docs",
@@ -209,14 +289,6 @@ class _Older(NamedTuple):
     kind: int
     ref: int
     digest: int
-
-
-def follow_rules(tx: Transaction) -> None:
-    """Have all docs that other rules made wait to be made anew."""
-    if get_meta(tx, "rules") != rules_number():
-        set_meta(tx, "rules", rules_number())
-        set_meta(tx, "renewed", 0)
-        set_meta(tx, "older", int(bool(tx.execute("select 1 from docs limit 1"))))
 
 
 def renew_some(database: Database, originals: Originals, state: State, limit: int) -> int:

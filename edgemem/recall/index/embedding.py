@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
+from edgemem.recall.index.file import checked_value
 from edgemem.recall.index.sources import EPISODE, FACT, PREFERENCE, digest_of
-from edgemem.recall.index.state import checked_value
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
 from edgemem.recall.text.analyse import terms
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from edgemem.config import Settings
     from edgemem.llama.protocols import Embedder
+    from edgemem.recall.index.file import State
     from edgemem.recall.index.sources import Doc, Originals
     from edgemem.recall.index.vectors import Vector
     from edgemem.store.db.database import Database
@@ -157,9 +158,9 @@ class Embedding:
         self._begun, self._new = {}, {}
         self.vectors.follow_removals()
 
-    def waiting(self) -> int:
+    def waiting(self, state: State) -> int:
         """Return how many docs have no vector of this model."""
-        table = "unembedded u join docs d on d.id = u.doc" if self.vectors.is_current() else "docs"
+        table = "unembedded u join docs d on d.id = u.doc" if state.model == self._model else "docs"
         return int(self._database.query(f"select count(*) from {table}")[0][0])  # noqa: S608 - our own text
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
@@ -234,7 +235,7 @@ class Embedding:
 
     def _begin(self) -> bool:
         """Begin with the model where the file has another one's vectors; tell whether it is the file's, and none came later."""
-        if not self.vectors.is_current():
+        if not self._database.query("select 1 from meta where key = 'model' and value = ?", (self._model,)):
             if self._began:
                 return False
             self._database.write(lambda tx: begin_model(tx, self.embedder))

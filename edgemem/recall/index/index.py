@@ -1,7 +1,9 @@
 """The index: a second file with full text and vectors, made from the truth in idle time.
 
 It remembers how far into each table of the truth it has come (ids there are in the order of writing), and takes changes
-and erasings from the queue that the truth keeps. It is not synced to disk: after a power cut it may be older than it was,
+and erasings from the queue that the truth keeps. Texts are read before the transaction, which holds the file for the writing
+alone; of several processes that take in the same rows, each sees in its transaction how far the index has come, and only the first
+writes. It is not synced to disk: after a power cut it may be older than it was,
 and then simply catches up again.
 """
 
@@ -17,23 +19,52 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
-from edgemem.recall.index.changes import is_due, purge, take_changes, take_rows, take_texts
-from edgemem.recall.index.docs import count_older, renew_some
+from edgemem.recall.index.docs import (
+    ReadDoc,
+    add_docs,
+    add_read,
+    count_older,
+    read_doc,
+    remove_doc,
+    renew_some,
+    replace_doc,
+)
 from edgemem.recall.index.embedding import Embedding
-from edgemem.recall.index.file import NOT_BROKEN, file_at, open_index_file, remake_index_file
-from edgemem.recall.index.sources import SOURCES, BankSections, Doc, Originals, Source, written
-from edgemem.recall.index.state import DamagedIndexError, State, set_meta
+from edgemem.recall.index.file import (
+    NOT_BROKEN,
+    DamagedIndexError,
+    State,
+    file_at,
+    get_meta,
+    open_index_file,
+    remake_index_file,
+    set_meta,
+    trim_removals,
+)
+from edgemem.recall.index.sources import (
+    SOURCES,
+    BankSections,
+    Doc,
+    Originals,
+    Source,
+    Written,
+    newest_id,
+    read_between,
+    read_docs,
+    written,
+)
 from edgemem.recall.index.table import ResidentPostings
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.vectors import Vector, Vectors
     from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
@@ -43,6 +74,7 @@ _log = logging.getLogger(__name__)
 
 _SLICE = 200  # docs in one transaction: few enough to be written within 20 ms, enough to keep the bytes of a commit down
 _EMBED_AT_ONCE = 4
+_KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a while; a week is plenty
 
 
 class Index:
@@ -95,20 +127,20 @@ class Index:
         """Return how far the index has come."""
         self._check_file()
         try:
-            return State.read(dict(self.database.query("select key, value from meta")))
+            return State.read(self.database)
         except msgspec.ValidationError as error:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
-    def vectors(self) -> Vectors | None:
+    def vectors(self, state: State) -> Vectors | None:
         """Return the vectors that the model in use has made; None while the file has none of it."""
-        self._check_file()
         vectors = None if self.embedding is None else self.embedding.vectors
-        return vectors if vectors is not None and vectors.is_current() else None
+        return vectors if vectors is not None and vectors.model == state.model else None
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
         try:
-            state, vectors = self.state(), 0 if self.embedding is None else self.embedding.waiting()
+            state = self.state()
+            vectors = 0 if self.embedding is None else self.embedding.waiting(state)
             waiting = count_older(self.database, state)
         except StoreError as error:
             if not self.mark_broken(error):
@@ -158,10 +190,10 @@ class Index:
 
         def steps() -> list[Step]:
             # A commit takes along everything that waits: each commit writes the last pages of the same tables.
-            due = is_due(self.truth, self.state(), sources, least=least, wait_s=wait_s)
+            due = _is_due(self.truth, self.state(), sources, least=least, wait_s=wait_s)
 
             def rows(limit: int) -> int:
-                return take_rows(self.database, self.truth, self.state(), sources, limit, stop) if due else 0
+                return _take_rows(self.database, self.truth, self.state(), sources, limit, stop) if due else 0
 
             def renew(limit: int) -> int:
                 return renew_some(self.database, self.originals, self.state(), limit)
@@ -206,7 +238,6 @@ class Index:
                 return False
             self._take_texts(0)
             self._follow_removals()
-            self.database.write(purge)
             if not self.database.wipe(wait_s=0.0, stop=stop):
                 return False
             self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
@@ -292,13 +323,13 @@ class Index:
     # Full text
 
     def _take_changes(self, limit: int) -> int:
-        seen, erased = take_changes(self.database, self.truth, self.state(), limit)
+        seen, erased = _take_changes(self.database, self.truth, self.state(), limit)
         if erased:
             self._follow_removals()
         return seen
 
     def _take_texts(self, _limit: int) -> int:
-        taken = sum(take_texts(self.database, texts, self.state()) for texts in self._texts)
+        taken = sum(_take_texts(self.database, texts, self.state()) for texts in self._texts)
         if taken:
             self._follow_removals()
         return taken
@@ -344,3 +375,136 @@ class Index:
             remake_index_file(self.path, self._file)
             self._open(self.embedder)
             self.damaged = False
+
+
+def _is_due(truth: Database, state: State, sources: Sequence[Source], *, least: int, wait_s: float) -> bool:
+    """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
+    if least <= 0:
+        return True
+    waiting, oldest = 0, []
+    for source in sources:
+        rows = truth.query(
+            f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
+            (state.reached(source.table), least),
+        )
+        if rows[0][0]:
+            waiting += least if source.table == "facts" else rows[0][0]
+            oldest.append(rows[0][1])
+    late = bool(oldest) and truth.clock.now() - min(oldest) / 1e6 > wait_s
+    return waiting >= least or late
+
+
+def _take_rows(
+    database: Database,
+    truth: Database,
+    state: State,
+    sources: Sequence[Source],
+    limit: int,
+    stop: Callable[[], bool] | None = None,
+) -> int:
+    """Take at most `limit` rows of the truth in; return how many.
+
+    Args:
+        stop: asked after each text; the texts that were read until then are taken in.
+    """
+    now = truth.clock.now()
+    pieces: list[tuple[Source, int, list[ReadDoc]]] = []
+    """The new docs of each source, up to an id."""
+    for source in sources:
+        reached, last = state.reached(source.table), newest_id(truth, source)
+        if last > reached and limit > 0:
+            docs = read_between(truth, source, reached, last, limit, now)
+            read = _read_until(docs, stop)
+            cut = len(read) < len(docs)
+            pieces.append((source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
+            limit = 0 if cut else limit - len(docs)
+
+    def work(tx: Transaction) -> None:
+        # Another process may have been faster, or have seen a change of these rows before they were in.
+        if get_meta(tx, "queue") != state.queue or any(
+            get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
+        ):
+            return
+        add_read(tx, [doc for _, _, read in pieces for doc in read])
+        for source, upto, _ in pieces:
+            set_meta(tx, source.table, upto)
+
+    # One transaction for all sources: each writes the last pages of the same tables.
+    if pieces:
+        database.write(work)
+    return sum(len(read) for _, _, read in pieces)
+
+
+def _take_texts(database: Database, texts: Written, state: State) -> int:
+    """Bring the docs of texts that are no rows in line with them; return how many came or went."""
+    stamp = texts.stamp()
+    if state.stamp(texts.stamped_as) == stamp:
+        return 0
+    docs = texts.docs()
+
+    def work(tx: Transaction) -> tuple[int, int]:
+        known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (texts.kind,))}
+        gone = known - docs.keys()
+        for ref in gone:
+            remove_doc(tx, texts.kind, ref)
+        new = [doc for ref, doc in docs.items() if ref not in known]
+        add_docs(tx, new)
+        set_meta(tx, texts.stamped_as, stamp)
+        return len(gone), len(new)
+
+    gone, new = database.write(work)
+    if gone:
+        database.checkpoint()
+    return gone + new
+
+
+def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[ReadDoc]:
+    """Read docs until somebody is waiting, and the first one in any case."""
+    read: list[ReadDoc] = []
+    for doc in docs:
+        read.append(read_doc(doc))
+        if stop and stop():
+            break
+    return read
+
+
+def _take_changes(database: Database, truth: Database, state: State, limit: int) -> tuple[int, bool]:
+    """Bring the index in line with the next rows of the truth's queue; return how many, and whether anything was erased."""
+    rows = truth.query(
+        "select id, kind, ref from index_queue where id > ? order by id limit ?", (state.queue, limit)
+    )
+    if not rows:
+        return 0, False
+    upto = rows[-1][0]
+    changed: list[Doc] = []
+    erased: list[tuple[int, int]] = []
+    for source in SOURCES:
+        # Later rows are not indexed yet and will be read as they are then.
+        refs = {ref for _, kind, ref in rows if kind == source.table and ref <= state.reached(source.table)}
+        if source.table == "facts":  # the statements that pieces of facts belong to
+            sql = "select origin from facts where id = ?"
+            refs |= {origin for ref in refs for (origin,) in truth.query(sql, (ref,))}
+        docs = read_docs(truth, source, refs, truth.clock.now())
+        changed.extend(docs.values())
+        erased.extend((source.kind, ref) for ref in refs - docs.keys())
+
+    def work(tx: Transaction) -> None:
+        if get_meta(tx, "queue") >= upto:
+            return  # another process was faster
+        for kind, ref in erased:
+            remove_doc(tx, kind, ref)
+        for doc in changed:
+            replace_doc(tx, doc)
+        trim_removals(tx)
+        set_meta(tx, "queue", upto)
+
+    database.write(work)
+    _shorten_queue(truth, upto)
+    return len(rows), bool(erased)
+
+
+def _shorten_queue(truth: Database, upto: int) -> None:
+    """Drop old changes from the truth's queue, not waiting for it."""
+    old = min(upto, int(truth.clock.now() * 1e6) - _KEEP_US)
+    if truth.query("select 1 from index_queue where id <= ? limit 1", (old,)):
+        truth.submit(lambda tx: tx.execute("delete from index_queue where id <= ?", (old,)), durable=False)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.recall.index.state import checked_value
+from edgemem.recall.index.file import checked_value
 from edgemem.recall.text.analyse import terms
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, text_of

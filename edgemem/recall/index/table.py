@@ -21,8 +21,8 @@ import msgspec
 
 from edgemem.errors import CorruptError
 from edgemem.preload import preload_later
+from edgemem.recall.index.file import FIRST_OTHER, PRIVATE, Removals, State
 from edgemem.recall.index.sources import KINDS, TURN
-from edgemem.recall.index.state import FIRST_OTHER, KEPT, PRIVATE, Removals, State
 from edgemem.recall.people.similar import SimilarTerms
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class DocTable:
         self.codes: dict[str | None, int] = {None: NOBODY}
         """The codes of speakers and owners by their names."""
         self.sessions: dict[int | None, int] = {None: NOBODY}
+        self._speakers: Counter[int] = Counter()
+        """By code, of how many docs somebody is the speaker."""
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
         self._messages: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -152,12 +154,14 @@ class DocTable:
         """
         spans = row.spans
         self._vacate(row.id)
+        who = self.codes.setdefault(row.who, len(self.codes))
+        self._speakers[who] += 1
         slot = self.n
         self._make_room(slot)
         called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
         values = (
             row.id, row.ref, row.at, self.sessions.setdefault(row.session_id, len(self.sessions)),
-            -1 if row.turn is None else row.turn, self.codes.setdefault(row.who, len(self.codes)), self.codes.setdefault(row.owner, len(self.codes)), row.length, called, row.kind,
+            -1 if row.turn is None else row.turn, who, self.codes.setdefault(row.owner, len(self.codes)), row.length, called, row.kind,
             row.level, bool(row.past), row.flags, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
@@ -199,6 +203,7 @@ class DocTable:
             spans[spans[:, 0] == slot] = (-1, 0, 0, 0)
         if 0 <= doc < len(self._messages):
             self._messages[doc] = -1
+        self._speakers[int(self.rows["who"][slot])] -= 1
         for column in self.rows.values():
             column[slot] = 0
         self.dropped += 1
@@ -244,6 +249,10 @@ class DocTable:
         return [
             (term, (some >> 8).astype(np.intp), (some & _OFTEN).astype(np.float32)) for term, some in packed
         ]
+
+    def people(self) -> set[str]:
+        """Return the names of those who said something, or whom something belongs to."""
+        return {name for name, code in self.codes.items() if name is not None and self._speakers[code] > 0}
 
     def slots_of(self, docs: Collection[int]) -> Slots:
         """Return the slot of each doc; -1 where it is not here."""
@@ -386,7 +395,7 @@ class ResidentPostings:
         Args:
             stop: once it is true, at least some docs having been read, the rest is left for later; None: all are read.
         """
-        self._follow_removals()
+        self._follow_removals(state.removals)
         ranges = self._ranges(state)
         if stop is not None:
             for known, newest in ranges:
@@ -396,11 +405,11 @@ class ResidentPostings:
                 return all(known.first == known.lowest and known.last >= newest for known, newest in ranges)
         return True
 
-    def _follow_removals(self) -> None:
+    def _follow_removals(self, newest: int | None = None) -> None:
         """Drop from memory the docs that were taken out of the file, or begin anew where they are not known."""
         table = self.table
         if table.n - len(table) <= max(AT_ONCE, table.n // 2):  # else memory has too many empty slots
-            removed = self._removals.read_newest(KEPT)
+            removed = self._removals.read_newest(newest=newest)
             for _, doc in removed or ():
                 table.drop(doc)
                 if self._messages.holds(doc) or self._others.holds(doc):

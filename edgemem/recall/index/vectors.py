@@ -11,8 +11,8 @@ import threading
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.recall.index.file import Removals, remove_all, set_meta
 from edgemem.recall.index.packed import PackedVectors
-from edgemem.recall.index.state import KEPT, Removals, remove_all, set_meta
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
+    from edgemem.recall.index.file import State
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
@@ -62,7 +63,7 @@ class Vectors:
     def __init__(self, database: Database, dimensions: int, model: str = "") -> None:
         self._database = database
         self._dimensions = dimensions
-        self._model = model
+        self.model = model
         self._lock = threading.Lock()
         self._removals = Removals(database)
         self._last_tick = 0
@@ -74,10 +75,6 @@ class Vectors:
         """Return the vectors in memory: of docs that hold now, and of those that do not any more."""
         return self._empty()  # not at the opening, which would load numpy
 
-    def is_current(self) -> bool:
-        """Tell whether the file has the vectors of this model."""
-        return bool(self._database.query(f"select 1 where {_OF_MODEL}", {"model": self._model}))
-
     def warm(self, stop: Callable[[], bool] | None = None) -> None:
         """Bring memory in line with the file, while nobody waits; the next call goes on where `stop` ended it."""
         self.follow_removals()
@@ -85,6 +82,13 @@ class Vectors:
         while more and not (stop and stop()):
             with self._lock:  # a question need not wait for more than one step
                 more = self._read()
+
+    def follow(self, state: State) -> None:
+        """Bring memory in line with the file, as the state tells: to read a vector in takes no longer than to compare it in the file."""
+        with self._lock:
+            self._wipe(state.removals)
+            while self._packs and self._last_tick < state.vectors and self._read():
+                pass
 
     def follow_removals(self) -> None:
         """Wipe the vectors that were taken out of the file, also where nobody asks anything."""
@@ -98,15 +102,17 @@ class Vectors:
 
         Args:
             among: only these ids.
-            rough: cosines may be estimates, and vectors written since the last question without `among` may be missing.
+            rough: cosines may be estimates, and vectors written since `follow` may be missing.
             past: of docs that do not hold any more, instead of those that do.
         """
         if k <= 0 or len(query) != self._dimensions:
             return []
         if self._packs:
             with self._lock:
-                if among is None or not rough:
-                    self._follow()
+                if not rough:
+                    self._wipe()
+                    while self._read():
+                        pass
                 packed = self.packed[past]
                 if len(packed) >= LEAST:
                     exact = None if rough else partial(self.cosines, query)
@@ -143,7 +149,7 @@ class Vectors:
 
     def _select(self, rest: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         sql = f"select seq, doc, past, codes from vectors where {_OF_MODEL} and {rest}"  # noqa: S608 - our own text
-        return self._database.query(sql, {**values, "model": self._model})
+        return self._database.query(sql, {**values, "model": self.model})
 
     def _cosines(self, rows: Sequence[tuple[Any, ...]], query: Vector) -> dict[int, float]:
         """Return the cosine of the best piece of each doc."""
@@ -182,15 +188,9 @@ class Vectors:
         docs, ticks = (np.concatenate([column, np.repeat(column, counts)]) for column in columns)
         return _Pieces(docs, ticks, vectors)
 
-    def _follow(self) -> None:
-        """Bring memory in line with the file: to read a vector in takes no longer than to compare it in the file."""
-        self._wipe()
-        while self._read():
-            pass
-
-    def _wipe(self) -> None:
+    def _wipe(self, newest: int | None = None) -> None:
         """Wipe the vectors that were taken out of the file; all of them where that is not known."""
-        removed = self._removals.read_newest(KEPT)
+        removed = self._removals.read_newest(newest=newest)
         if removed is None:
             self.packed, self._last_tick = self._empty(), 0
             self._removals.skip()

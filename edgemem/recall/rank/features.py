@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.annotations import ASKS
+from edgemem.recall.index.docs import ASKS
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.times import date_scores, spoken_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.index.query_view import QueryView
+    from edgemem.recall.index.view import QueryView
     from edgemem.recall.query import ParsedQuery
 
     Numbers = NDArray[np.float32]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES
+from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, NAMES
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.times import spoken_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.dates.questions import PeriodQuestion
-    from edgemem.recall.index.query_view import QueryView
+    from edgemem.recall.index.view import QueryView
     from edgemem.recall.query import ParsedQuery
 
     Slots = NDArray[np.intp]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from math import exp, inf, isfinite, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.annotations import COUNTS
+from edgemem.recall.index.docs import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.rank.features import PLACES, are_values, features_of, rank
 from edgemem.recall.rank.models import NOTHING, SCORE_ROOT, Evidence, shipped_gate, shipped_models
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.dates.calendar import Range
-    from edgemem.recall.index.query_view import QueryView
+    from edgemem.recall.index.view import QueryView
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.models import Model, Utterance
     from edgemem.records import Reader

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.languages.words import all_words, comes_up_with, small
-from edgemem.recall.annotations import called_by
+from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.text.analyse import analyse, language_in, read_utterance, terms
 from edgemem.store.episodes import spell_out

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.index.query_view import QueryView
+from edgemem.recall.index.file import FIRST_OTHER, State
 from edgemem.recall.index.sources import TURN, Doc
-from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.index.table import DocTable
+from edgemem.recall.index.view import QueryView
 from edgemem.recall.rank.models import Utterance
 from edgemem.recall.rank.ranking import Ranking
 from edgemem.recall.search.words import WordSearch
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.index import Index
-    from edgemem.recall.index.query_view import Filter
     from edgemem.recall.index.vectors import Vector, Vectors
+    from edgemem.recall.index.view import Filter, UnindexedDocs
     from edgemem.recall.query import ParsedQuery, Question
-    from edgemem.recall.search.unindexed import UnindexedDocs
 
     Slots = NDArray[np.intp]
 
@@ -168,22 +167,26 @@ class Search:
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
         """Embed the question and find the docs near to it."""
-        vectors = self._index.vectors() if self._state is not None else None
-        if vectors is None or self._embedder is None or not question.terms or not self._weight:
+        state = self._state
+        vectors = self._index.vectors(state) if state is not None else None
+        if (
+            state is None
+            or vectors is None
+            or self._embedder is None
+            or not question.terms
+            or not self._weight
+        ):
             return
         vector = self._embed(self._embedder, question.meaning)
         if vector is None or self._is_late():
             return
         self._vector, self._maker = vector, self._embedder.fingerprint
+        vectors.follow(state)
         with self._index.postings.lock:
             view.follow()
             most = max(1, self._limits.candidates // 2)
             find_near(view, vectors, vector, question, new=self._index.near_new(vector, self._new), most=most)
-            if (
-                self._filter.past
-                and (self._filter.kinds is None or "fact" in self._filter.kinds)
-                and self._state is not None
-            ):
+            if self._filter.past and (self._filter.kinds is None or "fact" in self._filter.kinds):
                 rows, n = view.table.rows, view.n
                 held = rows["id"][:n][view.findable[:n] & rows["past"][:n]].tolist()
                 find_past(view, vectors, vector, None if self._filter.facts is None else held, most=most)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.index.query_view import QueryView
+    from edgemem.recall.index.view import QueryView
     from edgemem.recall.people.similar import TermWeight
 
     Slots = NDArray[np.intp]
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from edgemem.recall.index.table import DocTable
+    from edgemem.recall.index.view import UnindexedDocs
     from edgemem.recall.people.similar import SimilarTerm
     from edgemem.recall.query import ParsedQuery, Question
-    from edgemem.recall.search.unindexed import UnindexedDocs
     from edgemem.store.db.database import Database
 
 K1, B = 1.2, 0.75
@@ -184,15 +184,13 @@ class WordSearch:
         self._reader = reader
         self._candidates = candidates
         self._database = database
-        rows = [] if database is None else database.query("select name from people")
-        written = (name for (name,) in rows if isinstance(name, str))
-        self._people = people_of({*names, *unindexed.people, *written})
+        self._people = people_of({*names, *view.table.people()})
         self._size = view.size()
 
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find the words of a question, and return it with what the memory knows of it."""
         view, people = self._view, self._people
-        names = {*self._names, *self._unindexed.people, *self._unindexed.subjects}
+        names = {*self._people, *self._unindexed.subjects}
         named = find_people(asked.text, people, self, names=names, dates=asked.dates, database=self._database)
         subjects = [
             name

@@ -83,7 +83,7 @@ def test_what_is_interrupted_stays_in_the_queue(truth, store, tmp_path, embedder
         check(index)
         assert len(embedder.embedded) == len(set(embedder.embedded)) == before
         for number, terms in index.database.query("select id, terms from docs"):
-            (nearest, *_) = index.vectors().nearest(embedder.vector_of(terms), 1)
+            (nearest, *_) = index.vectors(index.state()).nearest(embedder.vector_of(terms), 1)
             assert nearest[0] == number
 
 

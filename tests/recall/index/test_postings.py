@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from edgemem.errors import CorruptError
 from edgemem.recall.index import table
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
-from edgemem.recall.index.file import SCHEMA
-from edgemem.recall.index.query_view import Filter, QueryView
+from edgemem.recall.index.file import KEPT, SCHEMA, Removals, State, note_removals, trim_removals
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
-from edgemem.recall.index.state import KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.index.table import DocTable, ResidentPostings, Row
+from edgemem.recall.index.view import Filter, QueryView
 from edgemem.recall.people.similar import TermWeight
 from edgemem.recall.search.words import Statistics, score_bm25
 from edgemem.records import Reader
@@ -31,12 +30,6 @@ WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
 def opened(folder):
     """Return the file of an index."""
     return Database(folder / "index.db", schema=SCHEMA, durable=False)
-
-
-def state_of(database):
-    """Return how far the index has come."""
-    known = dict(database.query("select key, value from meta"))
-    return State(**{key: value for key, value in known.items() if key in State.__struct_fields__})
 
 
 def doc(ref, text, kind=TURN, **more):
@@ -60,7 +53,7 @@ def count_in(memory, word):
 
 def compare(database, memory):
     """Assert that memory and FTS5 count and score alike."""
-    assert memory.follow(state_of(database))
+    assert memory.follow(State.read(database))
     docs = database.query("select id, terms from docs")
     with closing(sqlite3.connect(":memory:")) as oracle:
         oracle.execute("create virtual table words using fts5 (terms)")
@@ -129,7 +122,7 @@ def test_a_question_in_a_hurry_reads_the_newest_first(tmp_path, monkeypatch):
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
-        state, read = state_of(database), []
+        state, read = State.read(database), []
         while not memory.follow(state, lambda: True):
             read.append(sorted(memory.table.rows["id"][: memory.table.n].tolist()))
         assert read == [list(range(10, 15)), list(range(10, 20)), list(range(5, 20))]
@@ -143,14 +136,14 @@ def test_who_missed_removals_reads_everything_again(tmp_path):
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 9)]))
-        memory.warm(state_of(database))
+        memory.warm(State.read(database))
         compare(database, memory)
         database.write(lambda tx: remove_doc(tx, TURN, 3))
         database.write(lambda tx: note_removals(tx, range(100, 100 + KEPT)))
         database.write(trim_removals)
-        memory.warm(state_of(database))
+        memory.warm(State.read(database))
         compare(database, memory)
-        assert memory.follow(state_of(database))
+        assert memory.follow(State.read(database))
         assert count_in(memory, "cup") == 7
 
 
@@ -159,11 +152,11 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
-        memory.follow(state_of(database))
+        memory.follow(State.read(database))
         memory.table.similar.similar_to("diagnosis", wide=False)
         database.write(lambda tx: remove_doc(tx, TURN, 2))
-        memory.warm(state_of(database))
-        assert memory.follow(state_of(database))
+        memory.warm(State.read(database))
+        assert memory.follow(State.read(database))
         assert count_in(memory, "cup") == 1
         assert memory.table.find(["diagnosi", "kettl"]) == []
         assert memory.table.similar.similar_to("diagnosis", wide=False) == ()
@@ -180,7 +173,7 @@ def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
         database.write(lambda tx: tx.execute(f"update docs set {damage} where id = 1"))
         memory = ResidentPostings(database)
         with pytest.raises(CorruptError):
-            memory.follow(state_of(database))
+            memory.follow(State.read(database))
 
 
 def test_the_log_of_removals_stays_short(tmp_path):

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.index.docs import add_docs
-from edgemem.recall.index.file import SCHEMA
-from edgemem.recall.index.query_view import Filter, QueryView
+from edgemem.recall.index.file import FIRST_OTHER, SCHEMA, State
 from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
-from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.index.table import NEIGHBOUR_STEPS, NOBODY, DocTable, ResidentPostings, Row
+from edgemem.recall.index.view import Filter, QueryView
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 from edgemem.store.rights import LEVELS, readable

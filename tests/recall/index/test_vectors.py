@@ -84,7 +84,7 @@ def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_m
         work(index)
     new = HashEmbedder(64, name="new", means={"mug": "cup"})
     with opened(new) as index:
-        assert index.vectors() is None
+        assert index.vectors(index.state()) is None
         assert index.pending()["vectors"] == 6
         assert found(index, "drawer 3")[0][0] == "cup 3: stands in drawer 3"
         assert by_meaning(index, "drawer 3") == by_meaning(index, "mug") == set()
@@ -150,7 +150,7 @@ def test_what_was_embedded_while_another_model_came_is_not_kept(truth, store, op
         check(mine)
         work(mine)
         check(mine)
-        assert mine.vectors() is None
+        assert mine.vectors(mine.state()) is None
 
 
 def test_forgetting_reaches_every_piece(truth, store, opened):
@@ -288,7 +288,7 @@ def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatc
         hand.advance(60)
     with opened(embedder) as index:
         work(index)
-        near = index.vectors().nearest(embedder.embed_query("mara brew"), 9)
+        near = index.vectors(index.state()).nearest(embedder.embed_query("mara brew"), 9)
         assert len(near) == 2
         assert "mara drink: coffee" in by_meaning(index, "mara brew")
         asked = found(index, "which drink was mara's brew before", k=99)
@@ -302,7 +302,7 @@ def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store,
         embedder = HashEmbedder(dimensions)
         embedder.fingerprint = "mine"
         with opened(embedder) as index:
-            assert index.vectors() is None
+            assert index.vectors(index.state()) is None
             work(index)
             assert "meaning" in found(index, "milk")[0][1]
             check(index)
@@ -319,7 +319,10 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         work(index)
         assert embedder.embedded == ["milk kind: empty zeppelin", "kind", "milk kind: full", "kind"]
         query = embedder.embed_query("milk kind")
-        assert [len(index.vectors().nearest(query, 9, past=past)) for past in (False, True)] == [1, 1]
+        assert [len(index.vectors(index.state()).nearest(query, 9, past=past)) for past in (False, True)] == [
+            1,
+            1,
+        ]
         check(index)
         (doc,) = [
             doc
@@ -330,7 +333,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
             index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
             check(index)
             assert count(index, "unembedded") == 0
-            assert len(index.vectors().nearest(query, 9, past=True)) == int(past)
+            assert len(index.vectors(index.state()).nearest(query, 9, past=True)) == int(past)
         assert len(embedder.embedded) == 4
 
 
@@ -388,8 +391,8 @@ def test_a_long_text_is_found_by_its_end(truth, opened):
         pieces = [text for text in embedder.embedded if text != "I see."]
         assert pieces[-1].endswith("behind the boiler.")
         near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
-        assert index.vectors().cosines(query, [1]) == {1: pytest.approx(near, abs=0.05)}
-        assert len(index.vectors().nearest(query, 5)) == 2
+        assert index.vectors(index.state()).cosines(query, [1]) == {1: pytest.approx(near, abs=0.05)}
+        assert len(index.vectors(index.state()).nearest(query, 5)) == 2
         truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
         work(index)
         check(index)
@@ -422,7 +425,7 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
         work(index)
         index.warm()
         query = index.embedder.embed_query("empty zeppelin")
-        vectors = index.vectors()
+        vectors = index.vectors(index.state())
         assert vectors.nearest(query, 9, past=True)
         assert [len(packed) for packed in vectors.packed] == [1, 1]
         store.forget_fact("milk.kind")
