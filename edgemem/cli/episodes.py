@@ -54,9 +54,8 @@ def episodes(
         if words:
             by_id = {int(entry.id): entry for entry in entries}
             refs = by_id if any(given is not None for given in filters.values()) else None
-            items = memory.diagnostics.search.recall(
-                words, Request(reader=reader, k=limit, kinds={"episode"}, refs=refs)
-            )
+            asked = Request(reader=reader, k=limit, kinds={"episode"}, refs=refs)
+            items = memory.diagnostics.search.recall(words, asked)
             entries = [by_id[int(item.id)] for item in items if int(item.id) in by_id]
 
     def row(entry: Episode) -> tuple[str, ...]:

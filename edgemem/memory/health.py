@@ -23,7 +23,7 @@ from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
 from edgemem.llama.state import headers_in
 from edgemem.llama.template.append_only import appends_only
-from edgemem.recall.rank.rerank import MOST as RERANK_MOST
+from edgemem.recall.search.selection import MOST_READ
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.session.prompt import WINDOW
@@ -233,7 +233,7 @@ def _reranker(home: Home) -> Finding:
     if home.reranker is None:
         return _ok("none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
-    detail = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
+    detail = f"{name}, reads {MOST_READ} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""
         detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"

@@ -2,25 +2,90 @@
 
 Its times are read first, since they decide which facts may answer. Then misheard names are corrected, and only then is
 it cut into words.
+
+A question about a former state may be answered by facts that no longer hold. It needs a word that says "not any more", or one
+that may say so ("before", "old", "antes") beside a verb in the past: "what must I do before the trip?" is about no past.
+
+"What did we do yesterday?" asks for a period: without its times, the people whom it names and words without content
+("what", "happened"), nothing is left of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, is_english, small
-from edgemem.recall.dates.calendar import Range
-from edgemem.recall.dates.phrases import asks_when, times_in, zone_at
-from edgemem.recall.dates.questions import PeriodQuestion, Tense, period_question, tense_of
+from edgemem.languages.words import Words, all_words, is_english, small, templates
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.people.names import Name, NamedPeople, People, parsed_name, replace_words
-from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse_query, stem
+from edgemem.recall.text.analyse import (
+    MAX_CHARS,
+    NOTHING,
+    Analysis,
+    analyse_query,
+    empty_signs,
+    fold,
+    plain_words,
+    stem,
+    stemmed,
+    stop_words,
+)
+from edgemem.recall.text.calendar import Range
+from edgemem.recall.text.lexicon import lexicons
+from edgemem.recall.text.phrases import asks_when, times_in, zone_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _SURE = 0.9  # a time that is less sure may be a word to look for: "Monday" of a fact
+Whose = Literal["anyone", "asker", "named", "robot"]
+
+_TOKEN = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
+_LETTER = "[^\\W\u3400-\u9fff]"  # no spaces stand around a name in Chinese
+_NAMED = "@"
+"""Replaces a name, and "we"."""
+_DAY_S = 86400.0
+
+
+class Tense(NamedTuple):
+    """The tense of a question."""
+
+    past: bool = False
+    """Whether the question asks about a former state."""
+    first: bool = False
+    """Whether it asks about the first of all states, rather than the last one that is over."""
+    all: bool = False
+    """Whether it asks for all states, one after the other: how something changed."""
+    speaks: bool = False
+    """Whether it is about the past at all, as "what did you eat?" is."""
+
+
+class PeriodQuestion(msgspec.Struct, frozen=True):
+    """A question for the words or deeds of a period."""
+
+    whose: Whose = "anyone"
+    """Whose words or deeds are asked for: those of the asker, of the people that are named, of the robot."""
+    words: bool = False
+    """Whether it asks for words rather than deeds."""
+    reader: str | None = None
+    """The person who asks, if recognised."""
+    rest: frozenset[str] = frozenset()
+    """Stems of the one word of a request that may be content: "bring me up to speed on Sunday"."""
+
+
+class _TensePhrases(NamedTuple):
+    over: tuple[Pattern, ...]
+    over_but: Pattern
+    beside: tuple[tuple[Pattern, Pattern], ...]
+    """Words that say "not any more", and the verbs beside which they do."""
+    first: Pattern
+    all: Pattern
+    now: Pattern
+    spoke: Pattern
+    before: Pattern
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,3 +222,154 @@ def parse_query(
             named.text, times, now=question.at, language=whole.language, named=named.whole, reader=reader
         ),
     )
+
+
+def tense_of(text: str, undated: str | None = None) -> Tense:
+    """Return the tense of a question.
+
+    Args:
+        text: anything at all; of a very long one the end counts.
+        undated: the same without the times that it names, since the first of May is no first state; None: it names none.
+    """
+    known = _tense_phrases()
+    text = small(text[-MAX_CHARS:])
+    plain = text if undated is None else small(undated[-MAX_CHARS:])
+    over = known.over_but.sub(" ", plain)
+    return Tense(
+        any(phrases.search(over) for phrases in known.over)
+        or any(words.search(plain) and verbs.search(plain) for words, verbs in known.beside),
+        bool(known.first.search(plain)),
+        bool(known.all.search(text)),
+        bool(known.before.search(text) or (known.spoke.search(text) and not known.now.search(text))),
+    )
+
+
+@preloaded
+def _tense_phrases() -> _TensePhrases:
+    languages = [words.past for words in all_words().values()]
+    return _TensePhrases(
+        tuple(templates(past.over.items, past.value.items) for past in languages),
+        templates([item for past in languages for item in past.over_but.items]),
+        tuple((templates(past.beside.items), templates(past.was.items)) for past in languages),
+        templates([item for past in languages for item in past.first.items]),
+        templates([item for past in languages for item in past.all.items]),
+        templates([item for past in languages for item in past.now.items]),
+        templates([item for past in languages for item in past.spoke.items]),
+        templates([item for past in languages for item in past.before.items]),
+    )
+
+
+def period_question(
+    text: str,
+    spans: Collection[Range],
+    *,
+    now: float,
+    language: str,
+    named: Collection[str] = (),
+    reader: str | None = None,
+) -> PeriodQuestion | None:
+    """Return the period question that a text asks; None where it asks for more, or names no time.
+
+    Args:
+        text: with misheard names corrected.
+        spans: the times that it names.
+        now: seconds since the epoch.
+        language: of the text.
+        named: the people whom it names.
+        reader: the person who asks, if recognised.
+    """
+    words = all_words().get(language)
+    if words is None or not spans:
+        return None
+    for phrase in sorted({span.text for span in spans}, key=len, reverse=True):
+        text = text.replace(phrase, " ")
+    text = _without_names(small(text), named)
+    if not _is_meant(text, spans, language, now):
+        return None
+    asks = words.asks.pattern.search(text)
+    request = _request(text, words, before=len(text) if asks is None else asks.start())
+    if asks is None and not request and not text.rstrip().endswith(("?", "？")):
+        return None
+    text = text[request:]
+    content = _content(text, words, language)
+    if len(content) > (words.word_length if request else 0):
+        return None
+    whose = _whose(text, words, named=bool(named), reader=reader)
+    return PeriodQuestion(whose, words.speech.stand_in(text), reader, frozenset().union(*content))
+
+
+def _without_names(text: str, named: Collection[str]) -> str:
+    for name in sorted(map(small, named), key=len, reverse=True):
+        text = re.sub(rf"(?<!{_LETTER}){re.escape(name)}(?:'?s)?(?!{_LETTER})", _NAMED, text)
+    return text
+
+
+def _request(text: str, words: Words, *, before: int) -> int:
+    """Return the end of a request such as "tell me" or "fill us in" at the begin of a text; 0: there is none.
+
+    Args:
+        before: begin of the word that asks: "what did you tell me?" is no request.
+    """
+    whom = words.us.pattern.search(text) or words.me.pattern.search(text)
+    if whom is None or whom.start() >= before:
+        return 0
+    verb = words.please.pattern.sub(" ", text[: whom.start()])
+    return whom.end() if len(_TOKEN.findall(verb)) <= words.word_length and _NAMED not in verb else 0
+
+
+def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
+    """Tell whether a question asks for news of a time rather than for something to do.
+
+    A question about a time that is over may ask anything; one about today must ask about the past, one about a time to come
+    about plans.
+    """
+    accented = lexicons().accented.get(language) if not text.isascii() else None
+    lexicon = accented or lexicons().plain[language]
+    past = lexicon.speaks_of_past(text, text if accented else fold(text))
+    if any(span.holds(now) for span in spans):
+        return past is True
+    if past is False:
+        return any(span.begin > now for span in spans) or all(span.end < now - _DAY_S for span in spans)
+    return any(span.end <= now for span in spans)
+
+
+def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose:
+    """Return whose words or deeds are asked for: the last person before the last word of speech or deed."""
+    for some in (words.us, words.me, words.to_you):
+        text = some.pattern.sub(" ", text)
+    text = words.we.pattern.sub(_NAMED, text)
+    begins = (at.start() for some in (words.speech, words.done) for at in some.pattern.finditer(text))
+    deed = max(begins, default=-1)
+    who: list[tuple[int, Whose]] = [(at.start(), "anyone") for at in re.finditer(_NAMED, text)]
+    who += [(at.start(), "asker") for at in words.i.pattern.finditer(text)]
+    who += [(at.start(), "robot") for at in words.you.pattern.finditer(text)]
+    _, last = max((entry for entry in who if entry[0] <= deed), default=(0, "anyone"))
+    if last == "robot" or (last == "asker" and reader is not None):
+        return last
+    return "named" if named else "anyone"
+
+
+def _content(text: str, words: Words, language: str) -> list[frozenset[str]]:
+    """Return the stems of each word of a text that has content."""
+    for some in (words.please, words.speech, words.done, words.little, words.asks):
+        text = some.pattern.sub(" ", text)
+    accented = words.accented and not text.isascii()
+    content = []
+    for token in _TOKEN.findall(text.replace(_NAMED, " ")):
+        plain = next(iter(plain_words(token)), "")
+        stems = frozenset((stem(plain), stem(plain, language) if stemmed(language) else plain))
+        if plain and not (token in stop_words(language) if accented else stems & _empty_stems(language)):
+            content.append(stems)
+    return content
+
+
+@cache
+def _empty_stems(language: str) -> frozenset[str]:
+    """Return the stems of the words of a language without content; without accents, so that some Vietnamese ones mean another."""
+    words = all_words()[language]
+    listed = [item for some in (words.speech, words.done, words.little) for item in some.items]
+    empty = stop_words(language) if words.spaced else empty_signs()
+    plain = [word for item in (*empty, *listed) for word in plain_words(item)]
+    if not stemmed(language):
+        return frozenset(plain)
+    return frozenset(stem(word, code) for word in plain for code in ("en", language))

@@ -15,12 +15,19 @@ from edgemem.recall.index.docs import only_greets
 from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
-from edgemem.recall.rank import rerank
-from edgemem.recall.rank.ranking import choose_versions
-from edgemem.recall.rank.rerank import SecondPass, second_pass
-from edgemem.recall.rank.selection import Echoes, Selection, best_of_groups, first_of, name_of
 from edgemem.recall.results import FactTimes, Rows
+from edgemem.recall.search.ranking import choose_versions
 from edgemem.recall.search.search import Limits, RecallStats, Search
+from edgemem.recall.search.selection import (
+    MOST_READ,
+    Echoes,
+    SecondPass,
+    Selection,
+    best_of_groups,
+    first_of,
+    name_of,
+    second_pass,
+)
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery, Question
-    from edgemem.recall.rank.ranking import Ranking
+    from edgemem.recall.search.ranking import Ranking
     from edgemem.records import Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
@@ -190,7 +197,7 @@ class Recall:
         times = FactTimes(now, past=past, future=bool(request.include_past), when=when)
         rows = Rows(self._truth, self._notes, self._sections, reader=reader, times=times)
         k, known = request.k, request.known
-        most = k if self._reranker is None else max(k, rerank.MOST)
+        most = k if self._reranker is None else max(k, MOST_READ)
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
             most, echoes, request.min_score, frozenset(request.exclude), known, settings.safety_keys

@@ -1,6 +1,11 @@
 """Times: the moments and periods that a question is asked of, and which texts and facts are of them.
 
 A fact alone is true of a time. A word, a deed, a note and a summary stay true; each counts from when it was learnt.
+
+Where a question names a period and nothing else, texts with more words, and rarer ones, come first, so that neither "ok" nor a
+daily greeting comes before a sentence that was said once. Of texts of about the same time only the first counts in full, so that a
+long story in the morning leaves room for the evening. A question for what happened also finds texts of other times that speak of
+this one.
 """
 
 from __future__ import annotations
@@ -8,8 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError
-from edgemem.recall.dates.calendar import Range
-from edgemem.recall.index.sources import TURN
+from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, NAMES
+from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
+from edgemem.recall.index.table import NOBODY
+from edgemem.recall.text.calendar import Range
 from edgemem.store.fact_queries import held_at
 from edgemem.store.validation import checked_tick, checked_time
 
@@ -18,11 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.table import DocTable
-    from edgemem.recall.query import ParsedQuery, Question
+    from edgemem.recall.index.view import QueryView
+    from edgemem.recall.query import ParsedQuery, PeriodQuestion, Question
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
 
     Numbers = NDArray[np.float32]
+    Slots = NDArray[np.intp]
 
 _SURE = 0.5  # a time that is less sure than this is one of several readings
 _DAY_S = 86400.0
@@ -34,6 +43,31 @@ tells the two apart (chosen as `tests/lab/tuning.md` says)."""
 _FEW_DAYS_S = 3 * 86400.0
 """The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
 _LIKELY = 0.5
+"""Of several readings of a time, those that are as sure count; of a period that is asked for, else the likeliest."""
+_MOST = 64
+"""The number of texts that are returned, at most."""
+_LOOKED_AT = 4096
+"""The number of texts whose words are weighed, the longest of the period: 4 ms on x86."""
+_SCORES = {
+    TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
+    GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
+}  # fmt: skip
+"""By kind, the lowest and the highest score. None is below the floor of the profile, since the question wants an answer; notes
+score least, since they stand in the prompt anyway. A kind that is not here is of no time."""
+_ABOUT, _ABOUT_COMING = 0.6, 0.3
+"""How much of a text's time must be the question's, times how sure both are, where it was not said then; of a time to come
+nothing else can tell."""
+_LONGEST = 20
+"""Stems: a longer text is cut before it is said."""
+_LEAST, _LEAST_REPLY = 3, 6
+"""Stems: "ok" and "that's fine" tell nothing, nor does the robot where it only says that it has heard,"""
+_REPLY = 0.4
+"""and what it says at length counts less than what people told it."""
+_VALUES, _VALUE = (COUNTS, NAMES), 0.3
+"""Who tells something to be remembered says a number, a name, or, as `dated`, a day: the share that each
+adds to how informative a text is."""
+_SLICES = 8
+"""The number of slices of the time from the first to the last text."""
 
 
 class When(NamedTuple):
@@ -94,7 +128,7 @@ def _with_facts(span: Range, now: float) -> Range:
     return span
 
 
-def on_dates(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
+def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
     """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
     import numpy as np
 
@@ -103,11 +137,11 @@ def on_dates(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
         return np.zeros(0, np.intp)
     shares = _overlap(spans, question)
     dated = np.flatnonzero(shares > 0)
-    best: NDArray[np.intp] = spans[dated[np.argsort(-shares[dated], kind="stable")], 0].astype(np.intp)
+    best: Slots = spans[dated[np.argsort(-shares[dated], kind="stable")], 0].astype(np.intp)
     return best
 
 
-def on_days(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
+def on_days(table: DocTable, question: ParsedQuery) -> Slots:
     """Return the slots of the messages that were said on a day that the question speaks of, as they were said."""
     import numpy as np
 
@@ -156,3 +190,118 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
         longer = np.maximum(spans[:, 2] - spans[:, 1], max(span.end - span.begin, 1.0))
         shares = np.maximum(shares, span.sure * spans[:, 3] * np.maximum(common, 0) / longer)
     return shares.astype(np.float32)
+
+
+def period_candidates(
+    view: QueryView, question: ParsedQuery, now: float
+) -> tuple[Slots, NDArray[np.float64]] | None:
+    """Return the slots of the best texts of the period that a question asks for, and their scores, 0 to 1; None where it asks for more.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    import numpy as np
+
+    period = question.period
+    if period is None:
+        return None
+    rows, n = view.table.rows, view.n
+    at, kind = rows["at"][:n], rows["kind"][:n]
+    slots = np.flatnonzero(_in_period(view, question, period, now) & view.findable[:n])
+    for _, having, _ in view.table.find(period.rest):
+        if not len(slots) or len(np.intersect1d(slots, having)):
+            return None
+    replies = _replies(view, slots)
+    if period.whose == "robot":
+        kept = replies | ((kind[slots] == EPISODE) & (not period.words))
+    else:
+        kept = (
+            np.ones(len(slots), bool) if period.whose == "anyone" else _theirs(view, slots, question, period)
+        )
+    slots, replies = slots[kept], replies[kept]
+    if len(slots) > _LOOKED_AT:
+        longest = np.argpartition(-rows["length"][slots], _LOOKED_AT)[:_LOOKED_AT]
+        slots, replies = slots[longest], replies[longest]
+    if not len(slots):
+        return slots, np.zeros(0)
+    scores = _scores(view, slots, _informativeness(view, slots, replies & (period.whose != "robot")))
+    best = np.lexsort((-at[slots], -scores))[:_MOST]
+    best = best[scores[best] > 0]
+    return slots[best], scores[best]
+
+
+def _in_period(
+    view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float
+) -> NDArray[np.bool_]:
+    """Return a mask of the texts that are of the times that a question names, or speak of them."""
+    import numpy as np
+
+    at = view.table.rows["at"][: view.n]
+    inside = np.zeros(view.n, bool)
+    least = min(_LIKELY, max(span.sure for span in question.times))
+    spans = [span for span in question.times if span.sure >= least]
+    for span in spans:
+        inside |= (at >= span.begin) & (at < span.end)
+    if not period.words and period.whose != "robot":
+        coming = all(span.begin > now for span in spans)
+        inside |= spoken_of(view.table, question)[: view.n] >= (_ABOUT_COMING if coming else _ABOUT)
+    return inside
+
+
+def _theirs(
+    view: QueryView, slots: Slots, question: ParsedQuery, period: PeriodQuestion
+) -> NDArray[np.bool_]:
+    """Return a mask of the texts by the people that are asked for, or, where their deeds are, of those that mention them."""
+    import numpy as np
+
+    others = question.people.keys() - {period.reader}
+    people = {period.reader} if period.whose == "asker" else others or question.people.keys()
+    codes = [code for name in people if (code := view.table.codes.get(name)) is not None]
+    theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
+    return theirs if period.words else theirs | view.mentions[slots]
+
+
+def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
+    """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn comes first."""
+    rows = view.table.rows
+    before = view.table.neighbours(slots, -1)
+    same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
+    replies: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
+    return replies
+
+
+def _informativeness(view: QueryView, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return how much each text tells, by how long it is.
+
+    Args:
+        replies: which of them are the robot's, where it is not asked what that said.
+    """
+    import numpy as np
+
+    rows = view.table.rows
+    length = rows["length"][slots]
+    informative: NDArray[np.float64] = np.minimum(length, _LONGEST).astype(np.float64)
+    flags = rows["flags"][slots]
+    values = sum(((flags & flag) > 0).astype(np.float64) for flag in _VALUES) + rows["dated"][slots]
+    informative *= 1 + _VALUE * values
+    informative[replies] *= _REPLY
+    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | ((flags & (ASKS | GREETS)) > 0)
+    return np.where(silent & (rows["kind"][slots] == TURN), 0.0, informative)
+
+
+def _scores(view: QueryView, slots: Slots, informative: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scores of texts: in each slice of the period the best one counts in full, the next one half, and so on."""
+    import numpy as np
+
+    rows = view.table.rows
+    at, kind = rows["at"][slots], rows["kind"][slots]
+    span = max(float(at.max() - at.min()), 1.0)
+    slices = np.minimum((at - at.min()) / span * _SLICES, _SLICES - 1).astype(np.intp)
+    order = np.lexsort((-informative, slices))
+    firsts = np.searchsorted(slices[order], slices[order])
+    spread = np.empty(len(slots))
+    spread[order] = informative[order] / (1 + np.arange(len(slots)) - firsts)
+    share = spread / (spread.max() or 1.0)
+    lowest, highest = np.array([_SCORES.get(number, (0.0, 0.0)) for number in KINDS])[kind].T
+    scores: NDArray[np.float64] = np.where(informative > 0, lowest + (highest - lowest) * share, 0.0)
+    return scores

@@ -18,12 +18,10 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT, FACT_SOURCE
 from edgemem.recall.recall import Recall, Request
 from edgemem.store import fact_queries
-from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.rights import scope_in_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -154,9 +152,6 @@ def _fingerprint_of(vector: Sequence[float] | Vector) -> str:
     signs = [(at, bool(vector[at] > 0)) for at in sorted(largest)]
     return f"probe:{len(vector)}:{hashlib.sha256(repr(signs).encode()).hexdigest()[:24]}"
 
-
-EXACT = 500
-"""Facts up to which every vector is compared, which takes 5 ms where they are read from the file."""
 
 _FACTS_ONLY: tuple[Kind, ...] = ("fact",)
 _QUERY_CHARS = 2000
@@ -298,66 +293,23 @@ class VectorMemoryStore(SQLiteMemoryStore):
         vectors = self.index.vectors(self.index.state())
         if vectors is None:
             return []
-        if self._count(scope) > EXACT:
-            # The nearest of all, where enough of them are of this scope; they were compared by their bits first.
-            near = dict(vectors.nearest(vector, max(256, 8 * k)))
-            held = self._facts_of(near, scope, reader)
-            if len(held) >= k:
-                return _nearest(held, near, k)
-        facts = fact_queries.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
-        numbers = self._numbers_of(facts)
-        near = vectors.cosines(vector, numbers)
-        return _nearest({number: numbers[number] for number in near}, near, k)
+        held = {
+            int(fact.id): fact
+            for fact in fact_queries.facts_as_of(
+                self.database, self.database.now(), scope=scope, reader=reader
+            )
+        }
+        rows = self.index.database.query("select id, ref from docs where kind = ?", (FACT,))
+        facts = {number: held[ref] for number, ref in rows if ref in held}
+        # Of unit vectors, the distance follows from the cosine.
+        near = vectors.nearest(vector, k, list(facts))
+        return [(facts[number], math.sqrt(max(0.0, 2.0 - 2.0 * cosine))) for number, cosine in near]
 
     def _follow(self) -> None:
         while self.embed_pending():
             pass
 
-    def _count(self, scope: str | None) -> int:
-        where, values = "", dict[str, Any]()
-        if scope is not None:
-            at, values = scope_in_sql(scope)
-            where = f" where scope = {at}"
-        return int(self.database.query(f"select count(*) from fact_keys{where}", values)[0][0])  # noqa: S608 - ours
-
-    def _facts_of(self, numbers: Iterable[int], scope: str | None, reader: Reader | None) -> dict[int, Fact]:
-        """Return what holds now of some docs, in this scope and for this reader, by the docs' numbers."""
-        origins: dict[int, int] = {}
-        for some in in_batches(list(numbers)):
-            rows = self.index.database.query(
-                f"select ref, id from docs where kind = :fact and id in ({placeholders(some)})",  # noqa: S608 - ours
-                {**bound(some), "fact": FACT},
-            )
-            origins.update(rows)
-        facts: dict[int, Fact] = {}
-        for some in in_batches(list(origins)):
-            sql, values = fact_queries.as_of(self.database.now(), scope=scope, reader=reader)
-            sql += f" and k.id in (select key_id from facts where id in ({placeholders(some)}))"  # noqa: S608 - ours
-            for row in self.database.query(sql, {**values, **bound(some)}):
-                fact = fact_queries.fact_of(row)
-                # Of a key that has changed since, the doc says what it was before.
-                if int(fact.id) in origins:
-                    facts[origins[int(fact.id)]] = fact
-        return facts
-
-    def _numbers_of(self, facts: Iterable[Fact]) -> dict[int, Fact]:
-        by_origin = {int(fact.id): fact for fact in facts}
-        numbers: dict[int, Fact] = {}
-        for some in in_batches(list(by_origin)):
-            rows = self.index.database.query(
-                f"select id, ref from docs where kind = :fact and ref in ({placeholders(some)})",  # noqa: S608 - ours
-                {**bound(some), "fact": FACT},
-            )
-            numbers.update((number, by_origin[ref]) for number, ref in rows)
-        return numbers
-
 
 def index_path(path: Path) -> Path:
     """Return where the index of a truth that was opened by its path lies: `x.db` has `x.index.db`."""
     return path.with_name(f"{path.stem}.index{path.suffix or '.db'}")
-
-
-def _nearest(facts: dict[int, Fact], near: dict[int, float], k: int) -> list[tuple[Fact, float]]:
-    """Return the k nearest with their distances; of unit vectors, it follows from the cosine."""
-    best = sorted(facts, key=lambda number: (-near[number], -facts[number].recorded_at))[:k]
-    return [(facts[number], math.sqrt(max(0.0, 2.0 - 2.0 * near[number]))) for number in best]

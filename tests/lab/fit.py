@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.ground import real_embedder, report, say, scratch
 from edgemem.config import Profile
-from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.models import LinearModel, Model
-from edgemem.recall.rank.replacing import PAIR_FEATURES, compare, odds_of
+from edgemem.recall.search.features import FEATURES
+from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, odds_of
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
 from lab.judged import homes, told_home
@@ -274,9 +273,9 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 
 def _toml(models: dict[str, Model]) -> str:
     lines = [
-        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/rank/features.py says what each feature is. The",
+        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/search/features.py says what each feature is. The",
         "# sum of weights times features, plus bias, is the logarithm of the odds. What tells that a message replaces an older one is",
-        "# in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well.",
+        "# in recall/search/models.py, and learnt on tests/lab/home_*.toml as well.",
     ]
     for name, model in models.items():
         for part, weighed, features in (

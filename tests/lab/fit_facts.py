@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from edgemem.bench.ground import say
 from edgemem.config import Profile
 from edgemem.recall.index.sources import FACT, PREFERENCE
-from edgemem.recall.rank.features import FEATURES, are_values
-from edgemem.recall.rank.models import SCORE_ROOT, LinearModel
+from edgemem.recall.search.features import FEATURES, are_values
+from edgemem.recall.search.models import SCORE_ROOT, LinearModel
 from edgemem.records import Reader
 from lab.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from lab.learning import Asked, logistic

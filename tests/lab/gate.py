@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.bench.ground import report, say, scratch
 from edgemem.config import Profile
-from edgemem.recall.rank.models import FITS, WANTS, Direction, Gate, GateModels, LinearModel
+from edgemem.recall.search.models import FITS, WANTS, Direction, Gate, GateModels, LinearModel
 from edgemem.records import Reader
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
-    from edgemem.recall.rank.models import Evidence, Utterance
+    from edgemem.recall.search.models import Evidence, Utterance
     from lab.judged import Household
 
 SEEDS = (2, 3, 4)
@@ -299,7 +299,7 @@ def file_of(gate: Gate) -> str:
     """Return the file of a gate."""
     lines = [
         "# Learnt by `make lab ARGS=gate`: how likely it is that something remembered helps with what somebody said. See",
-        "# recall/rank/gate.py.",
+        "# recall/search/gate.py.",
     ]
     for name in ("words_only", "with_meaning", "with_vector"):
         for part in ("wants", "fits"):

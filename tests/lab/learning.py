@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.models import LinearModel
+from edgemem.recall.search.features import FEATURES
+from edgemem.recall.search.models import LinearModel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.rank.replacing import Candidates
+    from edgemem.recall.search.models import Candidates
 
     Matrix = NDArray[np.float32]
     Truth = NDArray[np.bool_]

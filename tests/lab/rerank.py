@@ -12,7 +12,7 @@ from edgemem.config import Profile
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.reranker import LlamaReranker, open_reranker
-from edgemem.recall.rank.rerank import MOST as RERANK_MOST
+from edgemem.recall.search.selection import MOST_READ
 from lab.languages import household
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(*, model: str = "", pairs: int = 16, home: Path | None = None) -> dict[s
                 say(f"{name}: {pairs} pairs …")
                 texts = [" ".join((said * 2)[at : at + together]) for at in range(pairs)]
                 sides[name] = _timed(reranker, embedder, asked, texts)
-            texts = said[:RERANK_MOST]
+            texts = said[:MOST_READ]
             read = [
                 len(reranker.score(question, texts, timeout_s=profile.recall.rerank_ms / 1e3) or ())
                 for question in asked[:9]
@@ -68,7 +68,7 @@ def run(*, model: str = "", pairs: int = 16, home: Path | None = None) -> dict[s
             "model": model or f"{EMBEDDER} with a random head",
             "load_ms": round(load_ms, 1),
             "memory_mb": round(more_mb, 1),
-            f"read in {profile.recall.rerank_ms:g} ms, of {RERANK_MOST}": median(read),
+            f"read in {profile.recall.rerank_ms:g} ms, of {MOST_READ}": median(read),
         },
         {},
     )

@@ -10,9 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.models import Evidence, Gate, Utterance
-from edgemem.recall.rank.replacing import Candidates
+from edgemem.recall.search.features import FEATURES
+from edgemem.recall.search.models import Candidates, Evidence, Gate, Utterance
 from edgemem.recall.text.analyse import plain_words
 from lab import gate
 from lab.bootstrap import interval

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.dates.phrases import zone_at
 from edgemem.recall.index.docs import (
     COUNTS,
     MOST_TIMES,
@@ -16,6 +15,7 @@ from edgemem.recall.index.docs import (
     SAYS_I,
     annotate,
 )
+from edgemem.recall.text.phrases import zone_at
 
 NOW = datetime(2026, 3, 18, 12, 0, tzinfo=timezone.utc).timestamp()  # a Wednesday
 

@@ -18,8 +18,7 @@ import pytest
 
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.rank.models import SCORE_ROOT, Model, shipped_models
-from edgemem.recall.rank.replacing import Candidates, odds_of
+from edgemem.recall.search.models import SCORE_ROOT, Candidates, Model, odds_of, shipped_models
 from edgemem.records import Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_cases import LEFT_OUT, weeks_case

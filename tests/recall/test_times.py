@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.recall.dates.calendar import Range
 from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.index.table import DocTable, Row
 from edgemem.recall.query import ParsedQuery, read_question
+from edgemem.recall.text.calendar import Range
 from edgemem.recall.times import on_days, past_times
 from edgemem.store import facts
 from support.data import sentences

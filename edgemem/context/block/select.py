@@ -23,7 +23,7 @@ from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.rank import selection
+from edgemem.recall.search import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
@@ -59,7 +59,7 @@ class Floors(NamedTuple):
     """From which score on something is said."""
 
     any: float = 0.0
-    """The least score of the best item; below it nothing is said. See `edgemem.recall.rank.models`."""
+    """The least score of the best item; below it nothing is said. See `edgemem.recall.search.models`."""
     safety: float = 0.0
     """The least score of a fact that concerns somebody's safety."""
 

@@ -21,9 +21,9 @@ from edgemem.fence import clean, fence
 from edgemem.languages.words import common_words, function_words
 from edgemem.llama.protocols import Generation
 from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, without_accents
 from edgemem.recall.text.numbers import with_digits
+from edgemem.recall.text.phrases import mentions
 from edgemem.records import MEMORY_TOOLS, Message, has_methods
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import msgspec
 
 from edgemem.languages.words import Exact, all_words, in_any, small
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.dates.phrases import mentions, zone_at
 from edgemem.recall.index.file import (
     FIRST_OTHER,
     DamagedIndexError,
@@ -32,6 +31,7 @@ from edgemem.recall.index.table import Row
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in, sounds_with
 from edgemem.recall.text.analyse import plain_words, terms
+from edgemem.recall.text.phrases import mentions, zone_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from edgemem.errors import CorruptError
 from edgemem.preload import preload_later
 from edgemem.recall.index.file import FIRST_OTHER, PRIVATE, Removals, State
 from edgemem.recall.index.sources import KINDS, TURN
-from edgemem.recall.people.similar import SimilarTerms
+from edgemem.recall.people.phonetics import SimilarTerms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

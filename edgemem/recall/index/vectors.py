@@ -139,10 +139,8 @@ class Vectors:
         with self._lock:
             if len(query) == self._dimensions and len(self.packed[past]) >= LEAST:
                 return self.packed[past].cosines(query, _array(ids))
-        cosines, n = sorted(self.cosines(query, ids).items()), -1
-        return np.fromiter((id_ for id_, _ in cosines), np.int64, n), np.fromiter(
-            (cosine for _, cosine in cosines), np.float32, n
-        )
+        cosines = dict(sorted(self.cosines(query, ids).items()))
+        return np.array(list(cosines), np.int64), np.array(list(cosines.values()), np.float32)
 
     def _empty(self) -> tuple[PackedVectors, PackedVectors]:
         return PackedVectors(self._dimensions), PackedVectors(self._dimensions)

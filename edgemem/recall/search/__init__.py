@@ -1,4 +1,5 @@
-"""Searching: finds the candidates of a question in the table of the index, by words and by vectors.
+"""Searching: finds the candidates of a question by words and by vectors, scores them, and selects the best.
 
-How candidates are found may be changed here. `recall.rank` orders them.
+The weights of the scores are learnt by the lab (`tests/lab`) and stand in `ranking.toml` and `gate.toml`, each of which can be read.
+What may be changed: how candidates are found, and features, with what they buy on data that they were not made on.
 """

@@ -18,7 +18,7 @@ from edgemem.languages.words import all_words
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
-from edgemem.recall.people.similar import LEAST_LETTERS, MOST, split_compound, spread
+from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, split_compound, spread
 from edgemem.recall.query import parse_query
 from edgemem.recall.times import on_dates, on_days
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
-    from edgemem.recall.people.similar import TermWeight
+    from edgemem.recall.people.phonetics import TermWeight
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.index.table import DocTable
     from edgemem.recall.index.view import UnindexedDocs
-    from edgemem.recall.people.similar import SimilarTerm
+    from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.query import ParsedQuery, Question
     from edgemem.store.db.database import Database
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.languages.words import all_words, words_digest
+from edgemem.languages.words import all_words, bare, words_digest
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.numbers import with_digits
 
@@ -354,6 +354,26 @@ def _plain(word: str) -> str:
 def without_accents(text: str) -> str:
     """Return a text as `plain_words` has its words: in small letters, without accents."""
     return _without_accents.__wrapped__(unicodedata.normalize("NFKC", text).casefold())
+
+
+def fold(text: str) -> str:
+    """Return a text as long as it is in small letters without accents, and in simplified Chinese characters."""
+    small = text.lower()
+    if text.isascii():
+        return small
+    plain = bare(small.translate(_simplified()))
+    return plain if len(plain) == len(text) else "".join(map(_fold_letter, text))
+
+
+def _fold_letter(letter: str) -> str:
+    return bare(letter.lower())[:1] or letter
+
+
+@preloaded
+def _simplified() -> dict[int, int]:
+    tables = [words.dates for words in all_words().values()]
+    traditional = "".join(table.traditional for table in tables)
+    return str.maketrans(traditional, "".join(table.simplified for table in tables))
 
 
 @lru_cache(maxsize=4096)

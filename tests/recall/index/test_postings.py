@@ -19,7 +19,7 @@ from edgemem.recall.index.file import KEPT, SCHEMA, Removals, State, note_remova
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.table import DocTable, ResidentPostings, Row
 from edgemem.recall.index.view import Filter, QueryView
-from edgemem.recall.people.similar import TermWeight
+from edgemem.recall.people.phonetics import TermWeight
 from edgemem.recall.search.words import Statistics, score_bm25
 from edgemem.records import Reader
 from edgemem.store.db.database import Database

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.people.similar import ENGLISH, LIMIT, UNKNOWN, SimilarTerms, spread
+from edgemem.recall.people.phonetics import ENGLISH, LIMIT, UNKNOWN, SimilarTerms, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from edgemem.recall.index.table import NOBODY
-from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.models import shipped_models
-from edgemem.recall.rank.replacing import Candidates, Contents, odds_of
+from edgemem.recall.search.features import FEATURES
+from edgemem.recall.search.models import Candidates, Contents, odds_of, shipped_models
 from edgemem.recall.text.analyse import plain_words, terms
 
 DAY = 86400.0

@@ -14,7 +14,7 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.recall.rank.models import FITS, WANTS, Gate, shipped_gate
+from edgemem.recall.search.models import FITS, WANTS, Gate, shipped_gate
 from lab.languages import LANGUAGES
 from support.loops import block_before
 from support.models import Listener

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.dates.calendar import Range
-from edgemem.recall.dates.phrases import MAX_RANGES, asks_when, mentions, times_in
-from edgemem.recall.dates.questions import PeriodQuestion, tense_of
 from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, NAMES, SAYS_I, annotate
 from edgemem.recall.people.names import NamedPeople, people_of
-from edgemem.recall.query import parse_query, read_question
+from edgemem.recall.query import PeriodQuestion, parse_query, read_question, tense_of
 from edgemem.recall.text.analyse import language_in, plain_words, terms
+from edgemem.recall.text.calendar import Range
 from edgemem.recall.text.numbers import with_digits
+from edgemem.recall.text.phrases import MAX_RANGES, asks_when, mentions, times_in
 from lab.noise import cardinal, ordinal
 from support.data import sentences
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.preload import Pattern
-from edgemem.recall.dates.calendar import FIXED, RECURRING, Calendar, Days, Kind, Range
-from edgemem.recall.dates.lexicon import fold, lexicons
-from edgemem.recall.text.analyse import MAX_CHARS, language_by_letters, language_in
+from edgemem.recall.text.analyse import MAX_CHARS, fold, language_by_letters, language_in
+from edgemem.recall.text.calendar import FIXED, RECURRING, Calendar, Days, Kind, Range
+from edgemem.recall.text.lexicon import lexicons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
-    from edgemem.recall.dates.lexicon import Lexicon
+    from edgemem.recall.text.lexicon import Lexicon
 
 MAX_RANGES = 16
 BEGINNING = 0.0

@@ -12,8 +12,8 @@ import edgemem
 from edgemem.config import LlamaSettings
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
-from edgemem.recall.rank.selection import name_of
 from edgemem.recall.recall import Request
+from edgemem.recall.search.selection import name_of
 from edgemem.records import Heard, Reader, Recalled
 
 ANYBODY = Reader("alice")

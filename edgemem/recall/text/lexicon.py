@@ -10,6 +10,7 @@ import msgspec
 
 from edgemem.languages.words import DateForm, Dates, Words, all_words, bare
 from edgemem.preload import Pattern, preloaded
+from edgemem.recall.text.analyse import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,26 +108,6 @@ def lexicons() -> Lexicons:
         Pattern(*accented),
         Pattern(rf"\?|？|^\W*(?:{'|'.join(sorted(begins))})\b"),
     )
-
-
-def fold(text: str) -> str:
-    """Return a text as long as it is in small letters without accents, and in simplified Chinese characters."""
-    small = text.lower()
-    if text.isascii():
-        return small
-    plain = bare(small.translate(_simplified()))
-    return plain if len(plain) == len(text) else "".join(map(_fold_letter, text))
-
-
-def _fold_letter(letter: str) -> str:
-    return bare(letter.lower())[:1] or letter
-
-
-@preloaded
-def _simplified() -> dict[int, int]:
-    tables = [words.dates for words in all_words().values()]
-    traditional = "".join(table.traditional for table in tables)
-    return str.maketrans(traditional, "".join(table.simplified for table in tables))
 
 
 def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:

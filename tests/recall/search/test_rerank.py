@@ -14,10 +14,9 @@ from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.protocols import Reranker
 from edgemem.memory import Memory
-from edgemem.recall.rank import rerank
-from edgemem.recall.rank.rerank import second_pass
-from edgemem.recall.rank.selection import name_of
 from edgemem.recall.recall import Request
+from edgemem.recall.search import selection
+from edgemem.recall.search.selection import name_of, second_pass
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 from support.models import write_reranker_gguf
@@ -86,7 +85,7 @@ def test_it_says_which_and_never_how_many(
                 for group in (before, after)
             )
             assert was == now
-    assert passed.read <= min(rerank.MOST, len(rows))
+    assert passed.read <= min(selection.MOST_READ, len(rows))
 
 
 @pytest.mark.parametrize("fault", [ModelError("damaged"), ClosedError("closed")])
@@ -130,7 +129,7 @@ def opened(folder: Path, reranker: Table | None, **settings: object) -> Memory:
 
 def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the reranker likes comes first, also from beyond the first k; stats and `why` say so."""
-    monkeypatch.setattr("edgemem.recall.rank.rerank.SHARE", 1.0)
+    monkeypatch.setattr("edgemem.recall.search.selection.SHARE", 1.0)
     with opened(tmp_path, None) as plain:
         tell(plain, *SAID)
         first = plain.recall("Where is the tea?", k=7, kinds=("turn",))
@@ -148,7 +147,7 @@ def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert "reranker" in stats.signals
     assert table.closed
     few = Table({worst: 30.0})
-    monkeypatch.setattr("edgemem.recall.rank.rerank.MOST", 3)
+    monkeypatch.setattr("edgemem.recall.search.selection.MOST_READ", 3)
     with opened(tmp_path, few) as memory:
         assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [
             item.text for item in first[:3]

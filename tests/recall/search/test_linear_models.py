@@ -6,9 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.models import LinearModel, Model, Models, shipped_models
-from edgemem.recall.rank.replacing import PAIR_FEATURES
+from edgemem.recall.search.features import FEATURES
+from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, Models, shipped_models
 from lab.learning import AGAINST, MEANING
 
 both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.index.docs import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
-from edgemem.recall.rank.features import PLACES, are_values, features_of, rank
-from edgemem.recall.rank.models import NOTHING, SCORE_ROOT, Evidence, shipped_gate, shipped_models
-from edgemem.recall.rank.period import period_candidates
-from edgemem.recall.rank.replacing import COMPARED, Candidates, Contents, odds_of
+from edgemem.recall.search.features import PLACES, are_values, features_of, rank
+from edgemem.recall.search.models import (
+    COMPARED,
+    NOTHING,
+    SCORE_ROOT,
+    Candidates,
+    Contents,
+    Evidence,
+    odds_of,
+    shipped_gate,
+    shipped_models,
+)
+from edgemem.recall.times import period_candidates
 from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
@@ -20,10 +29,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.dates.calendar import Range
     from edgemem.recall.index.view import QueryView
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.rank.models import Model, Utterance
+    from edgemem.recall.search.models import Model, Utterance
+    from edgemem.recall.text.calendar import Range
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
     from edgemem.store.fact_queries import HeldWithin

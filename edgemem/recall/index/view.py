@@ -1,0 +1,293 @@
+"""The view: what one question sees of the docs, those that are too new for the index among them.
+
+The rule of `store.rights` decides here, on the table, who may find which doc. Results are read from the truth once more,
+where the rule in SQL has the last word. The newest few hundred rows beyond the index's watermarks are read from the truth, and put
+into the table under the numbers that they will have there, so that a message's neighbours are the same before and after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.recall.index.docs import SAYS_I, read_row
+from edgemem.recall.index.file import PRIVATE, State
+from edgemem.recall.index.sources import (
+    BANK,
+    FACT,
+    KINDS,
+    NOTE,
+    PREFERENCE,
+    SOURCES,
+    TURN,
+    Doc,
+    Written,
+    read_newest,
+)
+from edgemem.recall.index.table import NOBODY
+from edgemem.recall.people.names import called_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.index.index import Index
+    from edgemem.recall.index.table import DocTable, Row
+    from edgemem.records import Reader
+    from edgemem.store.db.database import Database
+
+    Slots = NDArray[np.intp]
+    Numbers = NDArray[np.float32]
+
+
+_MOST = 512
+"""Rows of each table; beyond them idle time has long been due, and reading would be felt."""
+_HIGHEST = "select {}".format(
+    ", ".join(
+        f"(select coalesce(max(id), 0) from {table})"  # noqa: S608 - our own names
+        for table in ("index_queue", *(source.table for source in SOURCES))
+    )
+)
+_BY_TIME = (PREFERENCE, NOTE, BANK)
+"""Kinds whose refs are no ticks: their time tells when they were learnt."""
+
+
+class UnindexedDocs:
+    """Keeps itself up to date with each question; the caller holds a lock."""
+
+    def __init__(self, truth: Database, index: Index, texts: Sequence[Written]) -> None:
+        self._truth = truth
+        self._index = index
+        self._texts = texts
+        self.docs: dict[int, Doc] = {}
+        self._watermarks: tuple[object, ...] | None = None
+        self._reached: dict[str, int] = {}
+        self._added_to: DocTable | None = None
+        self.tables: frozenset[str] | None = None
+        """The tables of the truth that have rows; None: nobody has looked yet."""
+        self._start(State(), 0)
+
+    def refresh(self, state: State | None) -> None:
+        """Read the rows written since the last question; without an index, the newest of every table."""
+        known, state = state is not None, state or State()
+        reached = {source.table: state.reached(source.table) for source in SOURCES}
+        watermarks = (reached, state.last_message, state.last_other, state.notes, state.bank)
+        # One look tells which tables have anything new: mostly none, or one.
+        queue, *highest = self._truth.query(_HIGHEST)[0]
+        if watermarks != self._watermarks or self._changed(queue):
+            self._start(state, queue)
+            self._reached, self._watermarks = dict(reached), watermarks
+        self.tables = frozenset(source.table for source, last in zip(SOURCES, highest, strict=True) if last)
+        now = self._truth.clock.now()
+        for source, last in zip(SOURCES, highest, strict=True):
+            if last <= self._reached[source.table]:
+                continue
+            new = read_newest(self._truth, source, self._reached[source.table], _MOST, now)
+            if new:
+                self._reached[source.table] = new[-1].ref
+            for doc in new:
+                self._take(doc)
+        for texts in self._texts:
+            self._take_texts(texts, state, known=known)
+
+    def add_to(self, table: DocTable) -> None:
+        """Put its texts beside the indexed ones, for this question and the next ones."""
+        if self._added_to is not table:
+            table.drop_unindexed()
+            self._added_to, self._added_docs = table, 0
+        if self._added_docs == len(self.docs):
+            return
+        self._added_docs = len(self.docs)
+        for number in self.docs:
+            if number not in table:
+                table.append(*self._rows[number], unindexed=True)
+
+    def _start(self, state: State, queue: int) -> None:
+        """Begin anew behind what the index holds."""
+        self._added_to = None
+        self.docs.clear()
+        self.subjects: set[str] = set()
+        """The subjects of its facts, in their words."""
+        self._rows: dict[int, tuple[Row, str]] = {}
+        self._added_docs = 0
+        self._stamps: dict[str, str] = {}
+        self._queue = queue
+        self._next = {True: state.last_message + 1, False: state.last_other + 1}
+
+    def _changed(self, newest: int) -> bool:
+        """Tell whether anything that it holds was changed or erased in the truth."""
+        if newest == self._queue:
+            return False
+        refs = {doc.ref for doc in self.docs.values()}
+        rows = self._truth.query("select ref from index_queue where id > ?", (self._queue,))
+        self._queue = newest
+        return any(ref in refs for (ref,) in rows)
+
+    def _take(self, doc: Doc) -> None:
+        number = self._next[doc.kind == TURN]
+        self._next[doc.kind == TURN] += 1
+        self.docs[number], self._rows[number] = doc, read_row(number, doc)
+        if doc.subject:
+            self.subjects.add(called_in(doc.text, doc.subject))
+
+    def _take_texts(self, texts: Written, state: State, *, known: bool) -> None:
+        stamp = texts.stamp()
+        if stamp in (self._stamps.get(texts.stamped_as), state.stamp(texts.stamped_as)):
+            return
+        known_refs = {doc.ref for doc in self.docs.values() if doc.kind == texts.kind}
+        if known:
+            rows = self._index.database.query("select ref from docs where kind = ?", (texts.kind,))
+            known_refs.update(ref for (ref,) in rows)
+        for ref, doc in texts.docs().items():
+            if ref not in known_refs:
+                self._take(doc)
+        self._stamps[texts.stamped_as] = stamp
+
+
+class Filter(NamedTuple):
+    """Which docs a question may find."""
+
+    reader: Reader | None
+    """Who asks, with the name spelled as in the index, see `with_stored_spelling`; None: the operator, who reads everything."""
+    kinds: Collection[str] | None = None
+    """None: all."""
+    session_id: int | None = None
+    """Of this session, `turns` are left out."""
+    turns: Collection[int] = ()
+    past: bool = False
+    """Whether facts that do not hold any more are found too."""
+    known_at: int | None = None
+    """Only docs that were known by this tick; None: all."""
+    facts: Sequence[int] | None = None
+    """The only facts that count, by the ids of their statements; None: all that `past` lets through."""
+    refs: Collection[int] | None = None
+    """Only these rows, by their ids; None: all."""
+
+
+class QueryView:
+    """The slots that one question sees, with its scores for each; the caller holds the lock of the table.
+
+    It sees as many slots as there were when it began. Whatever asks it for a slot gets only what may be found. Arrays have
+    one value more at the end, for no slot (-1).
+    """
+
+    def __init__(self, table: DocTable, asked: Filter) -> None:
+        import numpy as np
+
+        self.table = table
+        self.filter = asked
+        self._dropped = table.dropped
+        self.n = table.n
+        self.readable = self._readable(asked.reader)
+        """Mask of the slots that the reader may read."""
+        self.findable = self._findable(asked)
+        """Mask of those that this question may find."""
+        self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
+        """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
+        self.session: Numbers = np.zeros(len(table.sessions), np.float32)
+        """BM25 of each session, by its code."""
+        self.known_share = 1.0
+        """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
+        self.has_cosine, self.mentions, self.candidates = np.zeros((3, self.n + 1), bool)
+        """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
+
+    def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
+        import numpy as np
+
+        rows, n = self.table.rows, self.n
+        allowed = np.zeros(n + 1, bool)
+        np.not_equal(rows["id"][:n], 0, out=allowed[:n])
+        if reader is not None:
+            level = rows["level"][:n]
+            read = level <= int(reader.is_recognised)
+            owner = self.table.codes.get(reader.speaker) if reader.is_alone else NOBODY
+            if owner:
+                read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
+            allowed[:n] &= read
+        return allowed
+
+    def _findable(self, asked: Filter) -> NDArray[np.bool_]:
+        import numpy as np
+
+        rows, n = self.table.rows, self.n
+        allowed: NDArray[np.bool_] = self.readable.copy()
+        may, kind = allowed[:n], rows["kind"][:n]
+        if not asked.past:
+            may &= ~rows["past"][:n]
+        if asked.kinds is not None:
+            may &= np.array([name in asked.kinds for name in KINDS.values()])[kind]
+        if asked.refs is not None:
+            may &= np.isin(rows["ref"][:n], np.array(list(asked.refs), np.int64))
+        code = None if asked.session_id is None else self.table.sessions.get(asked.session_id)
+        if code is not None and asked.turns:
+            here = np.flatnonzero(rows["session"][:n] == code)
+            may[here] &= np.isin(rows["turn"][here], list(asked.turns), invert=True)
+        if asked.facts is not None:
+            here = np.flatnonzero(kind == FACT)
+            may[here] &= np.isin(rows["ref"][here], np.array(asked.facts, np.int64))
+        if asked.known_at is not None:
+            known = np.where(np.isin(kind, _BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
+            may &= known <= asked.known_at
+        return allowed
+
+    def size(self) -> tuple[int, int]:
+        """Return how many texts the reader may read, of any kind, and how many words they have."""
+        import numpy as np
+
+        read = self.readable[: self.n]
+        return int(np.count_nonzero(read)), int(self.table.rows["length"][: self.n][read].sum())
+
+    def words_in_sessions(self) -> NDArray[Any]:
+        """Return how many words of each session, by its code, may be read: what may not leaves no trace."""
+        import numpy as np
+
+        rows, read = self.table.rows, self.readable[: self.n]
+        session, length = rows["session"][: self.n][read], rows["length"][: self.n][read]
+        return np.bincount(session, length, len(self.table.sessions))
+
+    def follow(self) -> None:
+        """Hide the texts that were taken out of the index since this view was made."""
+        if self._dropped != self.table.dropped:
+            self._dropped = self.table.dropped
+            self.findable[: self.n] &= self.table.rows["id"][: self.n] != 0
+
+    def visible(self, slots: Slots) -> Slots:
+        """Return the slots that may be found."""
+        slots = slots[slots < self.n]
+        return slots[self.findable[slots]]
+
+    def neighbours(self, slots: Slots, step: int) -> Slots:
+        """Return the slot of the message `step` after each; -1 where there is none, or it may not be read."""
+        return self._or_none(self.table.neighbours(slots, step))
+
+    def with_neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
+        """Return slots with those of the messages at some steps from them, once each, in ascending order."""
+        import numpy as np
+
+        marked = np.zeros(self.n + 1, bool)
+        marked[slots] = True
+        neighbours = [self.table.neighbours(slots, step) for step in steps]
+        if neighbours:
+            marked[self._or_none(np.concatenate(neighbours))] = True
+        return np.flatnonzero(marked[:-1])
+
+    def slots_of(self, docs: Collection[int]) -> Slots:
+        """Return the slot of each doc; -1 where it may not be found."""
+        return self._or_none(self.table.slots_of(docs))
+
+    def about_people(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
+        """Tell which texts speak of one of these people, whom the question names, or are their own and say "I"."""
+        import numpy as np
+
+        rows = self.table.rows
+        codes = [code for name in people if (code := self.table.codes.get(name)) is not None]
+        own = np.isin(rows["who"][slots], codes) & ((rows["flags"][slots] & SAYS_I) > 0)
+        concerned: NDArray[np.bool_] = self.mentions[slots] | own
+        return concerned
+
+    def _or_none(self, slots: Slots) -> Slots:
+        import numpy as np
+
+        slots[slots >= self.n] = -1  # it came after the question
+        return np.where(self.findable[slots], slots, -1)
