@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,11 +16,8 @@ from edgemem.records import Reader, Recalled, Session
 from edgemem.session.log import Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from edgemem.recall.recall import Request
-
     from edgemem.llama.state import KeptState
+    from edgemem.recall.recall import Request
 
 _LEAST = 0.3
 """The part of the deadline that a turn's own recall has, however long it waited for another."""
