@@ -1,23 +1,28 @@
-"""The scripts behind `make test-boards`, `make test-arm`, `make quick` and `make wheels`: what they run, find and refuse."""
+"""The scripts behind `make`, and its targets for boards, quick tests and wheels: what they run, find and refuse."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import re
-import sqlite3
-import struct
+import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 from support.selection import HEAVY_FIXTURES, SLOW_TESTS, TESTS, heavy_names
 
-CI = Path(__file__).resolve().parent.parent / ".ci"
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+CI = ROOT / ".ci"
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -43,19 +48,69 @@ def wheels(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load("wheels", monkeypatch)
 
 
-@pytest.fixture
-def arm_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the script that collects wheels for aarch64, with a cache of its own."""
-    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
-    return load("arm_wheels", monkeypatch)
-
-
 def write_program(path: Path, body: str) -> Path:
     """Put a shell program at a path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path
+
+
+def test_a_bare_machine_is_told_the_one_line_to_type(tmp_path: Path) -> None:
+    """Without ensurepip and a compiler, `make` names both in one apt line, and makes nothing."""
+    checkout, tools, shim = tmp_path / "check out", tmp_path / "only make", tmp_path / "shim"
+    for folder in (checkout / ".ci", tools, shim):
+        folder.mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", ".ci/setup_env.py", ".ci/constraints.txt"):
+        shutil.copy(ROOT / name, checkout / name)
+    for name in ("make", "sh"):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    (shim / "ensurepip.py").write_text("raise ImportError('split off, as in Debian')")
+    paths = {"PATH": tools, "HOME": tmp_path, "EDGEMEM_CACHE": tmp_path / "cache", "PYTHONPATH": shim}
+    done = subprocess.run(
+        ["make", f"PYTHON={sys.executable}"],
+        cwd=checkout,
+        env={name: str(path) for name, path in paths.items()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    venv = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    assert done.returncode != 0
+    assert re.findall(r".*apt.*", done.stderr) == [f"    sudo apt install {venv} build-essential"]
+    assert "Traceback" not in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_a_step_that_fails_shows_the_end_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which step, what it wrote last, and where the whole log lies."""
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
+    script = ROOT / ".ci" / "setup_env.py"
+    program = (
+        "import runpy, sys; runpy.run_path(sys.argv[1])['run']('trying it', [sys.executable, '-c', 'no'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(script)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "trying it failed" in done.stderr
+    assert "NameError" in done.stderr
+    assert f"{tmp_path}/logs/trying-it.log" in done.stderr
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_every_python_gets_one_version_of_everything(python: str) -> None:
+    """The constraints pin all that the package asks for, once for each Python."""
+    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    pinned = [
+        pin.name.lower() for pin in pins if not pin.marker or pin.marker.evaluate({"python_version": python})
+    ]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = sum(project["optional-dependencies"].values(), project["dependencies"])
+    wanted = {Requirement(line).name for line in lines}
+    assert len(pinned) == len(set(pinned))
+    assert wanted - {"edgemem"} <= set(pinned)
 
 
 def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_path: Path) -> None:
@@ -67,14 +122,6 @@ def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_pat
     with pytest.raises(RuntimeError, match="no such module: vec0"):
         old_sqlite.prove(no_vec0, {})
     old_sqlite.prove(write_program(tmp_path / "old", "echo 3.37.0"), {})
-
-
-def test_a_python_with_the_sqlite_that_is_asked_for_passes(
-    old_sqlite: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The proof fits the code of today: with this very Python it finds vec0, full text and the version."""
-    monkeypatch.setattr(old_sqlite, "VERSION", sqlite3.sqlite_version)
-    old_sqlite.prove(Path(sys.executable), dict(os.environ))
 
 
 def test_no_statement_needs_what_the_oldest_sqlite_lacks() -> None:
@@ -114,41 +161,6 @@ def test_each_test_that_is_named_as_slow_exists() -> None:
         for name in re.findall(r"def (test_\w+)\(", path.read_text("utf-8"))
     }
     assert SLOW_TESTS - defined == set()
-
-
-def library(*, bits: int = 2, machine: int = 183, aligned: int = 0x10000) -> bytes:
-    """Return the headers of a shared library with one note and one segment that is loaded."""
-    ident = b"\x7fELF" + bytes([bits, 1, 1]) + bytes(9)
-    header = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
-    note = struct.pack("<IIQQQQQQ", 4, 4, 0, 0, 0, 0, 0, 4)
-    return ident + header + note + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 0, 0, aligned)
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (library(aligned=0x1000), "aligned to 4096 bytes"),
-        (library(bits=1), "no 64-bit ARM code"),
-        (b"\x7fELF" * 9, "no 64-bit ARM code"),
-    ],
-)
-def test_a_library_that_some_board_cannot_load_is_named(
-    arm_wheels: ModuleType, content: bytes, fault: str
-) -> None:
-    """Code for another processor, 32-bit code and segments for small pages only are told apart."""
-    assert fault in arm_wheels.elf_fault(content)
-
-
-def test_every_library_of_every_wheel_is_looked_at(arm_wheels: ModuleType, tmp_path: Path) -> None:
-    """One bad library among good ones stops the run, with its wheel and its name."""
-    for name, content in {"one": library(), "two": library(machine=62)}.items():
-        with zipfile.ZipFile(tmp_path / f"{name}.whl", "w") as archive:
-            archive.writestr(f"{name}/lib/x.so.1", content)
-            archive.writestr(f"{name}/readme.txt", "no library")
-    with pytest.raises(SystemExit, match=r"two\.whl: two/lib/x\.so\.1: no 64-bit ARM code"):
-        arm_wheels.check_libraries(tmp_path)
-    (tmp_path / "two.whl").unlink()
-    assert arm_wheels.check_libraries(tmp_path) == 1
 
 
 def test_the_tests_that_are_run_on_arm_exist(monkeypatch: pytest.MonkeyPatch) -> None:
