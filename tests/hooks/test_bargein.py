@@ -16,9 +16,10 @@ import edgemem
 from edgemem import AgentLoop, Memory
 from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
-from edgemem.hooks import AgentResult, HookRegistry, TurnContext
-from edgemem.records import Message, Reply, Session
+from edgemem.hooks import ON_INTERRUPT, ON_RUN_END, AgentResult
+from edgemem.records import Message, Reply
 from support.homes import BY_WORDS, opened
+from support.loops import OwnLoop
 from support.models import Model
 from support.selection import cases
 
@@ -260,46 +261,23 @@ def test_what_was_heard_is_history_and_the_rest_is_kept_apart(
     assert loop.hooks.failures() == []
 
 
-# -- a real model ----------------------------------------------------------------------------------------
+# -- a loop of one's own ---------------------------------------------------------------------------------
 
 
-class OwnLoop:
-    """A loop that fires the hook points itself, and never cuts its own list."""
+class CutLoop(OwnLoop):
+    """A loop that tells what was heard, and never cuts its own list."""
 
     def __init__(self, memory: Memory) -> None:
-        self.hooks = HookRegistry(memory.hooks(session_id="k", speaker="alice"))
-        self.ctx = TurnContext(Session())
-
-    def fire(self, point: str, payload: Any) -> Any:
-        """Fire a point and return its payload."""
-        return self.hooks.fire(point, self.ctx, payload).payload
-
-    def ask(self, question: str) -> list[Message]:
-        """Begin a turn and return the prompt."""
-        self.fire("on_run_start", {"task": question})
-        self.ctx.session.messages.append({"role": "user", "content": question})
-        head = [{"role": "system", "content": "S"}]
-        asked = {"messages": [*head, *self.ctx.session.messages], "hop": 0, "tools": []}
-        prompt: list[Message] = self.fire("before_llm", asked)["messages"]
-        return prompt
-
-    def say(self, reply: str) -> None:
-        """Append a reply as it was generated."""
-        self.ctx.session.messages.append({"role": "assistant", "content": reply})
-
-    def end(self, *, interrupted: bool = False) -> None:
-        """End the turn."""
-        self.fire("on_run_end", AgentResult("", 1, interrupted))
+        super().__init__(memory.hooks(session_id="k", speaker="alice"))
 
     def interrupt(self, **told: Any) -> Any:
         """Tell what was heard."""
-        return self.fire("on_interrupt", told)
+        return self.hooks.fire(ON_INTERRUPT, self.ctx, told).payload
 
     def turn(self, question: str, reply: str) -> list[Message]:
         """Play a whole turn and return its prompt."""
-        prompt = self.ask(question)
-        self.say(reply)
-        self.end()
+        prompt = self.fail(question, "alice")
+        self.end(reply)
         return prompt
 
 
@@ -317,23 +295,19 @@ def after(heard: str) -> str:
     return f"<memory>you were interrupted{' after: ' + heard if heard else ''}</memory>\n"
 
 
-# -- a loop of one's own ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("during", [False, True])
 @pytest.mark.parametrize("told", TOLD)
 def test_the_next_prompt_has_what_was_heard(memory: Memory, told: dict[str, Any], during: bool) -> None:
     """Whether the reply stood in the loop's list already or not, and though that keeps the whole of it."""
-    loop = OwnLoop(memory)
+    loop = CutLoop(memory)
     loop.turn("hello", "Hi.")
-    first = loop.ask("count")
+    first = loop.fail("count", "alice")
     if during:
         assert "speeches" not in loop.interrupt(**told)
-        loop.say(COUNT)
-        loop.end(interrupted=True)
+        loop.said.append({"role": "assistant", "content": COUNT})
+        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("", 1, interrupted=True))
     else:
-        loop.say(COUNT)
-        loop.end()
+        loop.end(COUNT)
         assert loop.interrupt(**told)["heard_text"] == "One two"
     second = loop.turn("go on", "Ok.")
     assert second == [*first, {"role": "assistant", "content": "One two"}, second[-1]]
@@ -354,37 +328,37 @@ def test_the_next_prompt_has_what_was_heard(memory: Memory, told: dict[str, Any]
 )
 def test_a_loop_may_keep_as_much_of_the_reply_as_it_likes(memory: Memory, kept: str) -> None:
     """A report that is corrected counts, and the loop's own cut is no edit of the past."""
-    loop = OwnLoop(memory)
+    loop = CutLoop(memory)
     loop.turn("count", COUNT)
     for heard in ("One two three", "One", "One two"):
         loop.interrupt(heard_text=heard)
-    loop.ctx.session.messages[-1] = {"role": "assistant", "content": kept}
+    loop.said[-1] = {"role": "assistant", "content": kept}
     prompt = loop.turn("go on", "Ok.")
-    assert [message["content"] for message in prompt[1:]] == ["count", "One two", after("One two") + "go on"]
+    assert [message["content"] for message in prompt] == ["count", "One two", after("One two") + "go on"]
     assert replies(memory)[0] == ("One two", " three four five.")
 
 
 def test_an_edit_of_a_reply_that_was_cut_off_is_one(memory: Memory) -> None:
     """What is not the reply's own beginning was said by nobody: an epoch begins behind the turn."""
-    loop = OwnLoop(memory)
+    loop = CutLoop(memory)
     loop.turn("count", COUNT)
     loop.interrupt(heard_text="One two")
-    loop.ctx.session.messages[-1] = {"role": "assistant", "content": "Uno"}
-    (newest,) = loop.turn("go on", "Ok.")[1:]
+    loop.said[-1] = {"role": "assistant", "content": "Uno"}
+    (newest,) = loop.turn("go on", "Ok.")
     assert newest["content"].endswith("go on")
     assert "Uno" not in str(newest)
 
 
 def test_a_reply_that_still_grows_is_cut_when_the_turn_ends(memory: Memory) -> None:
     """A loop that keeps what has come so far tells what was heard of it, and its list grows on."""
-    loop = OwnLoop(memory)
-    loop.ask("count")
-    loop.say("One two th")
+    loop = CutLoop(memory)
+    loop.fail("count", "alice")
+    loop.said.append({"role": "assistant", "content": "One two th"})
     assert loop.interrupt(heard_text="One")["heard_text"] == "One"
-    loop.ctx.session.messages[-1] = {"role": "assistant", "content": COUNT}
-    loop.end()
+    loop.said.pop()
+    loop.end(COUNT)
     assert replies(memory) == [("One", " two three four five.")]
-    assert loop.turn("go on", "Ok.")[2]["content"] == "One"
+    assert loop.turn("go on", "Ok.")[1]["content"] == "One"
 
 
 # -- a turn prepared while the reply before it plays -----------------------------------------------------

@@ -56,6 +56,9 @@ def test_the_typical_wiring_of_the_seeds_page_runs_as_written(tmp_path: Path) ->
     for n in range(2):
         store = JSONMemoryStore(tmp_path / "kitchen.json")
         notes = NotesFile(tmp_path / "kitchen-notes.md")
+        if n == 0:
+            store.add_fact("user.allergies", "peanuts")
+            notes.append("The oven runs hot.")
         sessions = SQLiteSessionStore(tmp_path / "sessions.db")
         agent, model = make_agent(
             *(
@@ -74,7 +77,12 @@ def test_the_typical_wiring_of_the_seeds_page_runs_as_written(tmp_path: Path) ->
             ],
         )
         assert agent.run("Where is the salt?").reply == "ok"
-        assert ("on the top shelf" in str(model.handed[0])) == (n == 1)
+        shown = str(model.handed[0])
+        assert [words in shown for words in ("on the top shelf", "peanuts", "oven runs hot")] == [
+            n == 1,
+            True,
+            True,
+        ]
         store.flush()
         stored = sessions.load("kitchen")
         assert stored is not None

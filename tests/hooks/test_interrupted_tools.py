@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import msgspec
@@ -225,48 +221,3 @@ def test_every_template_takes_what_is_left_of_a_turn(
         check_whole(messages)
         for template in templates:
             template.render(messages, tools=schema)
-
-
-KILLED = dedent(
-    """
-    import sys, time
-    sys.path[:0] = {tests!r}
-    from test_interrupted_tools import Plan, Path, Robot, opened
-    robot = Robot(opened(Path({home!r})))
-    robot.turn(Plan((1,)))
-    robot.look = lambda n: (print("in the tool", flush=True), time.sleep({after}), print("out", flush=True), "late")[-1]
-    robot.loop.tools["look"] = type(robot.loop.tools["look"])("look", "", {{}}, robot.look)
-    for _ in range(100):
-        robot.turn(Plan((2, 2)))
-    """
-)
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    """Return the home of a process that was killed while tools ran."""
-    home = tmp_path / "home"
-    code = KILLED.format(
-        tests=[str(folder) for folder in Path(__file__).parents[:2]], home=str(home), after=0.02
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for _ in range(5):
-            assert process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-    return home
-
-
-def test_a_kill_within_a_tool_is_repaired_on_load(killed: Path) -> None:
-    """What had begun is there, marked as unfinished, each call with a result; the talk goes on behind it."""
-    with opened(killed) as memory:
-        robot = Robot(memory)
-        robot.turn(Plan((1,)))
-        for messages in robot.handed:
-            check_whole(messages)
-        turns = memory.sessions.journal.read_turns("s")
-        assert [turn.state for turn in turns].count("unfinished") <= 1
-        assert turns[-1].state == "complete"
-        assert len(turns) >= 3
-        said = robot.loop.session.messages
-        assert repair_orphans(said) == said

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from edgemem import (
     AgentLoop,
@@ -14,62 +11,16 @@ from edgemem import (
     ContextCompactionHook,
     EpisodeLoggerHook,
     HookRegistry,
-    JSONMemoryStore,
-    JSONSessionStore,
     MemoryInjectionHook,
     NotesFile,
     NotesInjectorHook,
-    PersistSessionHook,
     SQLiteMemoryStore,
     TokenBudgetHook,
     estimate_tokens,
 )
-from edgemem.records import Reply, Session, ToolCall
+from edgemem.records import Session
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.session.tools import Tool
 from support.models import Model
-
-
-def agent_with(*replies: Reply, **settings: Any) -> tuple[AgentLoop, Model]:
-    """Return the reference loop where the page makes an LLMAgent, and its model."""
-    model = Model(*replies, otherwise="Certainly.")
-    return AgentLoop(model, instructions="You help in the kitchen.", **settings), model
-
-
-def test_typical_wiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kitchen agent of the page, every hook of it, over two runs of the program."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    ring = Reply("", (ToolCall("set_timer", {"minutes": 6}),))
-    for run in range(2):
-        store = JSONMemoryStore("~/.edgevox/memory/kitchen.json")
-        notes = NotesFile("~/.edgevox/memory/kitchen-notes.md")
-        sessions = JSONSessionStore("~/.edgevox/memory/sessions")
-        if run == 0:
-            store.add_fact("user.allergies", "peanuts")
-            notes.append("The oven runs hot.")
-        agent, model = agent_with(
-            ring,
-            agent_name="kitchen",
-            tools=[Tool("set_timer", "Set a timer.", {}, lambda minutes: f"{minutes} minutes")],
-            hooks=[
-                MemoryInjectionHook(store),
-                NotesInjectorHook(notes),
-                TokenBudgetHook(max_context_tokens=3500),
-                ContextCompactionHook(Compactor(trigger_tokens=3000)),
-                EpisodeLoggerHook(store, agent_name="kitchen"),
-                PersistSessionHook(session_store=sessions, session_id="kitchen"),
-            ],
-        )
-        agent.run("six minutes please")
-        assert agent.hooks.failures() == []
-        assert model.handed[0][0] == {"role": "system", "content": "You help in the kitchen."}
-        shown = str(model.handed[0])
-        assert ("peanuts" in shown, "oven runs hot" in shown) == (True, True)
-        assert shown.count("six minutes please") == run + 1
-        (episode, *_) = store.recent_episodes(1)
-        assert (episode.payload["name"], episode.outcome, episode.agent) == ("set_timer", "ok", "kitchen")
-        store.close()
-        sessions.close()
 
 
 def test_23_the_budget_has_the_last_word(tmp_path: Path) -> None:

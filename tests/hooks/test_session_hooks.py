@@ -1,8 +1,8 @@
-"""The hooks of a session: what is changed in the profile reaches each of them, and each key switches one more on."""
+"""The hooks of a session: what is changed in the profile reaches each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,9 @@ import edgemem
 from edgemem.config import LlamaSettings
 from edgemem.hooks import ON_RUN_START, HookRegistry, TurnContext
 from edgemem.hooks.builtin import part_of
-from edgemem.loop.loop import AgentLoop
-from edgemem.memory import Memory
-from edgemem.records import Reply, Session, ToolCall
+from edgemem.records import Session
 from edgemem.session.log import log_of
 from edgemem.session.points import Hook
-from edgemem.session.tools import Tool
 
 Look = Callable[[list[Hook], TurnContext], Any]
 
@@ -28,12 +25,7 @@ Look = Callable[[list[Hook], TurnContext], Any]
     [
         ("memory", "default_level", "private", lambda _, ctx: log_of(ctx).prompt_log.default_level),
         ("store", "commit_wait_s", 0.75, lambda _, ctx: log_of(ctx).commit_wait_s),
-        (
-            "context",
-            "summary_tokens",
-            123,
-            lambda hooks, _: part_of(hooks, "compaction").planner.summary_tokens,
-        ),
+        ("context", "summary_tokens", 123, lambda h, _: part_of(h, "compaction").planner.summary_tokens),
         ("context", "block_tokens", 61, lambda hooks, _: part_of(hooks, "memory").block_tokens),
         ("injection", "max_chars", 333, lambda hooks, _: part_of(hooks, "memory").max_chars),
         ("injection", "min_score", 0.91, lambda hooks, _: part_of(hooks, "memory").floors.any),
@@ -55,40 +47,3 @@ def test_a_changed_setting_reaches_its_hook(
         registry.fire(ON_RUN_START, ctx, {"task": "Hello again."})
         assert look(hooks, ctx) == value
         assert not registry.failures()
-
-
-SECRET = "the blue pills"
-
-
-class Caller:
-    """Calls a tool at the first hop of each turn, and then says something."""
-
-    def __init__(self, name: str, **arguments: str) -> None:
-        self.call = ToolCall(name, arguments)
-        self.handed: list[list[dict[str, Any]]] = []
-
-    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-        """Call, or answer a result."""
-        self.handed.append(list(messages))
-        return Reply(f"Here is {SECRET}.") if messages[-1]["role"] == "tool" else Reply("", (self.call,))
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
-
-
-def opened(home: Path, settings: str, **options: Any) -> Memory:
-    """Open a home whose profile says something under `[hooks]` or elsewhere."""
-    home.mkdir(exist_ok=True)
-    (home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n{settings}')
-    return edgemem.open(home, worker=False, **options)
-
-
-def robot(memory: Memory, model: Caller, run: Any, **options: Any) -> AgentLoop:
-    """Return a loop with one tool."""
-    tool = Tool(model.call.name, "", {}, run)
-    return AgentLoop(model, hooks=memory.hooks(speaker="ann", **options), tools=[tool])
-
-
-def packages(memory: Memory, name: str) -> str:
-    """Return what the check of that name tells."""
-    return next(one.detail for one in memory.check() if one.name == name)
