@@ -123,16 +123,7 @@ class Ears:
         heard_ms: float | None = None,
         words: Iterable[Timed] | None = None,
     ) -> None:
-        """Tell the hooks that the robot was cut off; only what was heard in this turn becomes history.
-
-        Args:
-            heard_text: what was played, as written or as the voice spelled it; nothing told at all: all of it.
-            heard_ms: milliseconds that the voice had spoken for; without `words`, an estimate is made of it.
-            words: when each word was played: (word, start_ms, end_ms).
-
-        Raises:
-            InvalidInputError: one of them is no text, no number, or no word with its times.
-        """
+        """Tell the hooks that the robot was cut off, as `Conversation.interrupt` takes it."""
         heard = self.adapter.conversation.interrupt(heard_text, heard_ms=heard_ms, words=words)
         self.adapter.state.is_cut = True
         newest = self.theirs.messages[-1] if self.theirs is not None and self.theirs.messages else {}

@@ -116,12 +116,11 @@ class PersistSessionHook(PartHook):
         speaker: str | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the hook; `resume` takes the stored session up.
 
         Args:
-            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
-            resume: take the stored session up.
             speaker: who speaks where the loop does not say it.
+            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
         """
         needs(self, session_store, "save", "load", what="a session store")
         check_session_id(session_id)
@@ -144,14 +143,10 @@ class MemoryInjectionHook(PartHook):
         max_chars: int = 1200,
         speaker: str | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the hook; facts, episodes and characters are at most so many candidates, and `header` opens the block.
 
         Args:
             memory_store: the same as `store`, as EdgeVox calls it.
-            max_facts: at most this many facts are candidates.
-            max_episodes: at most this many episodes are candidates.
-            header: a line that opens the block.
-            max_chars: at most this much text is candidate.
             speaker: who speaks where the loop does not say it.
         """
         given = given_store(self, store, memory_store)
@@ -174,13 +169,7 @@ class NotesInjectorHook(PartHook):
         *,
         speaker: str | None = None,
     ) -> None:
-        """Make the hook.
-
-        Args:
-            max_chars: at most this much of the file's end is shown.
-            header: a line before the notes.
-            speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
-        """
+        """Make the hook; at most `max_chars` of the file's end are shown, behind `header`."""
         needs(self, notes, "tail", what="a NotesFile")
         assert notes is not None  # noqa: S101 - `needs` has raised
         part = NotesBlock(notes, max_chars=max_chars, header=header_line(self, header))

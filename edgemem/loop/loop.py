@@ -92,11 +92,11 @@ class AgentLoop:
         session: Session | None = None,
         speaker: str | None = None,
         agent_name: str = "",
-        max_hops: int = 3,
     ) -> None:
         self.model = model
         self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
-        self.max_hops = max_hops
+        self.max_hops = 3
+        """How often the model is asked within a turn."""
         door = door_of(self.hooks, session)
         self.conversation = Conversation(
             door.log,
@@ -113,12 +113,11 @@ class AgentLoop:
         self._stopped_by: Callable[[], bool] = never
         # Held while a turn is kept, so that an interruption at this moment amends it behind that.
         self._lock = threading.RLock()
-        self._heard: dict[str, Any] = {}
-        """The report of a voice that was cut off in the turn that is prepared."""
+        # Of the turn that is prepared: the report of a voice that was cut off, what has come of it, and why it failed.
         self._turn: OpenTurn | None = None
-        """The turn that is prepared."""
+        self._heard: dict[str, Any] = {}
         self._result = TurnResult("")
-        """What has come of it."""
+        self._error: str | None = None
         self._at_once = False
         """Whether the turn is spoken while it is made, so that the reply before it is over."""
         self._preparing = False
@@ -126,7 +125,6 @@ class AgentLoop:
         """Whether the newest reply that was kept has been cut off."""
         self._late: dict[str, Any] | None = None
         """The report of a voice that still spoke the reply before, while the next was being prepared."""
-        self._error: str | None = None
 
     @property
     def instructions(self) -> str:
@@ -204,11 +202,8 @@ class AgentLoop:
             self.abort()
         with self._lock:
             self._stop.clear()
-            self._stopped_by = stop
-            self._heard = {}
-            self._error = None
-            self._late = None
-            self._preparing = True
+            self._stopped_by, self._preparing = stop, True
+            self._heard, self._late, self._error = {}, None, None
             self._result = TurnResult("")
         try:
             started = perf_counter()
@@ -298,34 +293,18 @@ class AgentLoop:
         words: Iterable[Timed] | None = None,
         prepared: bool | None = None,
     ) -> None:
-        """Cut the robot off; only the part heard in this turn becomes history (without arguments, all of it).
+        """Cut the robot off; the arguments are those of `Conversation.interrupt`.
 
-        While the model answers, this stops it within one token; after the turn, it amends the turn. What the robot said
-        before a tool ran counts as well: a voice may report all that it played, or the newest speech only.
-
-        While `prepare` makes the next turn, or has made it, the reply before may still play. Words of that reply amend
-        it, and the prepared turn goes on: what the model has read for it stays, and the prompt after it has what was
-        heard.
-
-        Args:
-            heard_text: the text that was played, as written or as the voice spelled it.
-            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, what was heard is
-                estimated from it.
-            words: when each word was played: (word, start_ms, end_ms).
-            prepared: whether the prepared turn was being spoken, and not the reply before it; None: the words show
-                which, and a time alone is of the prepared one.
+        While the model answers, this stops it within one token; after the turn, it amends the turn. While `prepare` makes
+        the next turn, or has made it, words of the reply before amend that, and the prepared turn goes on.
 
         Raises:
             InvalidInputError: an argument is no text, no number, or no word with its times.
         """
-        report: dict[str, Any] = {
-            "heard_text": heard_text,
-            "heard_ms": heard_ms,
-            "words": None if words is None else tuple(words),
-        }
+        told = {"heard_text": heard_text, "heard_ms": heard_ms, "words": words and tuple(words)}
+        report: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         heard_part("", **report)  # what makes no sense is refused before anything is changed
         with self._lock:
-            report = {name: value for name, value in report.items() if value is not None}
             if self._turn is None and not self._preparing:
                 if report:
                     self._amend(report)
@@ -342,13 +321,7 @@ class AgentLoop:
         self.conversation.speech_start(speaker=msgspec.UNSET if speaker is None else speaker)
 
     def partial(self, text: str, *, speaker: str | None = None, audience: Iterable[str] = ()) -> None:
-        """Tell the memory what has been heard of the sentence so far, as `Conversation.partial` takes it.
-
-        Args:
-            text: all of the sentence until now.
-            speaker: who speaks; None while the voice is not recognised.
-            audience: who else will hear the answer.
-        """
+        """Tell the memory what has been heard of the sentence so far, as `Conversation.partial` takes it."""
         name = msgspec.UNSET if speaker is None else speaker
         self.conversation.partial(text, speaker=name, audience=audience)
 

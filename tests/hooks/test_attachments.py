@@ -68,11 +68,10 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-def attached(llm: Llama, memory: Memory, **settings: Any) -> AgentLoop:
+def attached(llm: Llama, memory: Memory, *, max_tokens: int = 12, **settings: Any) -> AgentLoop:
     """Attach in the documented way."""
-    robot: AgentLoop = load("llama_cpp_loop").attach(
-        llm, memory, session_id="kitchen", **{"max_tokens": 12, **settings}
-    )
+    robot: AgentLoop = load("llama_cpp_loop").attach(llm, memory, session_id="kitchen", **settings)
+    robot.model.max_tokens = max_tokens  # type: ignore[attr-defined]
     return robot
 
 
@@ -164,7 +163,8 @@ from llama_cpp import Llama
 file, home, *order = sys.argv[1:]
 llm = Llama(file, n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False)
 memory = edgemem.open(home)
-robot = load("llama_cpp_loop").attach(llm, memory, max_tokens=4)
+robot = load("llama_cpp_loop").attach(llm, memory)
+robot.model.max_tokens = 4
 robot.run("hello")
 for name in order:
     {"llm": llm, "memory": memory}[name].close()

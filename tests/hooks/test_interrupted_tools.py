@@ -57,7 +57,8 @@ class Robot:
         self.priority = 0
         look = Tool("look", "Looks.", SCHEMA, self.look)
         hooks = [*memory.hooks(session_id="s", speaker="alice"), self]
-        self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look], max_hops=4)
+        self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look])
+        self.loop.max_hops = 4
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> None:
         if point == BEFORE_TOOL:

@@ -101,7 +101,8 @@ def test_a_window_smaller_than_the_instructions_is_refused_at_once(
             ContextOverflowError, match=r"The instructions and the tools take .*offer fewer tools\.$"
         ):
             attach(llm, memory, instructions="You are Pip.")
-        robot = attach(llm, memory, instructions="You are Pip.", memory_tools=False, max_tokens=4)
+        robot = attach(llm, memory, instructions="You are Pip.", memory_tools=False)
+        robot.model.max_tokens = 4
         assert robot.run("Hello.").reply
         with LlamaChat.wrap(llm) as chat, pytest.raises(ContextOverflowError, match="opened with has 512"):
             memory.hooks(model=chat, instructions=orders)
