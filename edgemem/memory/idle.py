@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -24,13 +24,6 @@ _LOOK_S = 0.02
 _log = logging.getLogger("edgemem.idle")
 
 
-class Step(NamedTuple):
-    """One kind of upkeep; `run` does a bounded piece of work and returns whether there was any."""
-
-    name: str
-    run: Callable[[Stop], bool]
-
-
 class IdleFailure(NamedTuple):
     """A kind of upkeep that failed: how often it has, and the newest message."""
 
@@ -43,20 +36,21 @@ class IdleWorker:
     """Runs steps when nobody speaks.
 
     Args:
+        steps: kinds of upkeep, the most urgent first: each does a bounded piece of work and returns whether there was any.
         settle_s: returns how many seconds it waits after a turn.
         on_hold: is called as soon as somebody speaks, in their thread; it stops what a step cannot look up from.
     """
 
     def __init__(
         self,
-        steps: Sequence[Step],
+        steps: Mapping[str, Callable[[Stop], bool]],
         *,
         settle_s: Callable[[], float] = lambda: 0.5,
         on_hold: Callable[[], None] = lambda: None,
     ) -> None:
         self.again_s = AGAIN_S
         """How long it waits before it looks again, for work that only time makes due."""
-        self._steps, self._settle_s, self._on_hold = tuple(steps), settle_s, on_hold
+        self._steps, self._settle_s, self._on_hold = steps, settle_s, on_hold
         # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
         self._speaking: WeakSet[Any] = WeakSet()
         self._speaking_lock = threading.Lock()
@@ -145,7 +139,7 @@ class IdleWorker:
         """Run steps, most urgent first, until none has work; a failing one is set aside for this round."""
         failed: set[str] = set()
         while not stop():
-            for name, run in self._steps:
+            for name, run in self._steps.items():
                 if name in failed:
                     continue
                 if stop():

@@ -23,7 +23,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.builtin import hooks_of
 from edgemem.hooks.loader import OwnHook
-from edgemem.memory.opened import Home
+from edgemem.memory.opened import Equipment, Home
 from edgemem.memory.session import default_tools, session_log, session_parts
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
@@ -84,17 +84,9 @@ class Memory:
         watch: bool | None = None,
         restore: str | None = None,
     ) -> None:
-        self._home = Home(
-            home,
-            profile=profile,
-            embedder=embedder,
-            reranker=reranker,
-            tokenizer=tokenizer,
-            clock=clock,
-            worker=worker,
-            watch=worker if watch is None else watch,
-            restore=restore,
-        )
+        equipment = Equipment(embedder, reranker, tokenizer, clock)
+        self._home = Home(home, profile, equipment, restore=restore)
+        self._home.start(worker=worker, watch=worker if watch is None else watch)
         self.store = self._home.store
         """Facts, preferences and episodes."""
         self.sessions = self._home.sessions

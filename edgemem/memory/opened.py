@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet, WeakValueDictionary
 
 from edgemem.clock import Clock
@@ -30,7 +30,7 @@ from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Reranker
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.memory.home import TruthFile, make_home, profile_file, profile_of
-from edgemem.memory.idle import AGAIN_S, IdleWorker, Step, Stop
+from edgemem.memory.idle import AGAIN_S, IdleWorker, Stop
 from edgemem.memory.reload import Reload
 from edgemem.preload import preload
 from edgemem.recall.index.index import Index
@@ -94,25 +94,29 @@ class LiveSessions:
         return [kept for kept in self.states if not kept.closed]
 
 
+class Equipment(NamedTuple):
+    """The parts that a caller brings along; None: those that the profile names, or the machine's."""
+
+    embedder: Embedder | None
+    reranker: Reranker | None
+    tokenizer: Tokenizer | None
+    clock: Clock | None
+
+
 class Home:
     """Opens a home directory, wires every floor below, and closes it again."""
 
     def __init__(
         self,
         home: str | Path,
-        *,
         profile: Profile | str | Path | None,
-        embedder: Embedder | None,
-        reranker: Reranker | None,
-        tokenizer: Tokenizer | None,
-        clock: Clock | None,
-        worker: bool,
-        watch: bool,
+        equipment: Equipment,
+        *,
         restore: str | None,
     ) -> None:
         self.closed = True
         self._process = os.getpid()
-        for given, kind in ((embedder, Embedder), (reranker, Reranker)):
+        for given, kind in zip(equipment, (Embedder, Reranker), strict=False):
             if given is not None and not isinstance(given, kind):
                 name = kind.__name__
                 raise InvalidInputError(
@@ -120,15 +124,18 @@ class Home:
                 )
         self.path = make_home(Path(home).expanduser().absolute())
         self.settings = Settings(profile_of(self.path, profile))
-        self.clock = clock or Clock()
-        self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
+        self.clock = equipment.clock or Clock()
+        self.tokenizer: Tokenizer = equipment.tokenizer or EstimateTokenizer()
         self.in_use = LiveSessions()
         with ExitStack() as opened:  # a failure closes the parts that are open already
-            self._open_models(opened, embedder, reranker)
+            self._open_models(opened, equipment)
             self._open_files(opened, restore)
             self._begin_work(opened, profile_file(self.path, profile))
             self._opened = opened.pop_all()
         self.closed = False
+
+    def start(self, *, worker: bool, watch: bool) -> None:
+        """Start the threads of upkeep and of what follows the home's files."""
         if worker:
             self.upkeep.start()
         if watch:
@@ -139,14 +146,18 @@ class Home:
         """Return the profile that holds now."""
         return self.settings.now
 
-    def _open_models(self, opened: ExitStack, embedder: Embedder | None, reranker: Reranker | None) -> None:
+    def _open_models(self, opened: ExitStack, equipment: Equipment) -> None:
         """Take the caller's models, or else those that the profile names and that are on this machine."""
         self.embedder_fault = self.reranker_fault = ""
         """Why a model that is there could not be opened; empty if nothing is wrong."""
-        self.embedder, self.reranker = embedder, reranker
+        self.embedder, self.reranker = equipment.embedder, equipment.reranker
         opened.callback(self._close_models)
         name, llama = self.profile.recall.rerank, self.profile.llama
-        if embedder is None and llama.embedder and find_model(llama.embedder, home=self.path) is not None:
+        if (
+            self.embedder is None
+            and llama.embedder
+            and find_model(llama.embedder, home=self.path) is not None
+        ):
             from edgemem.llama.embedder import open_embedder
 
             try:
@@ -155,7 +166,7 @@ class Home:
                 )
             except ModelError as error:
                 self.embedder_fault = str(error)
-        if reranker is None and name:
+        if self.reranker is None and name:
             from edgemem.llama.reranker import open_reranker
 
             try:
@@ -390,7 +401,7 @@ class Upkeep(IdleWorker):
             "figures": lambda _stop: home.figures.write(at_once=self._thorough),
         }
         super().__init__(
-            [Step(name, run) for name, run in steps.items()],
+            steps,
             settle_s=lambda: settings.now.idle.settle_s,
             on_hold=home.yield_to_speech,
         )

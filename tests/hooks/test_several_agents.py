@@ -141,7 +141,7 @@ class Agent:
 
 def test_idle_work_waits_for_all_agents() -> None:
     """The end of one agent's turn does not start it while another still speaks."""
-    worker = IdleWorker(())
+    worker = IdleWorker({})
     first, second = Agent(worker), Agent(worker)
     first.fire(ON_SPEECH_START)
     second.fire(ON_RUN_START)
@@ -154,7 +154,7 @@ def test_idle_work_waits_for_all_agents() -> None:
 
 def test_an_agent_that_is_gone_holds_nothing() -> None:
     """A loop that was dropped in the middle of a turn does not stop upkeep for ever, nor does a sound without words."""
-    worker = IdleWorker(())
+    worker = IdleWorker({})
     first, second = Agent(worker), Agent(worker)
     first.fire(ON_RUN_START)
     second.fire(ON_SPEECH_START)
@@ -167,7 +167,7 @@ def test_an_agent_that_is_gone_holds_nothing() -> None:
 
 def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
     """With the same hooks, the inner agent's end of turn holds idle work still."""
-    worker = IdleWorker(())
+    worker = IdleWorker({})
     outer = Agent(worker)
     inner = TurnContext(Session())
     outer.fire(ON_RUN_START)

@@ -15,7 +15,7 @@ from edgemem.bench.ground import Robot
 from edgemem.config import Profile
 from edgemem.hooks.builtin import PartHook
 from edgemem.inspect.replay import Line
-from edgemem.memory.idle import IdleWorker, Step
+from edgemem.memory.idle import IdleWorker
 from edgemem.session.points import (
     AFTER_LLM,
     BEFORE_LLM,
@@ -39,7 +39,7 @@ def test_a_failing_step_is_counted_and_the_others_go_on(caplog: pytest.LogCaptur
     def broken(stop: object) -> bool:
         raise OSError("no space")
 
-    worker = IdleWorker([Step("broken", broken), Step("fine", fine)])
+    worker = IdleWorker({"broken": broken, "fine": fine})
     assert not worker.run(10.0)
     assert len(done) == 3
     assert worker.failures()[0].message == "OSError: no space"
@@ -60,7 +60,7 @@ def test_work_yields_to_whoever_speaks() -> None:
         stopped.set()
         return True
 
-    worker = IdleWorker([Step("long", step)], settle_s=lambda: 0.0)
+    worker = IdleWorker({"long": step}, settle_s=lambda: 0.0)
     worker.start()
     worker.release()
     assert running.wait(10)
@@ -87,9 +87,7 @@ def test_no_step_begins_once_somebody_speaks() -> None:
         begun.append("second")
         return False
 
-    worker = IdleWorker(
-        [Step("first", first), Step("second", second)], on_hold=lambda: told.append(worker.speaking)
-    )
+    worker = IdleWorker({"first": first, "second": second}, on_hold=lambda: told.append(worker.speaking))
     assert not worker.run(10.0, yielding=True)
     assert begun == ["first"]
     assert told == [True]
@@ -115,7 +113,7 @@ class Spy:
 @pytest.mark.parametrize("heard", [False, True])
 def test_idle_work_is_held_until_the_turn_is_written(heard: bool) -> None:
     """With the six classic points as with all, the first hook behind ours and the last one find it held."""
-    worker = IdleWorker(())
+    worker = IdleWorker({})
     upkeep = PartHook("upkeep", UpkeepHold(worker))
     spies = [Spy(worker, 99), Spy(worker, -1000)]
     robot = Robot([*spies, upkeep])
@@ -178,7 +176,7 @@ def test_whoever_gives_no_time_waits_for_no_step() -> None:
         go_on.wait(30)
         return False
 
-    worker = IdleWorker([Step("slow", slow)], settle_s=lambda: 0.0)
+    worker = IdleWorker({"slow": slow}, settle_s=lambda: 0.0)
     worker.start()
     try:
         assert begun.wait(30)
