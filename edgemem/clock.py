@@ -99,7 +99,7 @@ class Clock:
                 )
             ahead = newest - wall
             if ahead > _SLACK:
-                late = _span(ahead)
+                late = span(ahead)
                 return Trust(False, f"The clock is {late} behind the newest record; set it or wait.", ahead)
             return Trust(True, "The clock is plausible.", ahead if self._newest else 0.0)
 
@@ -117,7 +117,8 @@ class Clock:
         return not wall <= max(self._elapsed(), self._newest / 1e6) + _LEAP
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """Return a stretch of time in words."""
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

@@ -92,26 +92,18 @@ def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat 
     if file is not None:
         trained = read_header(file).number("context_length") or window
         settings = memory.profile.llama
-        model = LlamaChat(
+        return LlamaChat(
             file,
             n_ctx=min(window, trained),
             threads=settings.chat_threads,
             gpu_layers=settings.chat_gpu_layers,
         )
-        if trained < window:
-            _status(f"this model was made for {trained:,} tokens, not the profile's {window:,}")
-        return model
     url = server or memory.profile.chat.server
     if not url:
         raise InvalidInputError(
             "Name a chat model with --llm, or a llama-server with --server or `[chat] server` in the profile."
         )
-    served = HttpLlama(url, settings=memory.profile.chat)
-    if served.n_ctx < window:
-        _status(
-            f"a slot of the server holds {served.n_ctx:,} tokens, not the profile's {window:,}; see its -c"
-        )
-    return served
+    return HttpLlama(url, settings=memory.profile.chat)
 
 
 def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> None:

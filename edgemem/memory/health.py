@@ -9,6 +9,7 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
+from edgemem.clock import span
 from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
 from edgemem.errors import (
     ClosedError,
@@ -112,10 +113,12 @@ def _backups(home: Home) -> Finding:
     if newest is None:
         if hours < every_h:
             return _ok("none yet; one is made when nobody speaks")
-        return _warn(f"there is none, and the memory is {_age_of(hours)} old", idle)
+        return _warn(f"there is none, and the memory is {span(hours * 3600)} old", idle)
     count = len(home.backups.own())
     others = len(backup_paths(home.backups.folder)) - count
-    detail = f"{count} kept, the newest is {_age_of(hours)} old and was good when it was made: {newest.name}"
+    detail = (
+        f"{count} kept, the newest is {span(hours * 3600)} old and was good when it was made: {newest.name}"
+    )
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
     if every_h and home.database.last_tick() > newest_at and hours > 2 * every_h:
@@ -403,7 +406,7 @@ def _state(home: Home) -> Finding:
     what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
     states = [
         f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
-        f" {_age_of((home.database.now() - header.at) / 3600)} old"
+        f" {span(home.database.now() - header.at)} old"
         for path, header in headers_in(home.path / "db")
     ]
     faults = [
@@ -453,13 +456,6 @@ def _writer(home: Home) -> tuple[str, str]:
         return f"{extractive}: {why}", why
     here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
     return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
-
-
-def _age_of(hours: float) -> str:
-    """Return an age in words."""
-    if hours >= 48:
-        return f"{hours / 24:.0f} days"
-    return f"{hours:.0f} hours" if hours >= 2 else "under two hours"
 
 
 CHECKS: dict[str, Callable[[Home], Finding]] = {

@@ -114,7 +114,7 @@ def test_chat_on_a_server(server: RunningServer, tmp_path: Path) -> None:
 
 
 def test_chat_says_what_is_wrong_with_a_server(server: RunningServer, tmp_path: Path, file: Path) -> None:
-    """No model, two, one that is not there, and one elsewhere: one sentence each; a smaller window counts, and is told."""
+    """No model, two, one that is not there, and one elsewhere: one sentence each."""
     home = ("--home", tmp_path / "home")
     for arguments, says in (
         ((), "--llm"),
@@ -126,9 +126,3 @@ def test_chat_says_what_is_wrong_with_a_server(server: RunningServer, tmp_path: 
         assert done.exit_code != 0
         assert says in done.output
         assert "Traceback" not in done.output
-    (tmp_path / "home").mkdir(exist_ok=True)
-    (tmp_path / "home" / "edgemem.toml").write_text("[context]\nwindow_tokens = 8192\n")
-    done = run("chat", "--server", server.url, "--max-tokens", "4", *home, text="hello\n")
-    assert done.exit_code == 0, done.output
-    assert "holds 4,096 tokens, not the profile's 8,192" in done.output
-    assert "see its -c" in done.output
