@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
+from edgemem.llama.protocols import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _ERROR = 4  # ggml's level of log lines that tell why a call failed
 _LIBRARIES = ("libggml-base.so", "libllama.so", "libggml-base.dylib", "libllama.dylib")
+_ABORTED = 2  # llama_decode returns it after its abort callback said so
 _POLL_S = 0.005
 _complaints: deque[str] = deque(maxlen=8)
 
@@ -90,30 +92,9 @@ def load_model(path: Path, **settings: Any) -> Any:
     forget_complaints()
     model = api.llama_model_load_from_file(str(path).encode(), options)
     if not model:
-        raise ModelError(f"llama.cpp cannot load {path} ({_reason()}); fetch it again, or name another model")
+        reason = last_complaint() or "it gave no reason"
+        raise ModelError(f"llama.cpp cannot load {path} ({reason}); fetch it again, or name another model")
     return model
-
-
-def new_context(model: Any, *, n_ctx: int, n_batch: int, threads: int, **settings: Any) -> Any:
-    """Return a context of one sequence on a model, with more fields of `llama_context_params`."""
-    api, options = llama(), llama().llama_context_default_params()
-    # one of them larger than another, and a long text ends the whole process in an assertion of llama.cpp
-    options.n_ctx, options.n_batch, options.n_ubatch = n_ctx, n_batch, n_batch
-    options.n_threads = options.n_threads_batch = threads
-    options.n_seq_max = 1
-    for name, value in settings.items():
-        setattr(options, name, value)
-    forget_complaints()
-    context = api.llama_init_from_model(model, options)
-    if not context:
-        raise ModelError(
-            f"llama.cpp cannot make a context of {n_ctx} tokens ({_reason()}); ask for a smaller one, or name another model"
-        )
-    return context
-
-
-def _reason() -> str:
-    return last_complaint() or "it gave no reason"
 
 
 class TokenBuffer:
@@ -183,15 +164,6 @@ class Interrupt:
         llama().llama_set_abort_callback(context, self._callback, ctypes.addressof(self._text))
 
 
-def fill(batch: Any, ids: Sequence[int], *, at: int, every: bool) -> None:
-    """Put ids at positions from `at` on into a batch of llama.cpp; `every` one has a result, or the last one alone."""
-    for n, token in enumerate(ids):
-        batch.token[n], batch.pos[n] = token, at + n
-        batch.n_seq_id[n], batch.seq_id[n][0], batch.logits[n] = 1, 0, every
-    batch.logits[len(ids) - 1] = True
-    batch.n_tokens = len(ids)
-
-
 @contextmanager
 def watching(stop: Callable[[], bool] | None, ask: Callable[[], None]) -> Iterator[None]:
     """Call `ask` once `stop()` is true, looked at every 5 ms from a thread of its own."""
@@ -220,3 +192,69 @@ def watching(stop: Callable[[], bool] | None, ask: Callable[[], None]) -> Iterat
         watcher.join()
     if failures:
         raise failures[0]
+
+
+class CachedContext:
+    """A context of one sequence on a model, which knows the ids that it has read; not thread-safe."""
+
+    def __init__(
+        self, model: Any, interrupt: Interrupt, *, n_ctx: int, n_batch: int, threads: int, **settings: Any
+    ) -> None:
+        """Make it, with more fields of `llama_context_params`; where it embeds, every id has a result, else the last."""
+        self._api, options = llama(), llama().llama_context_default_params()
+        # one of them larger than another, and a long text ends the whole process in an assertion of llama.cpp
+        options.n_ctx, options.n_batch, options.n_ubatch = n_ctx, n_batch, n_batch
+        options.n_threads = options.n_threads_batch = threads
+        options.n_seq_max = 1
+        for name, value in settings.items():
+            setattr(options, name, value)
+        forget_complaints()
+        self.context = self._api.llama_init_from_model(model, options)
+        if not self.context:
+            reason = last_complaint() or "it gave no reason"
+            raise ModelError(
+                f"llama.cpp cannot make a context of {n_ctx} tokens ({reason}); ask for a smaller one, or name another model"
+            )
+        self._memory = self._api.llama_get_memory(self.context)  # an encoder has none
+        self._batch = self._api.llama_batch_init(n_batch, 0, 1)
+        self._embeds = bool(options.embeddings)
+        self._ids: list[int] = []
+        interrupt.attach(self.context)
+
+    def clear(self) -> None:
+        """Forget everything that was read."""
+        self._ids.clear()
+        if self._memory:
+            self._api.llama_memory_clear(self._memory, True)
+
+    def keep(self, ids: Sequence[int]) -> int:
+        """Forget from where these ids begin to differ, the last one always, and return how many need not be read again."""
+        same = common_prefix(ids[:-1], self._ids)
+        if same < len(self._ids):
+            if not (same and self._api.llama_memory_seq_rm(self._memory, 0, same, -1)):
+                self.clear()  # a recurrent model cannot forget a part
+                return 0
+            del self._ids[same:]
+        return same
+
+    def read(self, ids: Sequence[int]) -> bool:
+        """Read at most a batch behind what was kept; False where the interrupt ended that, and nothing of it was read."""
+        batch, at = self._batch, len(self._ids)
+        for n, token in enumerate(ids):
+            batch.token[n], batch.pos[n] = token, at + n
+            batch.n_seq_id[n], batch.seq_id[n][0] = 1, 0
+            batch.logits[n] = self._embeds or n + 1 == len(ids)
+        batch.n_tokens = len(ids)
+        read = self._api.llama_decode if self._memory else self._api.llama_encode
+        status = read(self.context, batch)
+        if status not in (0, _ABORTED):
+            self.clear()
+            raise ModelError(f"llama.cpp could not read a text (status {status}: {last_complaint()})")
+        if status == 0 and self._memory:
+            self._ids += ids
+        return bool(status == 0)
+
+    def close(self) -> None:
+        """Free it; nothing may be asked of it any more."""
+        self._api.llama_batch_free(self._batch)
+        self._api.llama_free(self.context)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from edgemem.errors import ModelError
 from edgemem.llama import backend
-from edgemem.llama.backend import Interrupt, fill, watching
+from edgemem.llama.backend import CachedContext, Interrupt, watching
 from edgemem.llama.context import ChatContext, Reply, SinglePrompts
 from edgemem.llama.header import read_header
 from edgemem.llama.protocols import Generation, common_prefix
@@ -26,7 +26,6 @@ AHEAD_BATCH = 32
 """Tokens read ahead at a time: lost when somebody speaks, at most; one to three seconds of a Pi."""
 _SIDE_BATCH = 128
 """Tokens that it evaluates at a time; the scratch space grows with it, and on a GPU the time until a stop."""
-_ABORTED = 2  # llama_decode returns it after its abort callback said so
 _OPENINGS = ("0", "<memory>\n")
 """Two utterances that begin differently: every prompt begins with the part that theirs share."""
 
@@ -237,21 +236,16 @@ class SideChat(SinglePrompts):
 
     def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int, threads: int = 1) -> None:
         super().__init__(tokenizer)
-        self._api = backend.llama()
         self._model, self.n_ctx, self._threads = model, n_ctx, threads
         self._context: Any = None
-        self._batch: Any = None
         self._stop = Interrupt()
-        self._cached: list[int] = []
 
     def rest(self) -> None:
         """Give the context's memory back until it is needed again."""
         with self._lock:
             if self._context is not None:
-                self._api.llama_free(self._context)
-                self._api.llama_batch_free(self._batch)
-            self._context = self._batch = None
-            self._cached.clear()
+                self._context.close()
+            self._context = None
 
     def close(self) -> None:
         """Stop the writing and free the context; a second call does nothing."""
@@ -261,15 +255,15 @@ class SideChat(SinglePrompts):
 
     def _open(self) -> None:
         self._stop.reset()
-        if self._context is not None:
-            return
-        self._context = backend.new_context(
-            self._model.model, n_ctx=self.n_ctx, n_batch=_SIDE_BATCH, threads=self._threads
-        )
-        self._batch = self._api.llama_batch_init(_SIDE_BATCH, 0, 1)
-        self._stop.attach(self._context)
+        if self._context is None:
+            self._context = CachedContext(
+                self._model.model, self._stop, n_ctx=self.n_ctx, n_batch=_SIDE_BATCH, threads=self._threads
+            )
 
     def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
+        import numpy as np
+
+        context = self._context
         vocabulary, ids = cast("FileVocabulary", self.tokenizer.vocabulary), prompt.ids
         generated: list[int] = []
         raw = b""
@@ -279,13 +273,14 @@ class SideChat(SinglePrompts):
             return self._stop.asked or (stop is not None and stop())
 
         with watching(stop, self._stop.ask):
-            same = self._cut(common_prefix(self._cached, ids[:-1]))  # the last one's logits are needed
+            same = context.keep(ids)
             read = all(
-                not ended() and self._decode(ids[at : at + _SIDE_BATCH])
+                not ended() and context.read(ids[at : at + _SIDE_BATCH])
                 for at in range(same, len(ids), _SIDE_BATCH)
             )
             while read and not ended():
-                token = self._likeliest(vocabulary.size)
+                logits = backend.llama().llama_get_logits_ith(context.context, -1)
+                token = int(np.ctypeslib.as_array(logits, shape=(vocabulary.size,)).argmax())
                 if vocabulary.ends_reply(token):
                     stopped = "eos"
                     break
@@ -294,35 +289,7 @@ class SideChat(SinglePrompts):
                 if len(generated) == budget:
                     stopped = "length"
                     break
-                if not self._decode([token]):
+                if not context.read([token]):
                     break
         text = raw.decode("utf-8", "replace").strip()
         return Generation(text, tuple(generated), len(ids), len(ids) - same if read else 0, stopped)
-
-    def _cut(self, tokens: int) -> int:
-        """Keep the first `tokens` in the cache, and return how many were kept: 0 where the model cannot forget a part."""
-        if tokens < len(self._cached):
-            memory = self._api.llama_get_memory(self._context)
-            if not tokens or not self._api.llama_memory_seq_rm(memory, 0, tokens, -1):
-                self._api.llama_memory_clear(memory, True)
-                tokens = 0  # a recurrent model
-            del self._cached[tokens:]
-        return tokens
-
-    def _decode(self, ids: Sequence[int]) -> bool:
-        """Evaluate at most a batch behind the cache; False where that was stopped in the middle."""
-        fill(self._batch, ids, at=len(self._cached), every=False)
-        code = self._api.llama_decode(self._context, self._batch)
-        if code == 0:
-            self._cached += ids
-        elif code != _ABORTED:  # after an abort llama.cpp takes the whole batch out of the cache again
-            self._cut(0)
-            raise ModelError(f"The model failed in its second context (llama_decode returned {code})")
-        return bool(code == 0)
-
-    def _likeliest(self, size: int) -> int:
-        """Return the likeliest token behind the newest one."""
-        import numpy as np
-
-        logits = self._api.llama_get_logits_ith(self._context, -1)
-        return int(np.ctypeslib.as_array(logits, shape=(size,)).argmax())

@@ -77,9 +77,9 @@ class Encoder:
             return np.zeros(self.dimensions, dtype=np.float32)
         if len(ids) > most:
             ids = [*ids[: most - 1], ids[-1] if ids[-1] in self._ends else ids[most - 1]]
-        if not self.forward.run(ids):
+        vector = self.forward.run(ids, self.dimensions)
+        if vector is None:
             return None
-        vector = self.forward.result(self.dimensions)
         norm = float(np.linalg.norm(vector))
         if not 0 < norm < float("inf"):
             raise ModelError(

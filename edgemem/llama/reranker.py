@@ -123,10 +123,11 @@ class CrossEncoder:
 
     def encode(self, pair: tuple[str, str]) -> float | None:
         """Return the logit of a question and a text, or None if the interrupt was raised meanwhile."""
-        ids = self._input.ids(*pair)
-        if not self.forward.run(ids, reuse=True):
+        count = 2 if self._architecture in _TWO else 1
+        read = self.forward.run(self._input.ids(*pair), count, reuse=True)
+        if read is None:
             return None
-        outs = self.forward.result(2 if self._architecture in _TWO else 1).tolist()
+        outs = read.tolist()
         if not all(map(math.isfinite, outs)):
             raise ModelError(
                 "The reranking model computes no finite numbers; check it with: edgemem models verify"

@@ -10,10 +10,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import TYPE_CHECKING, Any
 
-from edgemem.errors import ClosedError, ModelError
+from edgemem.errors import ClosedError
 from edgemem.llama import backend
-from edgemem.llama.backend import Interrupt
-from edgemem.llama.protocols import common_prefix
+from edgemem.llama.backend import CachedContext, Interrupt
 from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
@@ -39,26 +38,20 @@ class Forward:
         """Load the model; `n_ctx` tokens are no more than it was trained for, `pooling` None takes the file's."""
         self.api, self.path, self.n_ctx = backend.llama(), path, n_ctx
         self._context: Any = None
-        self._batch: Any = None
         # the abort callback works on the CPU only, and the chat model needs the GPU
         self.model = backend.load_model(path, n_gpu_layers=0)
         pools = {} if pooling is None else {"pooling_type": pooling}
         try:
-            self._context = backend.new_context(
-                self.model, n_ctx=n_ctx, n_batch=n_ctx, threads=threads,
+            self._context = CachedContext(
+                self.model, interrupt, n_ctx=n_ctx, n_batch=n_ctx, threads=threads,
                 embeddings=True, offload_kqv=False, op_offload=False, **pools,
             )  # fmt: skip
         except BaseException:
             self.close()
             raise
-        self.pooling = int(self.api.llama_pooling_type(self._context))
+        self.pooling = int(self.api.llama_pooling_type(self._context.context))
         self.vocabulary = self.api.llama_model_get_vocab(self.model)
         self._tokens = backend.TokenBuffer(self.vocabulary)
-        self._memory = self.api.llama_get_memory(self._context)
-        self._batch = self.api.llama_batch_init(n_ctx, 0, 1)
-        self._cached: list[int] = []  # by a decoder
-        self._interrupt = interrupt
-        interrupt.attach(self._context)
 
     def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
         """Return the ids of a text, also beyond `n_ctx`; of one that is very much longer, those of its beginning.
@@ -68,46 +61,27 @@ class Forward:
         raw = text[: self.n_ctx * _CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
         return self._tokens.ids(raw, around=around, special=special)
 
-    def run(self, ids: Sequence[int], *, reuse: bool = False) -> bool:
-        """Read at most `n_ctx` ids; False if the interrupt was raised meanwhile.
+    def run(self, ids: Sequence[int], count: int, *, reuse: bool = False) -> NDArray[np.float32] | None:
+        """Read at most `n_ctx` ids and return the result, `count` numbers; None if the interrupt was raised meanwhile.
 
         With `reuse` a decoder goes on where these ids begin to differ from the last ones; the bits then depend on those.
         """
-        first = 0
-        if self._memory:  # a decoder such as Qwen3-Embedding
-            # the last id is always read, since the result is at its place
-            first = common_prefix(ids[:-1], self._cached) if reuse else 0
-            self._cached = []
-            if not (first and self.api.llama_memory_seq_rm(self._memory, 0, first, -1)):
-                self.api.llama_memory_clear(self._memory, True)
-                first = 0
-        backend.fill(self._batch, ids[first:], at=first, every=True)
-        read = self.api.llama_decode if self._memory else self.api.llama_encode
-        status = read(self._context, self._batch)
-        if status not in (0, 2):
-            raise ModelError(
-                f"llama.cpp could not read a text with {self.path.name} (status {status}: {backend.last_complaint()})"
-            )
-        if status == 0 and self._memory:
-            self._cached = list(ids)
-        return bool(status == 0)
-
-    def result(self, count: int) -> NDArray[np.float32]:
-        """Return the result of the last run: `count` numbers."""
         import numpy as np
 
-        pointer = self.api.llama_get_embeddings_seq(self._context, 0)
+        if not reuse:
+            self._context.clear()
+        if not self._context.read(ids[self._context.keep(ids) :]):
+            return None
+        pointer = self.api.llama_get_embeddings_seq(self._context.context, 0)
         return np.array(np.ctypeslib.as_array(pointer, (count,)), dtype=np.float32)
 
     def close(self) -> None:
         """Free the model; a second call does nothing."""
-        if self._batch is not None:
-            self.api.llama_batch_free(self._batch)
-        if self._context:
-            self.api.llama_free(self._context)
+        if self._context is not None:
+            self._context.close()
         if self.model:
             self.api.llama_model_free(self.model)
-        self._batch = self._context = self.model = None
+        self._context = self.model = None
 
 
 class Job:
