@@ -41,12 +41,12 @@ _DESCRIPTION = PROBE_TOOL["function"]["description"]
 class Increments:
     """Renders conversations step by step; the same conversation always gives the same text.
 
-    A step is rendered with the instructions, and the tools, before it: not where they would be repeated.
+    A step is rendered behind the instructions and tools, its `frame`: not where the template would repeat these.
     """
 
-    def __init__(self, render: Render, *, with_system: bool = True, with_tools: bool = True) -> None:
+    def __init__(self, render: Render, *, frame: bool = True) -> None:
         self._render = render
-        self._with_system, self._with_tools = with_system, with_tools
+        self._has_frame = frame
         self._known: OrderedDict[str, str] = OrderedDict()
 
     def text(
@@ -60,8 +60,8 @@ class Increments:
         starts = _starts(messages)
         head = messages[: starts[0]] if starts else messages
         out = [self._render(head, tools, generates or bool(starts), now)]
-        system = [message for message in head if message.get("role") == "system"] if self._with_system else []
-        offered = tools if self._with_tools else None
+        system = [message for message in head if self._has_frame and message.get("role") == "system"]
+        offered = tools if self._has_frame else None
         frame = repr((system, offered, now))
         turn = 0
         for start, end in itertools.pairwise([*starts, len(messages)]):
@@ -229,8 +229,8 @@ def check_append_only(fit: FitMessages, render: Render) -> AppendOnly:
     `fit` makes messages fit the template, `render` renders those that do.
     """
     rewrites = _rewrites(fit, render)
-    for system, tools in ((True, True), (True, False), (False, True), (False, False)) if rewrites else ():
-        tried = Increments(render, with_system=system, with_tools=tools)
+    for frame in (True, False) if rewrites else ():
+        tried = Increments(render, frame=frame)
         if all(_safe(fit, render, tried, scene) for scene in scenes()):
             return AppendOnly(rewrites, tried)
     return AppendOnly(rewrites)

@@ -56,8 +56,6 @@ class TemplateLimits(msgspec.Struct, frozen=True):
     """Users and assistants must take turns, a user first."""
     lists_tools: bool = False
     """It wants an empty list where no tool is offered."""
-    text_arguments: bool = False
-    """It glues the arguments of a call to other text, so they must be JSON text."""
     short_ids: bool = False
     """It refuses ids of calls that are not nine letters and digits."""
     no_calls: bool = False
@@ -75,7 +73,7 @@ class TemplateLimits(msgspec.Struct, frozen=True):
             fitted = _without_late_system(fitted)
         if self.one_call:
             fitted = _one_by_one(fitted)
-        if self.no_calls or self.no_results or self.text_arguments or self.short_ids:
+        if self.no_calls or self.no_results or self.short_ids:
             fitted = [self._tools_of(message) for message in fitted]
         if self.no_results:
             fitted = _joined_results(fitted)
@@ -92,23 +90,14 @@ class TemplateLimits(msgspec.Struct, frozen=True):
             texts = [str(message.get("content") or ""), *map(_call_text, calls)]
             shown["content"] = "\n".join(filter(None, texts))
             del shown["tool_calls"]
-        elif calls:
-            shown["tool_calls"] = [self._call(call) for call in calls]
+        elif calls and self.short_ids:
+            shown["tool_calls"] = [{**call, "id": _short(str(call.get("id")))} for call in calls]
         if message.get("role") == "tool":
             if self.no_results:
                 return _say("user", f"<tool_response>\n{message.get('content')}\n</tool_response>")
             if self.short_ids and message.get("tool_call_id"):
                 shown["tool_call_id"] = _short(str(message["tool_call_id"]))
         return shown
-
-    def _call(self, call: dict[str, Any]) -> dict[str, Any]:
-        function = dict(call["function"])
-        if self.text_arguments and not isinstance(function.get("arguments"), str):
-            function["arguments"] = json.dumps(function.get("arguments"), ensure_ascii=False)
-        fitted = {**call, "function": function}
-        if self.short_ids and call.get("id"):
-            fitted["id"] = _short(str(call["id"]))
-        return fitted
 
 
 def _say(role: str, text: str) -> Message:
@@ -272,20 +261,20 @@ def find_limits(show: Show) -> TemplateLimits:
     late = (opening[0] if opening[1] else "", "First answer.", "Be brief.", "Second question.")
     limits = better(limits, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
 
-    def takes(changes: dict[str, bool], *, never: str = "\0") -> bool:
+    def takes(changes: dict[str, bool]) -> bool:
         changed = msgspec.structs.replace(limits, **changes)
-        text = rendered(changed, _called("needle"), tools=True) or never
-        return "needle" in text and "Found number 0." in text and never not in text
+        text = rendered(changed, _called("needle"), tools=True) or ""
+        # Python's quotes tell that an object was glued to text.
+        return "needle" in text and "Found number 0." in text and "'needle'" not in text
 
     # Several faults with calls may come together, so they are tried together, the mildest first.
-    choices: list[dict[str, bool]] = [{}, {"short_ids": True}]
-    # Python's quotes tell that an object was glued to text.
-    if not any(takes(choice, never="'needle'") for choice in choices):
-        quoted = [{**choice, "text_arguments": True} for choice in choices]
-        if any(takes(choice) for choice in quoted):
-            choices = quoted
-    choices += [{"no_calls": True}, {"no_calls": True, "no_results": True}]
-    chosen = next((choice for choice in choices if takes(choice)), {})
+    calls: list[dict[str, bool]] = [
+        {},
+        {"short_ids": True},
+        {"no_calls": True},
+        {"no_calls": True, "no_results": True},
+    ]
+    chosen = next(filter(takes, calls), {})
     return better(
         msgspec.structs.replace(limits, **chosen),
         _called("needle", "thread"),
