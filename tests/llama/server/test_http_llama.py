@@ -448,33 +448,6 @@ def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama])
     assert reply.text == "So🫖\ufffd.Now!"
 
 
-def test_a_server_that_dies_in_the_middle(start: Start) -> None:
-    """What came is kept, one error tells, and the next call finds the server again, whose cache is cold."""
-    server = start("slow")
-    with HttpLlama(server.url) as chat:
-        reply = chat.stream(SHORT, max_tokens=1500)
-        said = [next(reply) for _ in range(3)]
-        server.kill()
-        with pytest.raises(ServerError, match="ended in the middle of its answer"):
-            said.extend(reply)
-        assert len(said) >= 3
-        assert chat.last.text == "".join(said)
-        assert chat.last.stopped == "interrupted"
-        kept = list(chat.last.ids)
-        with pytest.raises(ServerError, match="No server answers"):
-            list(chat.stream(SHORT, max_tokens=5))
-
-        start("slow", port=server.port)
-        messages = grown(SHORT, "".join(said))
-        answered = "".join(chat.stream(messages, max_tokens=5))
-        assert chat.last.evaluated_tokens == chat.last.prompt_tokens
-        at = chat.log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
-        assert chat.log.ids[at : at + len(kept)] == kept
-        seen = chat.log.ids
-        assert list(chat.stream(grown(messages, answered), max_tokens=5))
-        assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - len(seen) + 1
-
-
 def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:
     """A server that loads its model is waited for."""
     server = RunningServer(llama_server, files["qwen2"], tmp_path)

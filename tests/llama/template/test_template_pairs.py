@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.hooks import HookResult
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import common_prefix
 from edgemem.llama.replies import opened_thought
@@ -19,7 +18,6 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
-from edgemem.session.points import ON_RUN_START
 from edgemem.session.tools import Tool
 from support.models import write_llama_gguf
 from support.selection import LONG
@@ -105,20 +103,6 @@ class Talk:
         self.replies.cut(heard_text)
 
 
-class Pictures:
-    """Shows a picture with what was said, where the turn asks for it."""
-
-    points = frozenset({ON_RUN_START})
-    priority = 1000
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Make a content list of the utterance."""
-        if "picture" not in payload["task"]:
-            return None
-        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-        return HookResult.replace({**payload, "task": [{"type": "text", "text": payload["task"]}, image]})
-
-
 def booked(new: int) -> int:
     """Return what llama.cpp books as prompt tokens: not a batch of one, and never less than one."""
     new = max(new, 1)  # the last token is evaluated again where nothing is new
@@ -171,11 +155,11 @@ def test_ids_handed_over_are_what_is_evaluated(
 
 
 def play(chat: LlamaChat, memory: Memory, session: str) -> None:
-    """Talk for six turns: with calls, blocks, a barge-in, an abort and a picture."""
+    """Talk for six turns: with calls, blocks, a barge-in and an abort."""
     talk = Talk(chat)
     loop = AgentLoop(
         talk,
-        hooks=[*memory.hooks(session_id=session, speaker="ann", tokenizer=chat.tokenizer), Pictures()],
+        hooks=memory.hooks(session_id=session, speaker="ann", tokenizer=chat.tokenizer),
         instructions=INSTRUCTIONS,
         tools=[Tool("set_timer", "Set a timer.", {"type": "object"}, lambda minutes: f"{minutes} minutes")],
         speaker="ann",
@@ -190,14 +174,12 @@ def play(chat: LlamaChat, memory: Memory, session: str) -> None:
     loop.prepare("Never mind, I only")
     loop.abort()
     talk.seen = None
-    loop.run("What is on this picture of a cup?")
     result = loop.run("Thank you.")
     talk.stop()
     assert [failure.message for failure in loop.hooks.failures()] == []
     prompt = chat.tokenizer.render(result.handed[-1])
     text = prompt.text
     assert text.count("shelf 0") == 1
-    assert "[image]" in text
     assert "I only" not in text
     later = [new for _, new in talk.evaluated[1:]]
     append_only = chat.tokenizer.template.append_only

@@ -14,7 +14,6 @@ from edgemem.errors import ClosedError, TemplateError
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.llama.tokens.vocabulary import FileVocabulary
-from support.models import TOOLS, talk, write_llama_gguf
 from support.selection import LONG
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
@@ -36,23 +35,6 @@ WITH_VECTORS = [
     "qwen35",
     "refact",
     "starcoder",
-]
-
-PAIRS = [
-    ("command-r", "CohereForAI-c4ai-command-r7b-12-2024-tool_use"),
-    ("deepseek-llm", "deepseek-ai-DeepSeek-V3.1"),
-    ("falcon", ""),
-    ("gemma-4", "google-gemma-2-2b-it"),
-    ("gemma-4", "google-gemma-4-31B-it"),
-    ("gpt-2", "ibm-granite-granite-3.3-2B-Instruct"),
-    ("llama-bpe", "meta-llama-Llama-3.1-8B-Instruct"),
-    ("llama-bpe", "meta-llama-Llama-3.2-3B-Instruct"),
-    ("llama-spm", "mistralai-Mistral-Nemo-Instruct-2407"),
-    ("llama-spm", "microsoft-Phi-3.5-mini-instruct"),
-    ("nomic-bert-moe", ""),
-    ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
-    ("qwen2", "Qwen-Qwen2.5-7B-Instruct"),
-    ("qwen35", "Qwen3.5-4B"),
 ]
 
 
@@ -94,25 +76,6 @@ def test_vectors(vocabularies: Path, name: str) -> None:
     with LlamaTokenizer(file) as tokenizer:
         for special in (False, True):
             assert [tokenizer.encode(text, special=special) for text in inputs] == outputs
-
-
-@pytest.mark.parametrize(("vocabulary", "template"), PAIRS)
-def test_segments_equal_the_whole(open_tokenizer: Open, vocabulary: str, template: str) -> None:
-    """The ids of the segments, joined, are those of the whole text tokenised at once, with and without tools."""
-    tokenizer = open_tokenizer(vocabulary, template)
-    messages = talk()
-    seen = 0
-    for n in range(1, len(messages) + 1):
-        for tools in (None, TOOLS):
-            try:
-                prompt = tokenizer.render(messages[:n], tools=tools)
-            except TemplateError:
-                continue  # no template takes every beginning of a conversation
-            seen += 1
-            assert prompt.ids == whole(tokenizer, prompt.text)
-            assert "".join(segment.text for segment in prompt.segments) == prompt.text
-            assert prompt.n == len(prompt.ids) == tokenizer.count(messages[:n], tools=tools)
-    assert seen >= 4
 
 
 @pytest.mark.long
@@ -236,31 +199,6 @@ def test_fingerprint(open_tokenizer: Open) -> None:
     other_vocabulary = open_tokenizer("llama-bpe").fingerprint
     assert one == again
     assert len({one, other_template, other_vocabulary}) == 3
-
-
-@pytest.mark.parametrize(
-    ("vocabulary", "template"),
-    [
-        ("qwen2", "Qwen-Qwen2.5-7B-Instruct"),
-        ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
-        ("llama-spm", CHATML),
-    ],
-)
-def test_count_is_what_llama_cpp_reports(
-    tmp_path: Path, vocabularies: Path, vocabulary: str, template: str
-) -> None:
-    """The count of a message list is the `prompt_tokens` of a completion over its ids."""
-    import llama_cpp
-
-    file = write_llama_gguf(
-        tmp_path / "tiny.gguf", vocabularies=vocabularies, vocabulary=vocabulary, template=template, layers=1
-    )
-    model = llama_cpp.Llama(str(file), n_ctx=1024, n_threads=1, verbose=False)
-    with LlamaTokenizer(file) as tokenizer:
-        prompt = tokenizer.render(talk())
-        usage = model.create_completion(prompt=prompt.ids, max_tokens=1)["usage"]
-        assert usage["prompt_tokens"] == tokenizer.count(talk()) == prompt.n
-    model.close()
 
 
 def test_model_without_template(vocabularies: Path) -> None:
