@@ -257,10 +257,9 @@ def _download(url: str, part: Path, *, size: int, tell: Progress) -> str:
 
     Plain http goes no further than this machine. `size` are the bytes that the file must have, 0 where nobody knows.
     """
-    loopback = urlsplit(url).hostname in _HERE
-    _check_url(url, loopback)
-    proxies = [urllib.request.ProxyHandler({})] if loopback else []
-    opener = urllib.request.build_opener(_Redirects(loopback), *proxies)
+    _check_url(url)
+    proxies = [urllib.request.ProxyHandler({})] if urlsplit(url).hostname in _HERE else []
+    opener = urllib.request.build_opener(_Redirects, *proxies)
     digest, done, length, etag = hashlib.sha256(), 0, size, ""
     with part.open("wb") as file:
         for again in (False, True):
@@ -280,9 +279,8 @@ def _download(url: str, part: Path, *, size: int, tell: Progress) -> str:
                 whole = answer.isclosed() and done > 0 and length in (0, done)
             if whole:
                 return digest.hexdigest()
-            if (
-                not done or not etag or etag.startswith("W/")
-            ):  # without a strong tag the rest may be of another file
+            # without a strong tag the rest may be of another file
+            if not done or not etag or etag.startswith("W/"):
                 break
     of = f" of {length:,}" if length else ""
     raise DownloadError(
@@ -300,9 +298,6 @@ def _chunks(answer: HTTPResponse) -> Iterator[bytes]:
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows a redirect only to where a download may come from."""
 
-    def __init__(self, loopback: bool) -> None:
-        self._loopback = loopback
-
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -313,16 +308,16 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> urllib.request.Request | None:
         try:
-            _check_url(newurl, self._loopback)
+            _check_url(newurl)
         except DownloadError:
             fp.close()
             raise
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _check_url(url: str, loopback: bool) -> None:
+def _check_url(url: str) -> None:
     where = urlsplit(url)
-    if where.scheme != "https" and not (loopback and where.scheme == "http" and where.hostname in _HERE):
+    if where.scheme != "https" and not (where.scheme == "http" and where.hostname in _HERE):
         raise DownloadError(
             f"{url} is not an https address, and nobody could tell who answers; nothing was fetched"
         )

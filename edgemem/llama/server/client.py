@@ -94,7 +94,7 @@ class Address(msgspec.Struct, frozen=True):
         return connected
 
 
-class Connection:
+class Connection(http.client.HTTPConnection):
     """Asks one thing after the other, from one thread at a time; `cut` may come from any.
 
     llama-server closes a connection after 5 s of silence, after 100 requests and after each stream. A request that
@@ -102,9 +102,8 @@ class Connection:
     """
 
     def __init__(self, address: Address) -> None:
+        super().__init__(address.host or "localhost")
         self._address = address
-        self._lock = threading.Lock()
-        self._http: http.client.HTTPConnection | None = None
         self.is_cut = False
         """Whether requests end at once."""
         self.opened = 0
@@ -112,28 +111,38 @@ class Connection:
         self.asked = 0
         """How many requests were sent."""
 
-    def close(self) -> None:
-        """Close the connection; the next request opens another."""
-        with self._lock:
-            live, self._http = self._http, None
-        if live is not None:
-            live.close()
+    def connect(self) -> None:
+        """Open the connection."""
+        try:
+            self.sock = connected = self._address.connect(CONNECT_S)
+        except OSError as error:
+            raise ServerError(
+                f"No server answers at {self._address.text} ({error.strerror or error}); start one, such as "
+                "llama-server -m MODEL.gguf"
+            ) from error
+        if connected.family != socket.AF_UNIX:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent in two parts
+        self.opened += 1
+        if self.is_cut:
+            self.cut()
 
     def cut(self) -> None:
         """End the request that is running, or the next one if none is, until `mend`."""
-        with self._lock:
-            self.is_cut = True
-            if self._http is not None and self._http.sock is not None:
-                _shut(self._http.sock)
+        self.is_cut = True
+        connected = self.sock
+        if connected is not None:
+            with suppress(OSError):  # the other end, or a close, may have been faster
+                connected.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
         """Let requests run after a cut."""
-        with self._lock:
-            self.is_cut = False
+        self.is_cut = False
 
     def touch(self) -> None:
         """Open a connection unless there is one that lives."""
-        self._live()
+        if not _lives(self.sock):
+            self.close()
+            self.connect()
 
     def ask(self, method: str, path: str, body: Any = None, *, timeout_s: float) -> bytes:
         """Send a request with a JSON body and return the answer's; after `timeout_s` of silence the server counts as stuck."""
@@ -156,8 +165,8 @@ class Connection:
             for line in response:
                 if line.startswith((b"data:", b"error:")):
                     timeout_s = between_s
-                    if self._http is not None and self._http.sock is not None:
-                        self._http.sock.settimeout(timeout_s)
+                    if self.sock is not None:
+                        self.sock.settimeout(timeout_s)
                     yield self._event(line)
             ended = True
         except ServerError:
@@ -200,39 +209,15 @@ class Connection:
         self.asked += 1
         while True:
             opened = self.opened
-            live = self._live()
+            self.touch()
             try:
-                live.sock.settimeout(timeout_s)
-                live.request(method, path, sent, headers)
-                return live.getresponse()
+                self.sock.settimeout(timeout_s)
+                self.request(method, path, sent, headers)
+                return self.getresponse()
             except _GONE as error:
                 self.close()
                 if self.is_cut or self.opened > opened or isinstance(error, TimeoutError):
                     raise self.failure(error, timeout_s) from error
-
-    def _live(self) -> http.client.HTTPConnection:
-        if self._http is not None and not _lives(self._http.sock):
-            self.close()
-        if self._http is not None:
-            return self._http
-        try:
-            connected = self._address.connect(CONNECT_S)
-        except OSError as error:
-            raise ServerError(
-                f"No server answers at {self._address.text} ({error.strerror or error}); start one, such as "
-                "llama-server -m MODEL.gguf"
-            ) from error
-        if connected.family != socket.AF_UNIX:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent in two parts
-        live = http.client.HTTPConnection(self._address.host or "localhost")
-        live.auto_open = 0
-        live.sock = connected
-        with self._lock:
-            self._http = live
-            self.opened += 1
-            if self.is_cut:
-                _shut(connected)
-        return live
 
     def failure(self, error: Exception | None = None, timeout_s: float = 0.0) -> ServerError:
         """Return the error to raise where an answer did not come whole."""
@@ -264,11 +249,6 @@ def _lives(connected: socket.socket | None) -> bool:
     except OSError:
         return False
     return False  # closed, or bytes that nobody asked for
-
-
-def _shut(connected: socket.socket) -> None:
-    with suppress(OSError):  # the other end may have been faster
-        connected.shutdown(socket.SHUT_RDWR)
 
 
 class Timings(msgspec.Struct, frozen=True):
