@@ -94,6 +94,25 @@ class Address(msgspec.Struct, frozen=True):
         return connected
 
 
+class Timings(msgspec.Struct, frozen=True):
+    """The server's figures of its work on the prompt."""
+
+    prompt_n: int = 0
+    """Tokens that it evaluated."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One event: a token that was made, the end of the reply, or a refusal."""
+
+    timings: Timings = Timings()
+    content: str = ""
+    tokens: tuple[int, ...] = ()
+    tokens_predicted: int = 0
+    stop: bool = False
+    stop_type: str = ""
+    error: dict[str, Any] | None = None
+
+
 class Connection(http.client.HTTPConnection):
     """Asks one thing after the other, from one thread at a time; `cut` may come from any.
 
@@ -148,10 +167,8 @@ class Connection(http.client.HTTPConnection):
         """Send a request with a JSON body and return the answer's; after `timeout_s` of silence the server counts as stuck."""
         return self._whole(self._send(method, path, body, timeout_s), timeout_s)
 
-    def events(
-        self, path: str, body: Any, *, first_s: float, between_s: float
-    ) -> Generator[dict[str, Any], None, None]:
-        """Send a request and yield the events that answer it; a cut ends them without an error.
+    def steps(self, path: str, body: Any, *, first_s: float, between_s: float) -> Generator[Step, None, None]:
+        """Send a request and yield what the model makes of it; a cut ends that without an error.
 
         Closing the generator before its end closes the connection, which tells the server to stop. `first_s` and
         `between_s` are the seconds of silence that are allowed before the first event, and between two.
@@ -167,7 +184,7 @@ class Connection(http.client.HTTPConnection):
                     timeout_s = between_s
                     if self.sock is not None:
                         self.sock.settimeout(timeout_s)
-                    yield self._event(line)
+                    yield self._step(line)
             ended = True
         except ServerError:
             if not self.is_cut:
@@ -179,15 +196,18 @@ class Connection(http.client.HTTPConnection):
             if not ended:
                 self.close()
 
-    def _event(self, line: bytes) -> dict[str, Any]:
+    def _step(self, line: bytes) -> Step:
+        kind, _, data = line.partition(b":")
         try:
-            event: dict[str, Any] = json.loads(line.partition(b":")[2])
-        except ValueError as error:
-            raise ServerError(f"The server at {self._address.text} sent what is no JSON ({error})") from error
-        refusal = event.get("error", event if line.startswith(b"error:") else None)
+            step = msgspec.json.decode(data, type=Step)
+            refusal = step.error if kind == b"data" else msgspec.json.decode(data, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise ServerError(
+                f"The server at {self._address.text} answers as no llama-server of 2025 does ({error})"
+            ) from error
         if refusal is not None:
             raise self._refusal(refusal)
-        return event
+        return step
 
     def _whole(self, response: http.client.HTTPResponse, timeout_s: float) -> bytes:
         try:
@@ -249,24 +269,6 @@ def _lives(connected: socket.socket | None) -> bool:
     except OSError:
         return False
     return False  # closed, or bytes that nobody asked for
-
-
-class Timings(msgspec.Struct, frozen=True):
-    """The server's figures of its work on the prompt."""
-
-    prompt_n: int
-    """Tokens that it evaluated."""
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One event: a token that was made, or the end of the reply."""
-
-    timings: Timings
-    content: str = ""
-    tokens: tuple[int, ...] = ()
-    tokens_predicted: int = 0
-    stop: bool = False
-    stop_type: str = ""
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -331,25 +333,14 @@ class LlamaServer:
         """Yield what the model makes of a request to `/completion`; a cut ends it, and closing it tells the server to stop."""
         # A sign of life every 30 s would hide that the model is stuck.
         answered = {"stream": True, "return_tokens": True, "timings_per_token": True, "sse_ping_interval": -1}
-        events = self.talking.events(
+        yield from self.talking.steps(
             "/completion",
             {**asked, **answered},
             first_s=self.settings.first_token_s,
             between_s=BETWEEN_TOKENS_S,
         )
-        try:
-            for event in events:
-                try:
-                    step = msgspec.convert(event, Step)
-                except msgspec.ValidationError as error:
-                    raise ServerError(
-                        f"The server at {self.address.text} answers as no llama-server of 2025 does ({error})"
-                    ) from error
-                yield step
-            if not self.talking.is_cut:
-                raise self.talking.failure()
-        finally:
-            events.close()
+        if not self.talking.is_cut:
+            raise self.talking.failure()
 
     def refresh(self) -> Holding:
         """Return what the server holds now; it is asked only if it closed the connection since the last look.

@@ -374,7 +374,7 @@ def test_what_is_no_llama_server(answers: dict[str, tuple[int, bytes]], says: st
     [
         (200, b'data: {"error": {"code": 500, "message": "no memory"}}\n\n', r"refuses \(no memory\)"),
         (200, b'error: {"code": 500, "message": "no memory"}\n\n', r"refuses \(no memory\)"),
-        (200, b"data: {oh\n\n", "sent what is no JSON"),
+        (200, b"data: {oh\n\n", "as no llama-server of 2025 does"),
         (400, b'{"error": {"message": "bad", "type": "invalid_request_error"}}', r"refuses \(bad\)"),
         (
             400,
@@ -390,7 +390,7 @@ def test_an_error_instead_of_a_token(status: int, body: bytes, says: str) -> Non
     ) as url:
         connection = Connection(Address.parse(url))
         with pytest.raises((ServerError, ContextOverflowError), match=says) as caught:
-            list(connection.events("/completion", {}, first_s=5, between_s=5))
+            list(connection.steps("/completion", {}, first_s=5, between_s=5))
         assert "\n" not in str(caught.value)
         connection.close()
 
