@@ -1,4 +1,4 @@
-"""A loop with a message list of its own, as every tutorial has one: what is stored, what is read again, and what is told it."""
+"""A loop with a message list of its own, as every tutorial has one: what is stored, in whose name, and what is read again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from edgemem.hooks import (
     ON_RUN_START,
     AgentResult,
     HookRegistry,
+    HookResult,
     TurnContext,
 )
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Message, Session
+from edgemem.records import Message, Reply, Session, ToolCall, Turn
 from support.homes import opened
+from support.loops import OwnLoop
+from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -190,54 +194,6 @@ def test_a_misspelt_argument_is_named(memory: Memory) -> None:
     assert "'speaker'" in failure.message
 
 
-@pytest.mark.parametrize(
-    "thought",
-    [
-        {"content": "<think>hidden</think>Fine."},
-        {"content": "Fine.", "reasoning_content": "hidden"},
-        {"content": [{"type": "thinking", "thinking": "hidden"}, {"type": "text", "text": "Fine."}]},
-    ],
-)
-def test_thoughts_are_neither_kept_nor_read_again(memory: Memory, thought: dict[str, Any]) -> None:
-    """Whatever form a provider gives them, only what was said aloud is history."""
-    loop = OwnList(memory)
-    loop.turn("Hello.", speaker="alice")
-    loop.messages[-1] = {"role": "assistant", **thought}
-    loop.turn("And now?", speaker="alice")
-    assert "hidden" not in str(loop.stored())
-    assert "hidden" not in str(loop.handed)
-    assert "hidden" not in str([item.text for item in memory.recall("hidden")])
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ({"type": "text", "text": "The boat is green."}, "The boat is green."),
-        ([{"type": "input_audio", "transcript": "The boat is green."}], "The boat is green."),
-        ([{"type": "input_text", "text": "The boat is green."}], "The boat is green."),
-    ],
-)
-def test_parts_of_every_provider_have_their_text(memory: Memory, content: Any, text: str) -> None:
-    """What was said as a part, or spoken, is found again."""
-    loop = OwnList(memory)
-    loop.turn(content, speaker="alice")
-    memory.diagnostics.database.flush()
-    assert text in str(memory.recall("Which colour has the boat?", speaker="alice"))
-
-
-def test_an_image_is_not_kept_in_the_truth(memory: Memory) -> None:
-    """A placeholder with its type and size stands for it."""
-    loop = OwnList(memory)
-    url = "data:image/png;base64," + "A" * 200_000
-    image = {"type": "image_url", "image_url": {"url": url}}
-    loop.turn([image, {"type": "text", "text": "What is this?"}], speaker="alice")
-    memory.diagnostics.database.flush()
-    (turn,) = memory.sessions.journal.read_turns("kitchen")
-    assert turn.messages[0].content == "What is this?"
-    assert len(str(turn)) < 2000
-    assert "image/png" in str(turn.messages[0].extra)
-
-
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_instructions_in_the_middle_keep_their_place(memory: Memory, role: str) -> None:
     """They are no failure, and stand where they stood in every later prompt."""
@@ -274,10 +230,108 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: 
     assert loop.hooks.failures() == []
 
 
-@pytest.mark.parametrize("text", ["word " * 2000, "7" * 8000])
-def test_an_utterance_is_bounded_by_tokens_of_the_window(memory: Memory, text: str) -> None:
-    """What is longer keeps its beginning and its end."""
-    loop = OwnList(memory)
-    loop.turn(text, speaker="alice")
-    window = memory.profile.context.window_tokens
-    assert memory.diagnostics.tokenizer.count(loop.handed) < window
+# Whose a turn is
+
+SECRET = "Between us: Ben's ring is in the piano."
+
+
+def turns(memory: Memory) -> list[Turn]:
+    """Return the turns of the session."""
+    memory.diagnostics.database.flush()
+    return memory.sessions.journal.read_turns("kitchen")
+
+
+def words(turn: Turn) -> list[str | None]:
+    """Return what was said in a turn."""
+    return [message.content for message in turn.messages]
+
+
+def whose(kept: list[Turn]) -> list[tuple[str | None, str, str, list[str | None]]]:
+    """Return who said what, how private it is, and how it ended."""
+    return [(turn.heard and turn.heard.speaker, turn.level, turn.state, words(turn)) for turn in kept]
+
+
+def test_history_that_nobody_knows_is_in_nobodys_name(memory: Memory) -> None:
+    """Examples that a program begins with stand in the prompt, and are not stored as said by whoever speaks first."""
+    example = [{"role": "user", "content": "Ping?"}, {"role": "assistant", "content": "Pong."}]
+    loop = OwnLoop(memory.hooks(session_id="kitchen"), Session(list(example)))
+    assert [message["content"] for message in loop.run("Hello.", "anna")] == ["Ping?", "Pong.", "Hello."]
+    assert [turn.heard for turn in turns(memory)][:1] == [None]
+    assert [(turn.owner, words(turn)) for turn in turns(memory)] == [
+        (None, ["Ping?", "Pong."]),
+        ("anna", ["Hello.", "Fine."]),
+    ]
+
+
+def test_a_turn_that_a_guard_ends_is_not_the_speakers_before(memory: Memory) -> None:
+    """A hook that answers before memory's hooks know who speaks: the words are kept under the name that the loop knows."""
+
+    class Guard:
+        points = frozenset({ON_RUN_START})
+        priority = 1000
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+            return HookResult.end("I may not say.") if "piano" in payload["task"] else None
+
+    hooks = [Guard(), *memory.hooks(session_id="kitchen")]
+    loop = AgentLoop(Model(otherwise="Fine."), hooks=hooks)
+    loop.run("Hello.", speaker="ben")
+    loop.run(SECRET, speaker="anna", private=True)
+    assert whose(turns(memory)) == [
+        ("ben", "household", "complete", ["Hello.", "Fine."]),
+        ("anna", "private", "complete", [SECRET, "I may not say."]),
+    ]
+    own = OwnLoop(hooks, loop.session)
+    own.hooks.fire(ON_RUN_START, own.ctx, {"task": "the piano?", "speaker": "anna", "private": True})
+    own.said.append({"role": "user", "content": "the piano?"})
+    own.end("I may not say.")
+    assert whose(turns(memory))[2:] == [(None, "private", "complete", ["the piano?", "I may not say."])]
+
+
+def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: Memory) -> None:
+    """The reply comes from `after_llm` where the loop's list never had it."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.fail("Hello.", "anna")
+    loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
+    memory.diagnostics.database.flush()
+    assert [(turn.state, words(turn)) for turn in turns(memory)] == [("open", ["Hello.", "Good day."])]
+
+
+def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:
+    """Nobody has heard it, so a yes to something else erases nothing; one that was asked in a turn that stays counts."""
+    forget = Reply("", (ToolCall("forget_fact", {"key": "code"}),))
+    memory.store.add_fact("code", "moon", scope="user:anna")
+    loop = AgentLoop(
+        Model(forget, "Shall I?", "Hello.", forget, "Shall I?", forget),
+        hooks=memory.hooks(session_id="kitchen"),
+        tools=memory.tools(),
+        speaker="anna",
+    )
+    loop.prepare("Forget my code.")
+    loop.abort()
+    loop.run("Hello.")
+    loop.run("Yes.")
+    assert memory.store.get_fact("code", scope="user:anna") == "moon"
+    loop.run("Yes.")
+    assert memory.store.get_fact("code", scope="user:anna") is None
+    assert loop.hooks.failures() == []
+
+
+def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
+    """A loop that takes the utterance back when the model fails says the same words once more, and they are heard."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.run("Hello.", "anna")
+    for _ in range(2):
+        loop.fail("Where is my cup?", "anna")
+        loop.said.pop()
+    handed = loop.run("Where is my cup?", "anna")
+    asked = [message["content"] for message in handed if message["role"] == "user"]
+    assert asked == ["Hello."] + ["Where is my cup?"] * 3
+    assert [(turn.state, words(turn)) for turn in turns(memory)] == [
+        ("complete", ["Hello.", "Fine."]),
+        *[("unfinished", ["Where is my cup?"])] * 2,
+        ("complete", ["Where is my cup?", "Fine."]),
+    ]
+    assert [message["role"] for message in loop.run("Thanks.", "anna")] == ["user", "assistant"] * 4 + [
+        "user"
+    ]

@@ -202,17 +202,3 @@ def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     assert "- pin: 1234 (me)" in tool_named(tools, "recall_fact").run(alice, key="pin")
     assert "Forgotten" in after_a_yes(tool_named(tools, "forget_fact"), speaker="alice", key="pin")
     assert [fact.scope for fact in store.facts()] == ["user:bob"]
-
-
-def test_a_value_that_changed_is_told(tmp_path):
-    """What the model has seen and is true no longer is said once, whatever store it is in."""
-    store = DictMemory()
-    store.add_fact("tea", "black")
-    loop = kitchen(store, DictSessions(), NotesFile(tmp_path / "NOTES.md"))
-    loop.run("tea?", speaker="alice")
-    store.add_fact("tea", "green")
-    loop.run("tea?", speaker="alice")
-    assert "green" in loop.model.shown[-1][-4]["content"] + loop.model.shown[-2][-1]["content"]
-    store.forget_fact("tea")
-    loop.run("tea?", speaker="alice")
-    assert loop.hooks.failures() == []
