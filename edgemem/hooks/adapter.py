@@ -40,7 +40,7 @@ from edgemem.session.points import (
     HookResult,
     TurnContext,
 )
-from edgemem.session.steps import Parts, Steps
+from edgemem.session.steps import Parts, Step, Steps
 from edgemem.session.tools import CALLED
 from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn
 from edgemem.store.messages import without_thoughts
@@ -253,8 +253,9 @@ class LoopAdapter:
         self.state.is_cut = False
         self.state.start, self.state.task = self.state.task, None
         self.state.tokens, self.state.outcomes = [], []
-        if not log.is_resumed:
-            self._resume()
+        steps = self.conversation.agent.steps
+        resume = Step(steps.parts.session.name, steps.parts.session.begin)
+        steps.run((resume,), ON_RUN_START, self._moment(task))
         utterance: Message = {"role": "user", "content": content}
         for message in takewhile(lambda each: not self.state.list.holds(each), reversed(before or ())):
             self._take_late(message)
@@ -277,15 +278,6 @@ class LoopAdapter:
         if running := log.prompt_log.running:
             self.state.list.alias(running.messages[-1], utterance)
         return turn
-
-    def _resume(self) -> None:
-        session = self.conversation.agent.steps.parts.session
-        try:
-            if session.take_up(self.log, self.conversation.agent.ctx.session):
-                self.log.record.messages[:] = self.log.prompt_log.messages
-                session.mark_unfinished(self.log)
-        except Exception as error:  # noqa: BLE001 - a failing store is counted, as each step's failure is
-            self.registry.note(session.name, ON_RUN_START, error)
 
     def _begin_epoch(self, first_turn: int) -> None:
         """Begin an epoch behind the newest turn that its loop has changed."""
@@ -388,12 +380,10 @@ class LoopAdapter:
 
     def _end(self, ctx: Any, payload: Any) -> None:
         self.state.running = 0
-        fields = (
-            payload if isinstance(payload, dict) else {"reply": payload} if isinstance(payload, str) else None
-        )
-        ended = (
-            as_ours(payload, AgentResult) if fields is None else AgentResult(str(fields.get("reply") or ""))
-        )
+        if isinstance(payload, (str, dict)):
+            reply = payload if isinstance(payload, str) else payload.get("reply")
+            payload = AgentResult(str(reply or ""))
+        ended = as_ours(payload, Ended)
         listed = split_head(inward(ctx.session.messages))[1]
         newest = _newest_user(listed)
         if self.state.task is not None:
@@ -410,7 +400,7 @@ class LoopAdapter:
             return
         if (place := self.state.list.utterance(listed)) is not None:
             self._follow(turn, listed[place + 1 :])
-        interrupted = bool(ended.interrupted or as_ours(payload, Preempted).preempted)
+        interrupted = bool(ended.interrupted or ended.preempted)
         self._reply(turn, (self.log.answered or "") if interrupted and not ended.interrupted else ended.reply)
         run = outer_run()
         if run is None or run.depth == 0 or (run.is_silent and ended.reply.strip()):
@@ -488,7 +478,11 @@ def _newest_reply(messages: Sequence[Message]) -> str:
     return text_of(without_thoughts(newest)) if newest.get("role") == "assistant" else ""
 
 
-class Preempted(msgspec.Struct):
-    """What EdgeVox says of a run that was stopped; its reply is then its own."""
+class Ended(msgspec.Struct):
+    """How a run ended, as a loop tells it."""
 
+    reply: str = ""
+    interrupted: bool = False
+    error: str | None = None
     preempted: bool = False
+    """Whether EdgeVox stopped it; the reply is then EdgeVox's own."""
