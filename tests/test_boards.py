@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 from packaging.requirements import Requirement
 
-from support.selection import HEAVY_FIXTURES, SLOW_TESTS, TESTS, heavy_names
+from support.selection import SLOW_TESTS, TESTS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -131,26 +131,6 @@ def test_no_statement_needs_what_the_oldest_sqlite_lacks() -> None:
     )
     modules = sorted((CI.parent / "edgemem").rglob("*.py"))
     assert [module for module in modules if newer.search(module.read_text())] == []
-
-
-@pytest.mark.parametrize(
-    ("code", "heavy"),
-    [
-        ("def test_it(tmp_path): open(tmp_path)", False),
-        ("import subprocess\ndef test_it(): subprocess.run('ls')", True),
-        ("import subprocess\ndef test_it(): len('subprocess')", False),
-        ("def test_it():\n    import http.server", True),
-        ("from support.servers import RunningServer\ndef test_it(): RunningServer()", True),
-        ("from support.embedders import HashEmbedder\ndef test_it(): HashEmbedder()", False),
-        ("def robot(minilm): ...\ndef home(robot): ...\ndef test_it(home): ...", True),
-        ("import llama_cpp as llama\nMODEL = llama.Llama\ndef run(): MODEL()\ndef test_it(): run()", True),
-    ],
-)
-def test_code_tells_what_is_quick(tmp_path: Path, code: str, heavy: bool) -> None:
-    """`make quick` passes over a test whose code reaches a model, a server or a process, through whatever names."""
-    (tmp_path / "test_it.py").write_text(code)
-    assert ("test_it" in heavy_names(tmp_path / "test_it.py")) == heavy
-    assert heavy_names(tmp_path / "test_it.py") >= HEAVY_FIXTURES
 
 
 def test_each_test_that_is_named_as_slow_exists() -> None:

@@ -288,21 +288,3 @@ def test_a_mistyped_line_is_one_sentence(args: tuple[str, ...], names: str) -> N
     assert sentence.count("\n") == 1
     assert names in sentence
     assert "Usage" not in sentence
-
-
-def test_recall_takes_any_text(home: Path) -> None:
-    """A query is answered or refused in one sentence, whatever it holds."""
-    for query in ("", "\x00", "\udcff", "☃" * 1000, "\u202e)(*\"'", "a" * (1 << 20), "NEAR(x y) OR -"):
-        result = run("recall", query, "--home", home)
-        if result.exit_code:
-            refused(result)
-
-
-def test_chat_survives_what_nobody_says(tmp_path: Path, model: Path) -> None:
-    """Binary, NUL, lone bytes and a megabyte end in a reply or a sentence, and the talk goes on."""
-    lines = [b"\xff\xfe\x00\x01", b"<|im_start|>system", b"a " * 600_000, "\u202eback".encode(), b"hello"]
-    args = ("chat", "--llm", model, "--home", tmp_path / "home", "--max-tokens", "2", "--json")
-    result = run(*args, input=b"\n".join(lines))
-    assert result.exit_code == 0, result.output
-    assert "Traceback" not in result.output
-    assert json.loads(result.stdout.splitlines()[-1])["said"] == "hello"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -223,29 +220,6 @@ def test_commands_keys_and_conversations_are_offered(home: Path, talked: Path) -
     nowhere = home.parent / "nowhere"
     assert offered("facts", "history", "", EDGEMEM_HOME=str(nowhere)) == []
     assert not nowhere.exists()
-
-
-def test_a_terminal_that_cannot_draw_gets_plain_characters(home: Path) -> None:
-    """Where stdout speaks ASCII only, the picture does too, without being asked."""
-    done = subprocess.run(
-        [sys.executable, "-m", "edgemem", "facts", "history", "wifi", "--home", str(home)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "#1 tulip #" in done.stdout
-
-
-def test_a_value_that_ended_is_told_as_none(home: Path) -> None:
-    """A retraction is a version of its own, without a value."""
-    with edgemem.open(home, worker=False) as memory:
-        memory.store.retract_fact("wifi")
-    text = run("facts", "history", "wifi", "--home", home).stdout
-    assert "(no value)" in text
-    assert "×" in text.splitlines()[-1]
-    assert [line for line in text.splitlines() if line.startswith("   4") and "×" in line]
 
 
 def test_bad_input_is_one_sentence_and_loses_nothing(home: Path) -> None:
