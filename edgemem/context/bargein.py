@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.preload import Pattern
-from edgemem.records import Message, text_of
 
 CHARS_A_SECOND = 15.0
 """How fast a voice speaks where nobody has measured it: 150 words of 6 characters a minute, as English is read aloud.
@@ -157,20 +155,6 @@ def _played_of(speeches: Sequence[str], played: str) -> int:
 
 def _numbers_in(text: str) -> frozenset[str]:
     return frozenset(word.sound for word in _words_of(text) if word.number)
-
-
-def keep_heard(messages: list[Message], heard: Sequence[str]) -> int | None:
-    """Replace each speech by its heard part; return the number of the newest message that was cut, if any.
-
-    Args:
-        heard: of each spoken message, the newest last.
-    """
-    cut = None
-    for n, part in zip(reversed(speeches_of(messages)), reversed(heard), strict=False):
-        if part != text_of(messages[n]):
-            messages[n] = {**messages[n], "content": part}
-            cut = n if cut is None else cut
-    return cut
 
 
 def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from edgemem.context.bargein import Timed, heard_part, keep_heard
+from edgemem.context.bargein import Timed, heard_part
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader, text_of
 from edgemem.session.log import STATE_KEY, LateResult, Moment, SessionLog
@@ -238,24 +238,13 @@ class Conversation:
             except Exception as error:  # noqa: BLE001 - a failing store is counted, as each step's failure is
                 agent.steps.registry.note(agent.steps.parts.session.name, ON_INTERRUPT, error)
                 is_committed = running is None
-            self._keep_heard(speeches, is_committed=is_committed)
+            if not is_committed and self.open_turn is not None:
+                self.open_turn.note_interrupted()
+            log.refresh_record()
         if speeches:
             payload = {**payload, "heard_text": speeches[-1], "speeches": speeches}
         agent.steps.registry.fire_own(ON_INTERRUPT, agent.ctx, payload)
         return speeches[-1] if speeches else None
-
-    def _keep_heard(self, speeches: Sequence[str], *, is_committed: bool) -> None:
-        """Keep the heard part of the newest replies in the session's record."""
-        turn, messages = self.open_turn, self._agent.ctx.session.messages
-        start = turn.start if turn is not None else len(messages)
-        part = messages[:start] if is_committed else messages[start:]
-        keep_heard(part, speeches)
-        if is_committed:
-            messages[:start] = part
-        else:
-            messages[start:] = part
-            if turn is not None:
-                turn.note_interrupted()
 
     def result(self, call_id: str, text: str) -> None:
         """Take the result of a tool that answers later: it is stored with its call, and read once.

@@ -198,6 +198,11 @@ class SessionLog:
         if message.get("role") == "assistant":
             self.generated.append(tuple(tokens))
 
+    def refresh_record(self) -> None:
+        """Have the session's record hold what was said, where that changed before its end."""
+        running = self.prompt_log.running
+        self.record.messages[:] = [*self.prompt_log.messages, *([] if running is None else running.messages)]
+
     def keep_unknown(self, turns: Sequence[PromptTurn]) -> None:
         """Write turns that are made of messages which no turn had brought."""
         for turn in turns:

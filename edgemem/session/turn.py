@@ -294,13 +294,17 @@ class OpenTurn:
 
     def _find_call(self, message: Message) -> ToolCall | None:
         """Return the call of this turn that a result answers."""
-        running = self.log.prompt_log.running
-        calls = [call for added in (running.messages if running else ()) for call in tool_calls(added)]
         given = message.get("tool_call_id")
-        for call in map(_call_of, reversed(calls)):
+        for call in reversed(self._calls()):
             if call.id == given if given and call.id else message.get("name") in (None, call.name):
                 return call
         return None
+
+    def _calls(self) -> list[ToolCall]:
+        """Return the calls of this turn."""
+        running = self.log.prompt_log.running
+        messages = [] if running is None else running.messages
+        return [_call_of(call) for message in messages for call in tool_calls(message)]
 
     def _append(self, message: Message, tokens: Sequence[int] = ()) -> None:
         self.log.append(message, tokens)
@@ -347,13 +351,8 @@ class OpenTurn:
 
     def _called(self, call: ToolCall) -> ToolCall:
         """Return a call with its id; one that the model's messages do not have yet is added."""
-        running = self.log.prompt_log.running
-        entries = [
-            entry for message in (running.messages if running else ()) for entry in tool_calls(message)
-        ]
-        if any(
-            (entry.get("id") == call.id) if call.id else call_name(entry) == call.name for entry in entries
-        ):
+        entries = self._calls()
+        if any(entry.id == call.id if call.id else entry.name == call.name for entry in entries):
             return call
         if not call.id:
             call = msgspec.structs.replace(call, id=f"call_{self.hops}_{len(entries)}")
@@ -428,9 +427,8 @@ class OpenTurn:
             moment = Moment(log, agent.ctx, AgentResult(self.reply_text or "", self.hops, cut, error))
             self._close()
             agent.steps.run(agent.steps.end, ON_RUN_END, moment)
-            committed = log.prompt_log.turns[-1] if log.prompt_log.turns else None
-            if committed is not None and committed.heard_until is not None:  # the reply was cut at the end
-                agent.ctx.session.messages[self._start :] = committed.messages
+            if log.prompt_log.turns and log.prompt_log.turns[-1].heard_until is not None:  # cut at the end
+                log.refresh_record()
         ended: AgentResult = moment.payload
         return ended
 
@@ -444,8 +442,8 @@ class OpenTurn:
             self._check_open()
             agent = self._agent
             self._close()
-            del agent.ctx.session.messages[self._start :]
             agent.steps.run(agent.steps.abort, ON_ABORT, Moment(self.log, agent.ctx, {}))
+            self.log.refresh_record()
 
     def end(self) -> None:
         """Commit it, where it is open: complete with a reply, else unfinished."""

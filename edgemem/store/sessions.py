@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,6 @@ class _Part(msgspec.Struct):
 
     n: int
     messages: list[StoredMessage] = []
-    block: str | None = None
 
     def utterance(self, ids: Sequence[int]) -> int | None:
         """Return the id of the message that was said to the robot, of those of its messages."""
@@ -98,14 +97,11 @@ class SQLiteSessionStore(Closable):
         self._warned: set[str] = set()
         self._lock = threading.Lock()
 
-    def save(self, id: str, session: Session, *, blocks: Collection[str] = ()) -> None:  # noqa: A002 - the seed's name
+    def save(self, id: str, session: Session) -> None:  # noqa: A002 - the seed's name
         """Store a conversation, durably; a part that is stored already costs nothing.
 
         Where a message was changed or removed, what follows is written anew; the old version stays in the
-        file, marked as dropped.
-
-        Args:
-            blocks: texts that were put before utterances; they are kept apart from the words themselves.
+        file, marked as dropped. A block that memory put before an utterance is told by its bytes, and kept apart.
         """
         check_session_id(id)
         check_session(session)
@@ -119,9 +115,7 @@ class SQLiteSessionStore(Closable):
                 and _newest(self.database, id) == known.newest
             ):
                 return
-            self._saved[id] = self.database.write(
-                lambda tx: self._save(tx, id, history, state, known, blocks)
-            )
+            self._saved[id] = self.database.write(lambda tx: self._save(tx, id, history, state, known))
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation as it was said, or None if there is none."""
@@ -185,13 +179,7 @@ class SQLiteSessionStore(Closable):
                 self.database.close()
 
     def _save(
-        self,
-        tx: Transaction,
-        name: str,
-        history: list[Message],
-        state: str,
-        known: _Saved | None,
-        blocks: Collection[str],
+        self, tx: Transaction, name: str, history: list[Message], state: str, known: _Saved | None
     ) -> _Saved:
         session_id = ensure_session(tx, name)
         if known is None or _newest(tx, name) != known.newest:
@@ -210,17 +198,17 @@ class SQLiteSessionStore(Closable):
         if begin < len(known.ids):
             gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
             kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
-            revision.drop(tx, session_id, gone, kept, blocks)
+            revision.drop(tx, session_id, gone, kept)
         saved = _Saved(known.messages[:begin], known.ids[:begin], known.turns[:begin], state)
         last = known.turns[begin - 1] if begin else None
-        for part in _parts(history, begin, known.turns, blocks):
+        for part in _parts(history, begin, known.turns):
             rows = [messages.row_of(message) for message in part.messages]
             ids = messages.insert(tx, session_id, part.n, rows)
             if part.n == last:
                 tx.execute(
-                    "update turns set last_message = ?, state = ?, block = coalesce(?, block),"
-                    " utterance = coalesce(utterance, ?) where session_id = ? and n = ?",
-                    (ids[-1], _COMPLETE, part.block, part.utterance(ids), session_id, part.n),
+                    "update turns set last_message = ?, state = ?, utterance = coalesce(utterance, ?)"
+                    " where session_id = ? and n = ?",
+                    (ids[-1], _COMPLETE, part.utterance(ids), session_id, part.n),
                 )
             else:
                 revision.insert_turn(tx, session_id, part, ids)
@@ -230,9 +218,7 @@ class SQLiteSessionStore(Closable):
         return saved
 
 
-def _parts(
-    history: list[Message], begin: int, turns: Sequence[int], blocks: Collection[str]
-) -> Iterator[_Part]:
+def _parts(history: list[Message], begin: int, turns: Sequence[int]) -> Iterator[_Part]:
     """Yield the new part by turn: a user message begins one, unless nobody has spoken in the turn before it."""
     n = turns[begin - 1] if begin else 0
     spoken, at = False, begin - 1
@@ -247,7 +233,6 @@ def _parts(
                     yield part
                 part = _Part(part.n + 1)
             spoken = True
-            stored, part.block = _split_block(stored, blocks)
         part.messages.append(stored)
     if part.messages:
         yield part
@@ -257,8 +242,10 @@ def _prefix_by_content(history: list[Message], known: _Saved, issued: Mapping[in
     """Return how many messages at the head say the same as the stored ones, blocks apart."""
     for i, (message, stored, turn) in enumerate(zip(history, known.messages, known.turns, strict=False)):
         given = messages.stored_message(message)
-        if given.role == "user" and turn in issued:
-            given, _ = _split_block(given, (issued[turn],))
+        if (
+            given.role == "user" and turn in issued and given.content
+        ):  # other text that looks like a block stays
+            given = msgspec.structs.replace(given, content=given.content.removeprefix(issued[turn]))
         if messages.row_of(given) != messages.row_of(messages.stored_message(stored)):
             return i
     return min(len(history), len(known.messages))
@@ -313,7 +300,6 @@ class _Revision:
         session_id: int,
         stored: Sequence[tuple[int, int, Message]],
         kept: tuple[int, int] | None,
-        blocks: Collection[str],
     ) -> None:
         """Mark stored messages (id, turn, message) as dropped; `kept` is the id and turn of the one before them."""
         ids = [number for number, _, _ in stored]
@@ -330,7 +316,7 @@ class _Revision:
             answer, owner = _more_private(self._new[1:3], self._turns[n][1:3])
             self._new = (answer, answer, owner, *self._new[3:])
         for _, turn, message in stored:
-            bare, _ = _split_block(messages.stored_message(message), blocks)
+            bare = messages.stored_message(message)
             self._turn_by_text.setdefault((bare.role, bare.content), turn)
         tx.execute("delete from turns where session_id = ? and n > ?", (session_id, kept[1] if kept else -1))
         if kept:
@@ -367,7 +353,7 @@ class _Revision:
                 level,
                 answer,
                 owner,
-                part.block or block,
+                block,
                 *rest,
             ),
         )
@@ -378,15 +364,6 @@ def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:
     if turn[0] == other[0] == _PRIVATE and name_key(turn[1] or "") != name_key(other[1] or ""):
         return _PRIVATE, None
     return turn if turn[0] >= other[0] else other
-
-
-def _split_block(message: StoredMessage, blocks: Collection[str]) -> tuple[StoredMessage, str | None]:
-    """Take a block that we issued off an utterance, byte for byte; other text that looks like one stays."""
-    content = message.content or ""
-    block = max((block for block in blocks if content.startswith(block)), key=len, default="")
-    if not block or message.role != "user":
-        return message, None
-    return msgspec.structs.replace(message, content=content[len(block) :]), block
 
 
 def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:

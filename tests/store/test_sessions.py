@@ -118,24 +118,26 @@ def test_a_rewrite_keeps_who_may_read_what(store: SQLiteSessionStore) -> None:
     assert [turn.n for turn in read_turns(store.database, "a", reader=Reader("bob"))] == [2]
 
 
-def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore, tmp_path: Path) -> None:
+def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore) -> None:
     """A block that we issued is split off by its bytes; text that only looks like one is what was said."""
     alike = "<memory>\n- not ours\n</memory>\nhello"
-    session = Session(
-        [{"role": "user", "content": BLOCK + "what can I eat?"}, {"role": "assistant", "content": BLOCK}]
+    said = (StoredMessage("user", "what can I eat?"), StoredMessage("assistant", BLOCK))
+    store.database.write(lambda tx: commit_turn(tx, Turn("a", 0, said, block=BLOCK)))
+    store.save(
+        "a",
+        Session(
+            [
+                {"role": "user", "content": BLOCK + "what can I eat?"},
+                {"role": "assistant", "content": BLOCK},
+                {"role": "user", "content": alike},
+            ]
+        ),
     )
-    store.save("a", session, blocks=[BLOCK, ""])
-    session.messages.append({"role": "user", "content": alike})
-    store.save("a", session, blocks=[BLOCK])
     assert rows(store) == 3
     found = store.load("a")
     assert found is not None
     assert [message["content"] for message in found.messages] == ["what can I eat?", BLOCK, alike]
     assert [turn.block for turn in read_turns(store.database, "a")] == [BLOCK, ""]
-    store.close()
-    with SQLiteSessionStore(tmp_path / "sessions.db") as again:
-        again.save("a", session)
-        assert rows(again) == 3
 
 
 def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:
