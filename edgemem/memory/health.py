@@ -31,8 +31,8 @@ from edgemem.session.prompt import WINDOW
 from edgemem.session.stored import TURNS_WAIT
 from edgemem.store.backups import backup_paths
 from edgemem.store.db.wal import stamp_of
-from edgemem.store.epochs import count_reasons
 from edgemem.store.stray_scopes import stray_scopes
+from edgemem.store.turns import count_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized

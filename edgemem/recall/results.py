@@ -32,11 +32,10 @@ from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
 from edgemem.store.db.transaction import bound, placeholders
 from edgemem.store.episodes import stored_text, text_of
-from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
+from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -32,7 +32,7 @@ import msgspec
 
 from edgemem.errors import BusyError, CorruptError, InvalidInputError, LostError, StoreError
 from edgemem.records import Epoch, Reader, Turn
-from edgemem.store import epochs, turns
+from edgemem.store import turns
 from edgemem.store.db.connection import MARK
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import to_store_error
@@ -319,7 +319,7 @@ class TurnJournal:
 
     def latest_epoch(self, session: str) -> Epoch | None:
         """Return the epoch that a session is in."""
-        return epochs.latest_epoch(self.database, session)
+        return turns.latest_epoch(self.database, session)
 
     def read_turns(self, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
         """Return a session's turns, oldest first; the operator's view has those that this process has open."""

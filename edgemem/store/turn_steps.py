@@ -15,14 +15,13 @@ from edgemem.records import Episode, Epoch, Heard, Turn
 from edgemem.scopes import Level
 from edgemem.store import turns
 from edgemem.store.episodes import Run, append_episode, retell_turn
-from edgemem.store.epochs import append_epoch, keep_head
 from edgemem.store.erase.copies import without_memory
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.messages import to_json
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.procedures import record_outcome
 from edgemem.store.rights import level_of_episode
-from edgemem.store.turns import keep_output
+from edgemem.store.turns import append_epoch, keep_output
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
@@ -138,8 +137,12 @@ class KeepHead(msgspec.Struct, frozen=True, tag="head"):
     head: str
 
     def __call__(self, tx: Transaction) -> None:
-        """Write the hash."""
-        keep_head(tx, self.session, self.head)
+        """Write the hash, where another is known."""
+        tx.execute(
+            "update epochs set head = :head where head is not :head and id = (select max(id) from epochs"
+            " where session_id = (select id from sessions where name = :session))",
+            {"head": self.head, "session": self.session},
+        )
 
 
 class KeepState(msgspec.Struct, frozen=True, tag="state"):

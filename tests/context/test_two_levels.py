@@ -13,9 +13,8 @@ from edgemem.context.prompt import CLOSED
 from edgemem.hooks import EpisodeLoggerHook, PersistSessionHook
 from edgemem.records import Heard, Message, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.session.tools import Tool, ToolTurn
-from edgemem.store.epochs import latest_epoch
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.turns import begin_turn, commit_turn, read_turns
+from edgemem.store.turns import begin_turn, commit_turn, latest_epoch, read_turns
 from support.homes import opened
 from support.models import Model
 

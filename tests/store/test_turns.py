@@ -15,16 +15,17 @@ from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, 
 from edgemem.scopes import Level
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
-from edgemem.store.epochs import append_epoch, latest_epoch
 from edgemem.store.kinds import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import (
     amend_turn,
+    append_epoch,
     begin_turn,
     commit_turn,
     discard_turn,
     has_open,
     last_number,
+    latest_epoch,
     mark_unfinished,
     read_turns,
 )

@@ -21,12 +21,11 @@ from edgemem.recall.index.file import checked_value
 from edgemem.recall.text.analyse import terms
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, text_of
-from edgemem.store.epochs import SUMMARIES
 from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
-from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
+from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ import msgspec
 from edgemem.fence import clean
 from edgemem.records import MEMORY_TOOLS
 from edgemem.store import messages
-from edgemem.store.epochs import change_summary
 from edgemem.store.rights import written_scope
+from edgemem.store.turns import change_summary
 
 if TYPE_CHECKING:
     from edgemem.records import Epoch, StoredMessage

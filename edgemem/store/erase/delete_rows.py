@@ -17,11 +17,11 @@ from edgemem.scopes import name_key, person_of
 from edgemem.store import facts
 from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
-from edgemem.store.epochs import erase_epochs
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
 from edgemem.store.pending_erasures import note_folder, note_forgotten
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
+from edgemem.store.turns import erase_epochs
 from edgemem.store.users import SAID, topic
 from edgemem.store.validation import as_text, lookup
 

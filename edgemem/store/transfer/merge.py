@@ -20,7 +20,6 @@ from edgemem.store.db.connection import note_tick
 from edgemem.store.db.files import create_private, write_private
 from edgemem.store.declaration import Kind
 from edgemem.store.episodes import keep_tags
-from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.kinds import (
     DOUBTS,
@@ -45,6 +44,7 @@ from edgemem.store.transfer.export import (
     Reading,
     codec_of,
 )
+from edgemem.store.turns import note_newer
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:

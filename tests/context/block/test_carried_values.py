@@ -15,7 +15,7 @@ from edgemem import AgentLoop
 from edgemem.context.block.delta import carried_by, carrying, to_carry, up_to_date
 from edgemem.memory import Memory
 from edgemem.records import BlockLine, Heard, Held, Message, Reply, ToolCall
-from edgemem.store.epochs import latest_epoch
+from edgemem.store.turns import latest_epoch
 from support.cli import run
 from support.homes import BY_WORDS
 

@@ -14,7 +14,7 @@ from edgemem import AgentLoop
 from edgemem.clock import Clock
 from edgemem.records import Message, Reply
 from edgemem.session.tools import Tool
-from edgemem.store.epochs import latest_epoch
+from edgemem.store.turns import latest_epoch
 
 MONTH_S = 30 * 86_400.0
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")

@@ -9,11 +9,11 @@ from edgemem.config import ContextSettings, Profile
 from edgemem.inspect.replay import Line, Player
 from edgemem.recall.index.sources import SUMMARY
 from edgemem.records import Epoch
-from edgemem.store import epochs
 from edgemem.store.erase import delete_rows
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
+from edgemem.store.turns import append_epoch
 from support.embedders import HashEmbedder
 from support.homes import ALICE, BOB, STRANGER, Robot, bytes_of, check
 
@@ -36,7 +36,7 @@ def settled(request, robot):
 
 def sum_up(robot, summary, *, first_turn=9, session="s") -> int:
     """Let an epoch begin with a summary; return its id."""
-    return robot.truth.write(lambda tx: epochs.append_epoch(tx, Epoch(session, first_turn, summary))).id
+    return robot.truth.write(lambda tx: append_epoch(tx, Epoch(session, first_turn, summary))).id
 
 
 def summaries(robot, query="ladder", **options) -> list[str]:
@@ -69,7 +69,7 @@ def test_the_newest_stands_for_the_session(robot, settled):
 def test_it_is_read_by_whom_its_epoch_says(robot, settled, level):
     """What the household said is read by people whom the robot knows; what only strangers said by anybody."""
     robot.say(0, "where is the ladder", "in the garage", level="shared")
-    robot.truth.write(lambda tx: epochs.append_epoch(tx, Epoch("s", 9, TOLD, level=level)))
+    robot.truth.write(lambda tx: append_epoch(tx, Epoch("s", 9, TOLD, level=level)))
     settled()
     assert summaries(robot, reader=ALICE) == summaries(robot, reader=BOB) == summaries(robot) == [TOLD]
     assert summaries(robot, reader=STRANGER) == ([TOLD] if level == "shared" else [])

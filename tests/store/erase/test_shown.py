@@ -9,10 +9,9 @@ import pytest
 
 from edgemem.records import BlockLine, Epoch, StoredMessage, Turn
 from edgemem.store.db.database import Database
-from edgemem.store.epochs import append_epoch, latest_epoch
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.kinds import open_truth
-from edgemem.store.turns import commit_turn, read_turns
+from edgemem.store.turns import append_epoch, commit_turn, latest_epoch, read_turns
 
 DOOR = ("hall", "door")
 

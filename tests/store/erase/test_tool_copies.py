@@ -15,8 +15,8 @@ from edgemem.fence import clean
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Reply, StoredMessage, ToolCall
-from edgemem.store.epochs import append_epoch
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
+from edgemem.store.turns import append_epoch
 from support.homes import BY_WORDS, files_with
 from support.models import Listener
 

@@ -15,7 +15,7 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.records import Episode, Epoch, Heard, Procedure, ProcedureStep, Session, StoredMessage, Turn
-from edgemem.store import epochs, facts, memory_store, turns
+from edgemem.store import facts, memory_store, turns
 from edgemem.store.episodes import append_episode
 from edgemem.store.kinds import KINDS, open_truth
 from edgemem.store.notes import NotesFile
@@ -138,7 +138,7 @@ def live(home, seed, steps):
                 if rng.random() < 0.3:
                     keep(home, "kitchen", text * 3)
                 if rng.random() < 0.2:
-                    home.write(epochs.append_epoch, Epoch("kitchen", step, text, "full", START + 0.1))
+                    home.write(turns.append_epoch, Epoch("kitchen", step, text, "full", START + 0.1))
             case 8:
                 home.notes.append(text, heading=rng.choice((None, "shopping")))
 
