@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
@@ -52,18 +52,44 @@ _MAX_INT = 2**63
 _ID_DIGITS = 18
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COLUMNS = f"kind, payload, outcome, agent, id, level, owner, name, summary, details, session, turn, latency, {HEARD}"
+_SELECT = f"""
+  select kind, payload, outcome, id / 1e6, agent, cast(id as text), level, owner, ifnull(name, ''), ifnull(summary, ''),
+    details, ifnull(session, ''), turn, latency, {HEARD} from episodes
+"""  # noqa: S608 - our own constant
 _AT = "coalesce(event_time, id / 1e6)"
 _SEED_OUTCOMES = {"ok": "success", "failed": "failure"}
 """What Cognitia calls the outcomes of EdgeVox."""
 # What is older than `keep` waits to be dropped with its tenth, and is gone already for a caller who asks for the newest.
 _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
-_OF_TAG = "id in (select episode from episode_tags where tag = :tag)"
+_PERSON = SPELLED.format(key=":person")
+_FILTERS = {
+    "kind": "kind = :kind",
+    "tag": "id in (select episode from episode_tags where tag = :tag)",
+    "session": "session = :session",
+    "outcome": "outcome in (:outcome, :other)",
+    "person": f"(owner = {_PERSON} or speaker = {_PERSON})",
+    "since": f"{_AT} >= :since",
+    "until": f"{_AT} < :until",
+}
 TOOL_CALL = "tool_call"
 _ASKED_CHARS = 200
 _DID_CHARS = 1000
 
 Run = tuple[str, bool]
 """A tool that was called, and whether that worked."""
+
+
+class Described(TypedDict, total=False):
+    """What can be told of an episode beside what an agent of EdgeVox tells."""
+
+    name: str | None
+    summary: str
+    decisions: Collection[str]
+    tools: Collection[str]
+    tags: Collection[str]
+    session: str | None
+    turn: int | None
+    latency_ms: float | None
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,43 +156,23 @@ def keep_tags(tx: Transaction, episode_id: int, tags: Collection[str]) -> None:
     tx.executemany("insert or ignore into episode_tags values (?, ?)", [(tag, episode_id) for tag in tags])
 
 
-def find_episodes(
-    db: Tables,
-    *,
-    n: int = 20,
-    kind: str | None = None,
-    tag: str | None = None,
-    outcome: str | None = None,
-    person: str | None = None,
-    session: str | None = None,
-    since: float | None = None,
-    until: float | None = None,
-    reader: Reader | None = None,
-) -> list[Episode]:
-    """Return at most `n` episodes to which all that is given applies, as `TableMemoryStore.episodes` does."""
+def find_episodes(db: Tables, *, n: int = 20, reader: Reader | None = None, **filters: Any) -> list[Episode]:
+    """Return at most `n` episodes that pass the filters of `TableMemoryStore.episodes`, or are of a `kind`; None is no filter."""
     rule, bound = reading_rule(reader)
-    bound |= {"n": checked_count(n, "the number of episodes")}
-    where = [rule]
-    for column, value in (("kind", kind), ("tag", tag), ("session", session), ("outcome", outcome)):
-        if value is not None:
-            where.append(_OF_TAG if column == "tag" else f"{column} = :{column}")
-            bound[column] = lookup(value, f"the {column} of an episode")
-    if outcome is not None:
-        bound["other"] = next((ours for ours, seed in _SEED_OUTCOMES.items() if seed == outcome), outcome)
-        where[-1] = "outcome in (:outcome, :other)"
-    if person is not None:
-        name = SPELLED.format(key=":person")
-        where.append(f"(owner = {name} or speaker = {name})")
-        bound["person"] = name_key(lookup(person, "a person"))
-    for name, sign, time in (("since", ">=", since), ("until", "<", until)):
-        if time is not None:
-            where.append(f"{_AT} {sign} :{name}")
-            bound[name] = checked_time(time, name)
-    rows = db.query(
-        f"select {_COLUMNS} from episodes where {' and '.join(where)} order by {_AT} desc, id desc limit :n",  # noqa: S608 - ours
-        bound,
-    )
-    return [episode_of(row) for row in rows]
+    given = {name: value for name, value in filters.items() if value is not None}
+    for name, value in given.items():
+        if name in ("since", "until"):
+            bound[name] = checked_time(value, name)
+        elif name == "person":
+            bound[name] = name_key(lookup(value, "a person"))
+        else:
+            bound[name] = lookup(value, f"the {name} of an episode")
+    outcome = given.get("outcome")
+    bound["other"] = next((ours for ours, seed in _SEED_OUTCOMES.items() if seed == outcome), outcome)
+    bound["n"] = checked_count(n, "the number of episodes")
+    where = " and ".join((rule, *(_FILTERS[name] for name in given)))
+    rows = db.query(f"{_SELECT} where {where} order by {_AT} desc, id desc limit :n", bound)
+    return [_episode_of(row) for row in rows]
 
 
 def recent_episodes(
@@ -186,11 +192,10 @@ def recent_episodes(
     oldest = _OLDEST if keep > 0 else "null"
     of_kind = "" if kind is None else "and kind = :kind"
     rows = db.query(
-        f"select {_COLUMNS} from episodes"  # noqa: S608 - our own constants
-        f" where id > coalesce({oldest}, 0) and {rule} {of_kind} order by id desc limit :n",
+        f"{_SELECT} where id > coalesce({oldest}, 0) and {rule} {of_kind} order by id desc limit :n",
         {**values, "keep": keep, "kind": kind, "n": n},
     )
-    return [episode_of(row) for row in reversed(rows)]
+    return [_episode_of(row) for row in reversed(rows)]
 
 
 def stored_text(kind: str, payload: str, outcome: str, summary: str | None, details: str | None) -> str:
@@ -280,10 +285,10 @@ def read_episode(db: Tables, episode_id: str, *, reader: Reader | None = None) -
     """Return one episode by its id; None: there is none that the reader may read."""
     rule, values = reading_rule(reader)
     rows = db.query(
-        f"select {_COLUMNS} from episodes where id = :id and {rule}",  # noqa: S608 - our own constants
+        f"{_SELECT} where id = :id and {rule}",
         {**values, "id": row_number(episode_id)},
     )
-    return episode_of(rows[0]) if rows else None
+    return _episode_of(rows[0]) if rows else None
 
 
 def row_number(episode_id: str) -> int:
@@ -314,30 +319,12 @@ def read_payload(payload: Any) -> dict[str, Any]:
     return {"text": text}
 
 
-def episode_of(row: tuple[Any, ...]) -> Episode:
-    """Return the record of a row of episodes."""
-    kind, payload, outcome, agent, row_id, level, owner, name, summary, details, *where = row
-    session, turn, latency, *heard = where
-    more = read_details(details)
-    return Episode(
-        kind=kind,
-        payload=read_payload(msgspec.json.decode(payload)),
-        outcome=outcome,
-        timestamp=row_id / 1e6,
-        agent=agent,
-        id=str(row_id),
-        level=LEVELS[level],
-        owner=owner,
-        heard=heard_of(heard),
-        name=name or "",
-        summary=summary or "",
-        decisions=more.decisions,
-        tools=more.tools,
-        tags=more.tags,
-        session=session or "",
-        turn=turn,
-        latency_ms=latency,
-    )
+def _episode_of(row: tuple[Any, ...]) -> Episode:
+    """Return the record of a row of `_SELECT`."""
+    kind, payload, *given, level, owner, name, summary, details = row[:11]
+    words = name, summary, *msgspec.structs.astuple(read_details(details))
+    payload = read_payload(msgspec.json.decode(payload))
+    return Episode(*(kind, payload, *given, LEVELS[level], owner, heard_of(row[14:]), *words, *row[11:14]))
 
 
 def checked_name(name: str | None, *, what: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -20,21 +19,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FACT_COLUMNS = """
-  k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
-  exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin),
-  f.trust, f.json, f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
+_MISHEARD = (
+    "exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin)"
+)
+FACT_COLUMNS = f"""
+  k.key, f.value, k.scope, f.origin / 1e6, f.source, cast(f.origin as text), f.valid_from, f.valid_to, f.known_to / 1e6,
+  cast(f.supersedes as text), f.origin / 1e6, null, f.level, f.owner, 0, {_MISHEARD}, f.trust, f.json,
+  f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
 """
 """What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
 
-_DOUBT_COLUMNS = (
-    re.sub(r"exists \(.*\)", "d.low_confidence", FACT_COLUMNS)
-    .replace("f.origin", "d.id")
-    .replace("f.known_to", "d.settled")
-    .replace("f.supersedes", "d.confirmed_by")
-    .replace("f.", "d.")
-)
-"""The same of `doubts d`; in place of what it supersedes, the fact that confirmed it."""
+_DOUBT_COLUMNS = """
+  k.key, d.value, k.scope, d.id / 1e6, d.source, cast(d.id as text), d.valid_from, d.valid_to, d.settled / 1e6,
+  null, d.id / 1e6, cast(d.confirmed_by as text), d.level, d.owner, 1, d.low_confidence, d.trust, d.json,
+  d.speaker, d.speaker_confidence, d.asr_confidence, d.device, d.room, d.event_time
+"""
+"""The same of `doubts d`; what superseded it is the fact that confirmed it."""
 
 _BELIEVED = """
   select case when coalesce(b.valid_to, 9e999) > :t then b.id end from facts b
@@ -135,9 +135,7 @@ def facts_as_of(
 ) -> list[Fact]:
     """Return what held at `t`, as believed now or at `known_at`; newest first."""
     sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
-    rows = db.query(sql, values)
-    rows.sort(key=lambda row: int(row[3]), reverse=True)
-    return [fact_of(row) for row in rows]
+    return sorted(map(fact_of, db.query(sql, values)), key=lambda fact: int(fact.id), reverse=True)
 
 
 def as_of(
@@ -235,22 +233,24 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
     """
     at, values = scope_in_sql(scope)
     rows = db.query(
-        f"select {FACT_COLUMNS}, f.id, f.recorded from fact_keys k join facts f on f.key_id = k.id"  # noqa: S608 - ours
+        f"select f.id, f.origin, f.recorded, f.known_to, {FACT_COLUMNS} from fact_keys k join facts f on f.key_id = k.id"  # noqa: S608 - ours
         f" where k.scope = {at} and k.key = :key and f.value is not null order by f.id",
         {**values, "key": lookup(key)},
     )
-    left: dict[int, tuple[float, float | None]] = {}
+    believed: dict[int, tuple[float, float | None]] = {}
     """The believed part of each version, from its earliest moment to its last."""
-    for _, _, _, origin, _, valid_from, valid_to, known_to, *_ in rows:
+    for _, origin, _, known_to, *columns in rows:
         if known_to is None:
-            begin, end = left.get(origin, (valid_from, valid_to))
-            left[origin] = min(begin, valid_from), None if None in (end, valid_to) else max(end, valid_to)
-    statements = [row for row in rows if row[-2] == row[3]]
-    numbers = {row[-1]: row[-2] for row in statements}
+            valid_from, valid_to = columns[6:8]
+            begin, end = believed.get(origin, (valid_from, valid_to))
+            believed[origin] = min(begin, valid_from), None if None in (end, valid_to) else max(end, valid_to)
+    statements = [row for row in rows if row[0] == row[1]]
+    numbers = {recorded: str(number) for number, _, recorded, *_ in statements}
     history = read_doubts(db, key=key, scope=scope)
-    for row in statements:
-        whole = (*row[:5], *left.get(row[3], row[5:7]), *row[7:-2])
-        history.append(fact_of(whole, superseded_by=numbers.get(row[7])))
+    for number, _, _, known_to, *columns in statements:
+        columns[6:8] = believed.get(number, columns[6:8])
+        columns[11] = numbers.get(known_to)
+        history.append(fact_of(columns))
     return sorted(history, key=lambda fact: int(fact.id))
 
 
@@ -281,47 +281,11 @@ def read_doubts(
         f" where {' and '.join(where)} order by d.id",
         {**values, "key": None if key is None else lookup(key)},
     )
-    return [fact_of((*row[:8], None, *row[9:]), superseded_by=row[8], doubtful=True) for row in rows]
+    return [fact_of(row) for row in rows]
 
 
-def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, doubtful: bool = False) -> Fact:
+def fact_of(row: Sequence[Any]) -> Fact:
     """Return the record of a row of FACT_COLUMNS."""
-    (
-        key,
-        value,
-        scope,
-        origin,
-        source,
-        valid_from,
-        valid_to,
-        known_to,
-        supersedes,
-        level,
-        owner,
-        misheard,
-        trust,
-        json,
-        *heard,
-    ) = row
-    at = origin / 1e6
-    return Fact(
-        key,
-        value,
-        scope,
-        at,
-        source,
-        str(origin),
-        valid_from,
-        valid_to,
-        None if known_to is None else known_to / 1e6,
-        None if supersedes is None else str(supersedes),
-        at,
-        None if superseded_by is None else str(superseded_by),
-        LEVELS[level],
-        owner,
-        heard_of(heard),
-        doubtful,
-        bool(misheard),
-        trust,
-        json,
-    )
+    *given, level, owner, doubtful, misheard, trust, json = row[:18]
+    doubts = bool(doubtful), bool(misheard)
+    return Fact(*(*given, LEVELS[level], owner, heard_of(row[18:]), *doubts, trust, json))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
@@ -35,6 +35,8 @@ from edgemem.store.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from typing_extensions import Unpack
+
     from edgemem.records import Heard
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Transaction
@@ -49,6 +51,19 @@ TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
 inferred; what a tool returned or an unknown voice said."""
 TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}
 """How far Cognitia's sources are trusted; any other is as little as what a tool returned."""
+
+
+class Whose(TypedDict, total=False):
+    """Whose a statement is, how far it is trusted, and which conversation it is about."""
+
+    level: Level | None
+    """None: as its scope says."""
+    owner: str | None
+    """Of a private fact."""
+    trust: int | None
+    """0 to 3; None: as `trust_of` has it."""
+    topic: str | None
+    """Its key bears it too."""
 
 
 class FactVersion(NamedTuple):
@@ -280,14 +295,12 @@ def checked_fact(
     *,
     scope: str,
     valid_from: float,
-    source: str = "",
     valid_to: float | None = None,
+    source: str = "",
     heard: Heard | None = None,
-    level: Level | None = None,
-    owner: str | None = None,
-    trust: int | None = None,
+    **whose: Unpack[Whose],
 ) -> FactVersion:
-    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored. trust None: as `trust_of`."""
+    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored."""
     check_key(key)
     check_key(scope, what="a scope")
     words, json = value, None
@@ -300,8 +313,9 @@ def checked_fact(
     if end is not None and end <= begin:
         raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
     source = checked_text(source, "the source of a fact")
-    number, who = level_and_owner(scope, level, owner, checked_heard(heard))
-    trust = trust_of(heard, scope, who) if trust is None else whole_number(trust, "trust")
+    number, who = level_and_owner(scope, whose.get("level"), whose.get("owner"), checked_heard(heard))
+    given = whose.get("trust")
+    trust = trust_of(heard, scope, who) if given is None else whole_number(given, "trust")
     if not UNKNOWN <= trust <= TRUSTED:
         raise InvalidInputError(f"trust must be 0 to 3, not {trust}; see edgemem.Fact.")
     return FactVersion(

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
+    from typing_extensions import Unpack
+
     from edgemem.clock import Clock
     from edgemem.records import Fact, Heard, Held, Preference, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.store.episodes import Described
+    from edgemem.store.facts import Whose
 
 
 T = TypeVar("T")
@@ -165,16 +169,9 @@ class TableMemoryStore(Closable):
             person: who caused them, or whose they are.
             since: seconds since the epoch; from then on, and `until` before then.
         """
+        filters = {"tag": tag, "outcome": outcome, "person": person, "session": session}
         return episodes.find_episodes(
-            self._records(),
-            n=n,
-            tag=tag,
-            outcome=outcome,
-            person=person,
-            session=session,
-            since=since,
-            until=until,
-            reader=reader,
+            self._records(), n=n, reader=reader, since=since, until=until, **filters
         )
 
     def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
@@ -214,10 +211,7 @@ class TableMemoryStore(Closable):
         valid_from: float | None = None,
         valid_to: float | None = None,
         heard: Heard | None = None,
-        level: Level | None = None,
-        owner: str | None = None,
-        trust: int | None = None,
-        topic: str | None = None,
+        **whose: Unpack[Whose],
     ) -> None:
         """Store a value that holds in `[valid_from, valid_to)`; values believed of that time stay as history.
 
@@ -233,31 +227,17 @@ class TableMemoryStore(Closable):
             valid_from: seconds since the epoch, also in the past or the future; None is now.
             valid_to: the same; None is for ever.
             heard: how it came to the robot's ears.
-            level: who may read it, if not what the scope says.
-            owner: of a private fact.
-            trust: 0 to 3 (see `edgemem.Fact`); None: by who said it, the operator where `heard` does not tell.
-            topic: the conversation that it is about; its key bears it too.
+            whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said
+                it, the operator where `heard` does not tell; `topic`, the conversation that it is about.
         """
         if value is None:
             raise InvalidInputError(
                 f"The value of {key!r:.80} must not be None; to end a fact call retract_fact, to erase it forget_fact."
             )
         scope = self._checked_scope(scope)
+        stated = {"scope": scope, "source": source, "heard": heard, **whose}
         self._write(
-            lambda tx: self._assert_fact(
-                tx,
-                key,
-                value,
-                scope=scope,
-                source=source,
-                valid_from=valid_from,
-                valid_to=valid_to,
-                heard=heard,
-                level=level,
-                owner=owner,
-                trust=trust,
-                topic=topic,
-            )
+            lambda tx: self._assert_fact(tx, key, value, valid_from=valid_from, valid_to=valid_to, **stated)
         )
 
     def facts_version(self) -> tuple[int, ...]:
@@ -315,14 +295,7 @@ class TableMemoryStore(Closable):
         heard: Heard | None = None,
         level: Level | None = None,
         owner: str | None = None,
-        name: str | None = None,
-        summary: str = "",
-        decisions: Collection[str] = (),
-        tools: Collection[str] = (),
-        tags: Collection[str] = (),
-        session: str | None = None,
-        turn: int | None = None,
-        latency_ms: float | None = None,
+        **described: Unpack[Described],
     ) -> None:
         """Store what the robot did or lived through, and how it ended.
 
@@ -330,29 +303,17 @@ class TableMemoryStore(Closable):
 
         Args:
             heard: how what caused it was heard; its `event_time` is when it happened, also in the future.
-            name: an id of your own; the episode that has it already is replaced.
-            summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
-            session: in which conversation it happened, and `turn` in which turn of it.
-            latency_ms: how long a call of a tool took.
+            described: `name`, an id of your own, in place of the episode that has it; `summary`, what happened, in words: it is
+                found by these, and by its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened;
+                `latency_ms` of a call of a tool.
         """
-        episode = Episode(
-            kind,
-            # As it is now, whatever the caller does with it.
-            msgspec.json.decode(episodes.checked_payload(payload)),
-            outcome,
-            agent=agent,
-            heard=heard,
-            level=level_of_episode(level, checked_heard(heard)),
-            owner=owner,
-            name=name or "",
-            summary=summary,
-            decisions=episodes.checked_texts(decisions, "the decisions of an episode"),
-            tools=episodes.checked_texts(tools, "the tools of an episode"),
-            tags=episodes.checked_texts(tags, "the tags of an episode"),
-            session=session or "",
-            turn=turn,
-            latency_ms=latency_ms,
-        )
+        fields: dict[str, Any] = {**described, "agent": agent, "heard": heard, "owner": owner}
+        for name in ("decisions", "tools", "tags"):
+            fields[name] = episodes.checked_texts(fields.get(name, ()), f"the {name} of an episode")
+        fields["level"] = level_of_episode(level, checked_heard(heard))
+        # As it is now, whatever the caller does with it.
+        given = msgspec.json.decode(episodes.checked_payload(payload))
+        episode = Episode(kind, given, outcome, **fields)
         self._write(
             lambda tx: episodes.append_episode(
                 tx, episode, keep=self.max_episodes, episode_id=self._episode_id(tx)

@@ -196,17 +196,8 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
         successes, failures = max(successes, worked), max(failures, failed)
         tx.announce("procedures", [older_id])
         drop_unused(tx, people)
-    row = (
-        procedure.id,
-        title,
-        description,
-        trigger,
-        steps,
-        successes,
-        failures,
-        as_text(tags) if tags else None,
-    )
-    row_id = tx.tick()
+    row_id, listed = tx.tick(), as_text(tags) if tags else None
+    row = (procedure.id, title, description, trigger, steps, successes, failures, listed)
     tx.execute(
         f"insert into procedures ({_COLUMNS}, id) values ({', '.join('?' * 20)})",  # noqa: S608 - our own constant
         (*row, metadata, number, owner, session, procedure.turn, *heard_columns(heard), row_id),
@@ -224,25 +215,11 @@ def record_outcome(tx: Transaction, procedure_id: str, *, success: bool) -> bool
     return tx.changes > 0
 
 
-def _procedure_of(row: tuple[Any, ...]) -> Procedure:
-    name, title, description, trigger, steps, successes, failures, tags, metadata, level, owner = row[:11]
-    session, turn, *heard = row[11:]
-    return Procedure(
-        name,
-        title,
-        description,
-        trigger,
-        read_steps(steps),
-        successes,
-        failures,
-        tuple(msgspec.json.decode(tags)) if tags else (),
-        msgspec.json.decode(metadata) if metadata else {},
-        LEVELS[level],
-        owner,
-        heard_of(heard),
-        session or "",
-        turn,
-    )
+def _procedure_of(row: Sequence[Any]) -> Procedure:
+    *words, steps, successes, failures, tags, metadata, level, owner, session, turn = row[:13]
+    tags = tuple(msgspec.json.decode(tags)) if tags else ()
+    done = read_steps(steps), successes, failures, tags, msgspec.json.decode(metadata) if metadata else {}
+    return Procedure(*(*words, *done, LEVELS[level], owner, heard_of(row[13:]), session or "", turn))
 
 
 def _checked_steps(steps: Sequence[ProcedureStep]) -> str:
