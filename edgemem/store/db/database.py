@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from edgemem.clock import Clock
 from edgemem.errors import (
@@ -57,6 +57,29 @@ _log = logging.getLogger(__name__)
 _AGAIN_S = 0.01  # between two tries to empty the log
 
 
+class Options(NamedTuple):
+    """How a file is opened."""
+
+    durable: bool = True
+    """Fsync each commit (truth), or none at all (an index that can be made again)."""
+    derived: bool = False
+    """Whether it is made from another file with the same clock, which was opened before."""
+    busy_timeout_s: float = 5.0
+    """How long to wait for other processes."""
+    page_size: int = 512
+    """Bytes, for a new file. Small pages write less, and read facts as fast (`tests/lab/tuning.md`)."""
+    load_vec: bool = False
+    """Load sqlite-vec into every connection; `vec_version` is None where that is impossible."""
+    wal_limit_mb: float = 4.0
+    """Checkpoint when the log is larger than this and no write waits."""
+    backups: Path | None = None
+    """A folder for a copy of the file before its schema changes; without the copy it cannot be opened. None: no copy is made."""
+    create: bool = True
+    """False where a file must be there, with tables in it; else LostTruthError is raised, and nothing is changed."""
+    read_only: bool = False
+    """Read a copy, in memory, of a file that may not be written; each write raises ReadOnlyError."""
+
+
 class Database(Closable):
     """An open database file; a context manager, safe to use from several threads.
 
@@ -64,34 +87,11 @@ class Database(Closable):
         path: created with its folder (0700) and readable by its owner only (0600) if it does not exist.
         schema: its tables; steps that the file has not seen are run.
         clock: where ticks come from; share one between the files of a home.
-        durable: fsync each commit (truth), or none at all (an index that can be made again).
-        derived: it is made from another file with the same clock, which was opened before.
-        busy_timeout_s: how long to wait for other processes.
-        page_size: bytes, for a new file. Small pages write less, and read facts as fast (`tests/lab/tuning.md`).
-        load_vec: load sqlite-vec into every connection; `vec_version` is None where that is impossible.
-        wal_limit_mb: checkpoint when the log is larger than this and no write waits.
-        backups: a folder that gets a copy of the file before steps which it has not seen are run; where the copy is
-            impossible the file stays as it is, and cannot be opened. None: no copy is made.
-        create: False where a file must be there, with tables in it; without them LostTruthError is raised, and nothing is
-            changed.
-        read_only: read a copy, in memory, of a file that may not be written; each write raises ReadOnlyError.
+        options: those of `Options`.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        *,
-        schema: Schema,
-        clock: Clock | None = None,
-        durable: bool = True,
-        busy_timeout_s: float = 5.0,
-        page_size: int = 512,
-        load_vec: bool = False,
-        wal_limit_mb: float = 4.0,
-        derived: bool = False,
-        backups: Path | None = None,
-        create: bool = True,
-        read_only: bool = False,
+        self, path: str | Path, *, schema: Schema, clock: Clock | None = None, **options: Any
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
@@ -103,39 +103,38 @@ class Database(Closable):
         self.vec_version: str | None = None
         self.migrated: tuple[str, ...] = ()
         """The steps that brought an older file up to date when it was opened."""
-        self._durable = durable
-        self._derived = derived
-        self._backups = backups
-        self._create = create and not read_only
-        self.read_only = read_only
-        self._busy_timeout_s = busy_timeout_s
+        self._options = opening = Options(**options)
+        self._create = opening.create and not opening.read_only
+        self.read_only = opening.read_only
         self._pid = os.getpid()
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._version = self._looked = -1
         """`data_version` of the writer, and of the shared reader, when ticks of others were last looked for."""
-        self._synchronous = "full" if durable else "off"
+        self._synchronous = "full" if opening.durable else "off"
         with ExitStack() as opened, translated_errors(self.path):
             # Before it is opened: SQLite takes the log away from beside an empty file.
             if not self._create:
                 _check_not_lost(self.path)
-            if read_only:
+            if self.read_only:
                 self._file = opened.enter_context(copied(self.path))
             else:
                 self._file = self.path
                 create_private(self.path)
-            lock = FileLock(self._file.with_name(self._file.name + ".lock"), timeout_s=busy_timeout_s)
+            lock = FileLock(self._file.with_name(self._file.name + ".lock"), timeout_s=opening.busy_timeout_s)
             opened.callback(lock.close)
             # Whatever is derived may be made again at any time, by any process.
-            files = FileIdentities(self.path) if durable and not read_only else None
+            files = FileIdentities(self.path) if opening.durable and not self.read_only else None
             # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
             self._exclusively = partial(_exclusive, self.path, lock, files)
-            self._readers = Readers(partial(_reader, self._file, busy_timeout_s, load_vec, files))
-            self._connection = self._open_writer(schema, page_size, load_vec)
+            self._readers = Readers(
+                partial(_reader, self._file, opening.busy_timeout_s, opening.load_vec, files)
+            )
+            self._connection = self._open_writer(schema)
             self._raw = RawFile(self._file)
             self._lock, self._opened = lock, opened.pop_all()
         self._log = WriteAheadLog(
-            self._connection, self._file, exclusively=self._exclusively, limit_mb=wal_limit_mb
+            self._connection, self._file, exclusively=self._exclusively, limit_mb=opening.wal_limit_mb
         )
         self._writer = Writer(f"edgemem {self.path.name}", self._log.tidy)
         self.closed = False
@@ -221,7 +220,7 @@ class Database(Closable):
 
         A reader with an old snapshot is waited for so many seconds; None: as long as other processes are.
         """
-        end = monotonic() + (self._busy_timeout_s if wait_s is None else wait_s)
+        end = monotonic() + (self._options.busy_timeout_s if wait_s is None else wait_s)
         # Between two tries others write: a turn does not wait for a reader.
         while not self._run(self._log.checkpoint):
             if monotonic() >= end:
@@ -249,13 +248,8 @@ class Database(Closable):
 
         `stop` is asked every millisecond or two.
         """
-        target = Path(target).expanduser().absolute()
         self._check_open()
-        with (
-            translated_errors(self.path),
-            closing(connect(self._file, "ro", self._busy_timeout_s, False)) as source,
-        ):
-            return write_copy(source, target, connect=plain_connection, stop=stop)
+        return self._copy_to(Path(target).expanduser().absolute(), stop)
 
     def close(self) -> None:
         """Do the queued writes, empty the log into the file and close it; may be called twice."""
@@ -299,7 +293,7 @@ class Database(Closable):
                 " the rights, and open it again."
             )
         with self._exclusively():
-            if self._durable:
+            if self._options.durable:
                 self._set_synchronous("full" if durable else "normal")
             connection.execute("begin immediate")
             try:
@@ -326,17 +320,18 @@ class Database(Closable):
 
     # Opening
 
-    def _open_writer(self, schema: Schema, page_size: int, load_vec: bool) -> Any:
+    def _open_writer(self, schema: Schema) -> Any:
+        options = self._options
         with self._exclusively():
-            connection = connect(self._file, "rw", self._busy_timeout_s, load_vec)
+            connection = connect(self._file, "rw", options.busy_timeout_s, options.load_vec)
             try:
-                if load_vec:
+                if options.load_vec:
                     self.vec_version = vec0_version(connection)
                 new = check_schema(connection, schema)
                 if new and not self._create:
                     raise LostTruthError(f"{self.path} is empty.")
                 if new:
-                    connection.execute(f"pragma page_size = {int(page_size)}")
+                    connection.execute(f"pragma page_size = {int(options.page_size)}")
                     connection.execute("pragma auto_vacuum = none")
                 if connection.execute("pragma journal_mode = wal").fetchone()[0] != "wal":
                     raise StoreError(
@@ -345,12 +340,12 @@ class Database(Closable):
                 connection.execute("pragma wal_autocheckpoint = 0")
                 connection.execute(f"pragma synchronous = {self._synchronous}")
                 connection.execute("pragma foreign_keys = on")
-                connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
+                connection.execute(f"pragma secure_delete = {'on' if self._options.durable else 'fast'}")
                 if not new and (missing := missing_steps(connection, schema)):
                     self._back_up(connection, schema, missing[0])
                     self.migrated = tuple(missing)
                 migrate(connection, schema.steps, clock=self.clock)
-                self._ticks = Ticks(connection, schema, self.clock, self.path, derived=self._derived)
+                self._ticks = Ticks(connection, schema, self.clock, self.path, derived=options.derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:
                 connection.close()
@@ -359,24 +354,27 @@ class Database(Closable):
 
     def _back_up(self, connection: Any, schema: Schema, step: str) -> None:
         """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
-        if self._backups is None or self.read_only:
+        if self._options.backups is None or self.read_only:
             return
         Ticks(connection, schema, self.clock, self.path).look(connection, -1)
-        target = self._backups / copy_name(self.clock.tick())
+        target = self._options.backups / copy_name(self.clock.tick())
         try:
-            with (
-                translated_errors(target),
-                closing(connect(self.path, "ro", self._busy_timeout_s, False)) as source,
-            ):
-                write_copy(source, target, connect=plain_connection)
+            self._copy_to(target, lambda: False)
         except (StoreError, InvalidInputError) as error:
             raise type(error)(
-                f"{self.path} must be brought up to date ({step}) and is copied to {self._backups} before, which is"
+                f"{self.path} must be brought up to date ({step}) and is copied to {self._options.backups} before, which is"
                 f" impossible, so nothing was changed: {error}"
             ) from error
         _log.warning("%s is brought up to date (%s); as it was it is kept in %s.", self.path, step, target)
 
     # Small things
+
+    def _copy_to(self, target: Path, stop: Callable[[], bool]) -> bool:
+        with (
+            translated_errors(self.path),
+            closing(connect(self._file, "ro", self._options.busy_timeout_s, False)) as source,
+        ):
+            return write_copy(source, target, connect=plain_connection, stop=stop)
 
     def _run(self, job: Callable[[], T]) -> T:
         if not self._writer.here:
