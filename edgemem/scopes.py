@@ -37,10 +37,9 @@ def name_key(name: str) -> str:
 
     Canonical caseless matching of the Unicode standard; never NFKC, which would make one person of two names.
     """
-    name = storable(name).strip()
-    if name.isascii():
-        return name.lower()
-    folded = unicodedata.normalize("NFD", name).casefold()
+    if name.isascii() and "\x00" not in name:
+        return name.strip().lower()
+    folded = unicodedata.normalize("NFD", storable(name).strip()).casefold()
     return unicodedata.normalize("NFC", folded)
 
 

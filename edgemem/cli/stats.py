@@ -162,14 +162,14 @@ def _rows(figures: Stats) -> Iterator[tuple[str, str]]:
 
 
 def _turn_rows(turn: TurnFigures) -> Iterator[tuple[str, str]]:
-    about, late = "" if turn.counted else "about ", ", late" if turn.late else ""
+    late = ", late" if turn.late else ""
     parts = f"recall {turn.recall_ms:.1f}, embedding {turn.embed_ms:.1f}"
     yield "newest turn", moment(turn.at)
     yield "  before the model", f"{turn.hooks_ms:.1f} ms, of which {parts}"
     yield "  model", f"{turn.model_ms / 1e3:.2f} s"
     yield "  commit", f"{turn.commit_ms:.1f} ms"
-    tokens = f"{about}{turn.new_tokens:,} new, {about}{turn.reused_tokens:,} reused"
-    yield "  tokens", f"{tokens}, {turn.block_tokens:,} of memory"
+    tokens = f"{turn.new_tokens:,} new, {turn.reused_tokens:,} reused, " if turn.counted else ""
+    yield "  tokens", f"{tokens}{turn.block_tokens:,} of memory"
     yield "  candidates", f"{turn.candidates:,}{late}"
     if turn.heard_early:
         yield "recall ahead", f"ready at the end of {turn.ready_early:,} of {turn.heard_early:,} sentences"

@@ -66,8 +66,8 @@ class PromptTurn(msgspec.Struct):
     answer: Level = "shared"
     """and at least who all else."""
     heard: Heard | None = None
-    block_index: int | None = None
-    """Which message was said to the robot, and carries the block: the newest of the user's when the turn was first looked at."""
+    utterance: int | None = None
+    """Which message was said to the robot, and carries the block; None: the newest of the user's, if there is one."""
     heard_until: str | None = None
     """The text that was heard before somebody cut the robot off; None: nobody did."""
     reported: bool = False
@@ -82,8 +82,10 @@ class PromptTurn(msgspec.Struct):
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
 
     def __post_init__(self) -> None:
-        """Close the answer at least as much as the utterance."""
+        """Close the answer at least as much as the utterance, and find that."""
         self.close(self.level)
+        if self.utterance is None:
+            self.utterance = newest_user(self.messages)
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
         """Let no more people read the answer than a level says.
@@ -95,11 +97,6 @@ class PromptTurn(msgspec.Struct):
             self.answer = level
         if utterance and RANK[level] > RANK[self.level]:
             self.level = level
-
-    @property
-    def utterance(self) -> int | None:
-        """Return which message was said to the robot; None: nobody said one."""
-        return newest_user(self.messages) if self.block_index is None else self.block_index
 
     def seen_by(self, reader: Reader | None) -> PromptTurn | None:
         """Return of a committed turn what somebody sees of it; None: nothing."""
@@ -147,8 +144,8 @@ class PromptTurn(msgspec.Struct):
             kept = bounded(message, UTTERANCE_BYTES)
             if kept is not message:
                 self.full_messages[n], message = message, kept
-            if self.block_index is None:
-                self.block_index = n
+            if self.utterance is None:
+                self.utterance = n
         self.messages = [*self.messages, message]
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
@@ -194,9 +191,7 @@ def turn_of(turn: Turn) -> PromptTurn:
         owner=turn.owner,
         answer=turn.answer or turn.level,
         heard=turn.heard,
-        block_index=next(
-            (n for n, (_, stored) in enumerate(repaired) if stored and stored is utterance), None
-        ),
+        utterance=next((n for n, (_, stored) in enumerate(repaired) if stored and stored is utterance), None),
         heard_until=heard_in(messages) if turn.state == "interrupted" else None,
         unfinished=turn.state in ("open", "unfinished"),
         full_messages={
@@ -363,19 +358,19 @@ class PromptLog:
         known = any(message in turn.messages for turn in placed for message in messages)
         self._replace(placed if known else [])
 
-    def adopt(self, messages: Sequence[Message]) -> list[PromptTurn]:
+    def adopt(self, messages: Sequence[Message]) -> PromptTurn | None:
         """Take the history up that a loop brings from elsewhere before the first turn; return the turn that it is.
 
         Its words are nobody's, and as open as the utterance of the open turn.
         """
         current, brought = self._opened(), split_instructions(messages)[1]
         if self.turns or self._has_aborted or not any(message.get("role") == "user" for message in brought):
-            return []
+            return None
         owner = current.owner if current.level == "private" else None
         turn = PromptTurn(current.n, brought, level=current.level, owner=owner)
         self.turns.append(turn)
         current.n = self.next_n
-        return [turn]
+        return turn
 
     def _replace(self, turns: list[PromptTurn]) -> None:
         """Take these turns in place of all, or the same ones, which have changed."""

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
 from edgemem.clock import span
-from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
+from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts
 from edgemem.errors import (
     ClosedError,
     ContextOverflowError,
@@ -454,7 +454,7 @@ def _writer(home: Home) -> tuple[str, str]:
         why = find_no_slot(chat)
     if why:
         return f"{extractive}: {why}", why
-    here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
+    here = f"in a second context of {settings.summary_ctx:,} tokens"
     return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
 
 

@@ -1,7 +1,6 @@
 """Figures of a turn: one line on the logger `edgemem.turn`, without a word that anybody said; and files for who looks from outside.
 
-Nothing is tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent
-that runs within a tool of another has lines of its own.
+Nothing is tokenised for it: the block was counted where it was made, the prompt by the model. An agent that runs within a tool of another has lines of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,9 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from edgemem.context.budget import estimate
 from edgemem.llama.protocols import Generation
-from edgemem.records import Message, text_of
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import HookFailure
 
@@ -57,7 +53,7 @@ class TurnFigures(msgspec.Struct):
     reused_tokens: int = 0
     """Tokens of them that it had evaluated before."""
     counted: bool = False
-    """Whether the model told these two; otherwise they are a quarter of the texts' bytes."""
+    """Whether the model told these two; otherwise they are 0."""
     block_tokens: int = 0
     """Of the memory block: as its budget counted it, with 12 for the tags, and of notes a quarter of their bytes."""
     candidates: int = 0
@@ -98,18 +94,6 @@ class _Running(msgspec.Struct):
     reused_tokens: int = 0
     has_counts: bool = True
     block_tokens: int = 0
-    messages: list[Message] = []
-
-
-class _SessionFigures(msgspec.Struct):
-    """The figures of one session."""
-
-    running: _Running | None = None
-    """None: no turn of it runs."""
-    messages: list[Message] = []
-    """The newest prompt,"""
-    sizes: list[int] = []
-    """and what each of its messages takes."""
 
 
 class TurnLog:
@@ -139,25 +123,21 @@ class TurnLog:
         self._search = search
         self._early = early
         self._now = now
-        self._sessions: WeakKeyDictionary[SessionLog, _SessionFigures] = WeakKeyDictionary()
+        self._running: WeakKeyDictionary[SessionLog, _Running] = WeakKeyDictionary()
+        """Of the turns that run."""
 
     def begin(self, moment: Moment) -> None:
         """Take the time at which a turn begins."""
         recalled = None if self._search is None else self._search.last
-        session = self._of(moment)
-        session.running = _Running(moment.at, recalled, _generation(moment.ctx.llm))
-
-    def _of(self, moment: Moment) -> _SessionFigures:
-        return self._sessions.setdefault(moment.log, _SessionFigures())
+        self._running[moment.log] = _Running(moment.at, recalled, _generation(moment.ctx.llm))
 
     def call(self, moment: Moment) -> None:
         """Take the time at which the model is called, and its prompt."""
-        if (running := self._of(moment).running) is None:
+        if (running := self._running.get(moment.log)) is None:
             return
         prompt_turn = moment.log.prompt_log.running
         if prompt_turn is not None:
             running.turn, running.block_tokens = prompt_turn.n, prompt_turn.block_tokens
-        running.messages = moment.prompt.messages
         running.called = perf_counter()
         if running.hooks_ms is None:
             running.hooks_ms = (running.called - running.begun) * 1e3
@@ -167,7 +147,7 @@ class TurnLog:
 
     def answer(self, moment: Moment) -> None:
         """Count an answer of the model, which came with this moment."""
-        if (running := self._of(moment).running) is None:
+        if (running := self._running.get(moment.log)) is None:
             return
         running.hops += 1
         running.model_ms += (moment.at - running.called) * 1e3
@@ -183,18 +163,13 @@ class TurnLog:
 
     def abort(self, moment: Moment) -> None:
         """Forget the figures of a turn that was thrown away."""
-        self._of(moment).running = None
+        self._running.pop(moment.log, None)
 
     def end(self, moment: Moment) -> None:
         """Log the figures of the turn that has ended."""
-        session = self._of(moment)
-        running, session.running = session.running, None
-        if running is None:
+        if (running := self._running.pop(moment.log, None)) is None:
             return
         counted = running.has_counts and running.hops > 0
-        new, reused = running.new_tokens, running.reused_tokens
-        if running.hops and not counted:
-            new, reused = _compared(session, running)
         ended, early, recall = moment.payload, self._early, running.recalled
         figures = TurnFigures(
             round(self._now(), 3),
@@ -203,8 +178,8 @@ class TurnLog:
             hooks_ms=round(running.hooks_ms or 0.0, 2),
             model_ms=round(running.model_ms, 2),
             commit_ms=round((perf_counter() - moment.at) * 1e3, 2),
-            new_tokens=new,
-            reused_tokens=reused,
+            new_tokens=running.new_tokens if counted else 0,
+            reused_tokens=running.reused_tokens if counted else 0,
             counted=counted,
             block_tokens=running.block_tokens,
             interrupted=ended.interrupted,
@@ -221,17 +196,6 @@ class TurnLog:
         self._keep(figures)
         if (self._settings is None or self._settings.now.log.turn) and log.isEnabledFor(logging.INFO):
             log.info("%s", msgspec.json.encode(figures).decode())
-
-
-def _compared(session: _SessionFigures, running: _Running) -> tuple[int, int]:
-    """Return the tokens of the prompt that are new since the one before, and the others, where the model does not tell."""
-    messages = running.messages
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(session.messages, messages, strict=False))
-    same = sum(1 for _ in pairs)
-    new = [estimate(text_of(message)) for message in messages[same:]]
-    reused = session.sizes[:same]
-    session.messages, session.sizes = messages, [*reused, *new]
-    return sum(new), sum(reused)
 
 
 def _generation(llm: Any) -> Generation | None:

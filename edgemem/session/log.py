@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -77,13 +77,6 @@ class LateResult(msgspec.Struct, frozen=True):
         ]
 
 
-class Endable(Protocol):
-    """A turn that can be ended by another."""
-
-    def end(self) -> None:
-        """Commit it: complete with a reply, else unfinished."""
-
-
 class SessionLog:
     """The prompt log of one session, and what the running turn has collected for its commit."""
 
@@ -93,7 +86,7 @@ class SessionLog:
         """The messages that were said, and the loop's own state, for hooks that look at these."""
         self.lock = threading.RLock()
         """Held while a turn is changed; tools and the model run without it."""
-        self.open_turn: Endable | None = None
+        self.open_turn: Any = None
         """The turn that the door has open."""
         self.late_results: list[LateResult] = []
         """Results that no model has read yet."""
@@ -203,9 +196,10 @@ class SessionLog:
         running = self.prompt_log.running
         self.record.messages[:] = [*self.prompt_log.messages, *([] if running is None else running.messages)]
 
-    def keep_unknown(self, turns: Sequence[PromptTurn]) -> None:
-        """Write turns that are made of messages which no turn had brought."""
-        for turn in turns:
+    def adopt(self) -> None:
+        """Take the history up that a loop brings from elsewhere: nobody's words, as open as the utterance."""
+        turn = self.prompt_log.adopt(self.record.messages)
+        if turn is not None:
             self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
     def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
@@ -220,11 +214,8 @@ class SessionLog:
 
     # -- how it ends ---------------------------------------------------------------------------------
 
-    def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
-        """Make the running turn history, and commit it; return whether anything was said in it.
-
-        Args:
-            wait_s: how long to wait for the disk; None: `commit_wait_s` seconds.
+    def finish(self, state: TurnState) -> None:
+        """Make the running turn history, and commit it.
 
         Raises:
             StoreError: this write failed, or an earlier one that was still running when its turn ended.
@@ -233,12 +224,10 @@ class SessionLog:
         if running is None or not running.messages:
             self.prompt_log.discard()
             self.reset()
-            return False
+            return
         self.prompt_log.close(self.prompt_log.answer)
         reader = self.prompt_log.reader
-        known = reader is None or bool(
-            reader.key
-        )  # to an unknown voice no tool of ours tells anything private
+        known = reader is None or bool(reader.key)  # no tool of ours tells an unknown voice anything private
         if state == "unfinished" and known and self._has_call(running.messages):
             running.close("private", utterance=True)
         try:
@@ -249,10 +238,9 @@ class SessionLog:
             whose = {"level": running.answer, "owner": running.owner}
             self.ended += [msgspec.structs.replace(step, **whose) for step in self.done]
         try:
-            self._write(record, running, wait_s=self.commit_wait_s if wait_s is None else wait_s)
+            self._write(record, running, wait_s=self.commit_wait_s)
         finally:
             self.reset()
-        return True
 
     def abort(self) -> None:
         """Throw the running turn away, its accepted record, and the questions that its tools have open since."""

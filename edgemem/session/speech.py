@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from edgemem.errors import EdgememError
-from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch
+from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, Prefetched
 from edgemem.recall.search.selection import asks
 from edgemem.recall.text.analyse import read_utterance, with_ending
 from edgemem.records import Reader, Recalled, Session
@@ -149,6 +149,8 @@ class SessionPrefetch:
         """The newest text of the sentence that becomes the next turn."""
         self._heard: tuple[str, Reader] | None = None
         """The newest text of a sentence that has not become a turn yet, and who says it."""
+        self._has_asked = False
+        """Whether any half-heard sentence was handed over."""
 
     def speech(self, _moment: Moment) -> None:
         """Note that somebody begins to speak."""
@@ -185,10 +187,10 @@ class SessionPrefetch:
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         """Return the items that matter for an utterance: those found while it was spoken, if the same would be found now."""
         begun = perf_counter()
+        request, taken = self._request(reader), Prefetched("unheard")
         if self._newest:
             self._learn(utterance)
-        request = self._request(reader)
-        taken = self._prefetch.claim(self, utterance, request)
+            taken = self._prefetch.claim(self, utterance, request)
         recalled = taken.items
         if recalled is None:
             if request.deadline_s is not None:
@@ -204,11 +206,13 @@ class SessionPrefetch:
             text, reader = self._heard
             if self._prefetch.marks_late and not read_utterance(text).ending:
                 text = with_ending(text, "?" if asks(text) else ".")
+            self._has_asked = True
             self._prefetch.ask(self, text, self._request(reader))
 
     def _forget(self) -> None:
         self._newest, self._heard = "", None
-        self._prefetch.drop(self)
+        if self._has_asked:
+            self._prefetch.drop(self)
 
     def _learn(self, utterance: str) -> None:
         """Note how the recogniser ends a sentence."""
@@ -223,5 +227,5 @@ class SessionPrefetch:
         return before if before is not None and unknown and not reader.audience else reader
 
     def _raise_fault(self) -> None:
-        if fault := self._prefetch.fault(self):
+        if self._has_asked and (fault := self._prefetch.fault(self)):
             raise EdgememError(f"a recall ahead of a turn failed ({fault}); the turn's own tells more")

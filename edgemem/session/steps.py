@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import Moment
@@ -52,19 +52,11 @@ class Parts:
     state: StateKeeping | None = None
 
 
-class Named(Protocol):
-    """A part, under whose name failures are counted."""
-
-    @property
-    def name(self) -> str:
-        """Return the name."""
-        ...
-
-
 class Step(NamedTuple):
     """One step."""
 
     name: str
+    """That of the part, under which failures are counted."""
     act: Callable[[Moment], object]
     point: str = ""
     """Of hooks of the user's own: where they act; nothing is done where there are none."""
@@ -96,7 +88,7 @@ class Hooks:
         prompt.messages, prompt.tools, prompt.now = changed["messages"], changed["tools"], changed["now"]
 
 
-def _steps(*pairs: tuple[Named | None, Callable[[Any, Moment], object]]) -> tuple[Step, ...]:
+def _steps(*pairs: tuple[Any, Callable[[Any, Moment], object]]) -> tuple[Step, ...]:
     return tuple(
         Step(part.name, partial(act, part), part.point if isinstance(part, Hooks) else "")
         for part, act in pairs

@@ -121,7 +121,7 @@ class StoredSession:
 
     def adopt(self, moment: Moment) -> None:
         """Take the history up that a loop brings from elsewhere: nobody's words, as open as the utterance."""
-        moment.log.keep_unknown(moment.log.prompt_log.adopt(moment.ctx.session.messages))
+        moment.log.adopt()
 
     def abort(self, moment: Moment) -> None:
         """Throw the open turn away."""

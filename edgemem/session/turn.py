@@ -144,12 +144,14 @@ class OpenTurn:
         running, window = self.log.prompt_log.running, self._agent.steps.parts.budget
         if running is None:
             return
-        if window is not None and (budget := window.budget) is not None:
-            message = _bounded_tokens(running.messages[0], budget.plan["history"], budget.tokenizer)
-            if message is not running.messages[0]:
-                running.messages = [message]
-                self._agent.ctx.session.messages[-1] = message
         self._utterance = text_of(running.messages[0])
+        if window is not None and (budget := window.budget) is not None:
+            message = _bounded_tokens(
+                running.messages[0], self._utterance, budget.plan["history"], budget.tokenizer
+            )
+            if message is not running.messages[0]:
+                running.messages, self._utterance = [message], text_of(message)
+                self._agent.ctx.session.messages[-1] = message
 
     # -- its prompt ------------------------------------------------------------------------
 
@@ -574,9 +576,8 @@ def _calling(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _bounded_tokens(message: Message, most_tokens: int, tokenizer: Tokenizer) -> Message:
-    """Return a message of which as much is left as fits into so many tokens."""
-    text = text_of(message)
+def _bounded_tokens(message: Message, text: str, most_tokens: int, tokenizer: Tokenizer) -> Message:
+    """Return a message, whose text is given, of which as much is left as fits into so many tokens."""
     size = len(text.encode(errors="replace"))
     # No vocabulary takes more tokens for a text than it has bytes.
     while size > most_tokens and (tokens := len(tokenizer.encode(text))) > most_tokens:

@@ -42,8 +42,6 @@ _INSTRUCTIONS = "instructions"
 """Why an epoch began that keeps the summary it found: the operator changed them."""
 _FEW = 3
 """So many refused summaries say nothing about a model."""
-_CACHE_BYTES = (12_288, 114_688)
-"""What one token of context takes with Qwen2.5 0.5B and with Llama 3.2 3B."""
 
 
 def way(*, refused: str = "") -> str:
@@ -87,12 +85,6 @@ class SummaryCounts(NamedTuple):
             text += f"; {sum(self.refused.values())} of the model's refused: "
             text += ", ".join(f"{why} {n}" for why, n in ranked)
         return text
-
-
-def memory_of(tokens: int) -> str:
-    """Return what a second context of so many tokens takes, in words."""
-    small, large = (bytes_a_token * tokens / 1e6 for bytes_a_token in _CACHE_BYTES)
-    return f"{small:.0f} MB with a model of 0.5 B and {large:.0f} MB with 3 B"
 
 
 INSTRUCTIONS = (
