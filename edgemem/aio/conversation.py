@@ -19,7 +19,8 @@ from edgemem.session.conversation import Conversation
 from edgemem.session.points import HookFailure, HookRegistry, TurnContext
 from edgemem.session.speech import Upkeep
 from edgemem.session.tools import Tool
-from edgemem.session.turn import TOOL_TURN, OpenTurn
+from edgemem.session.turn import ENDED, OpenTurn, calling_turn
+from edgemem.store.validation import checked_number
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +45,7 @@ class AsyncTurn(Face[OpenTurn]):
         super().__init__(worker, self._opened)
         self._begin = begin
         self._turn: OpenTurn | None = None
-        self._is_read = False
+        self._is_read = self._is_aborted = False
 
     add = asynchronous(OpenTurn.add)
     reply = asynchronous(OpenTurn.reply)
@@ -74,7 +75,7 @@ class AsyncTurn(Face[OpenTurn]):
     @property
     def is_open(self) -> bool:
         """Tell whether it goes on."""
-        return self._turn is None or self._turn.is_open
+        return not self._is_aborted if self._turn is None else self._turn.is_open
 
     def abort(self) -> Awaitable[None]:
         """Throw the turn away without a trace; this is asked for at once, and done when it is awaited. May be repeated."""
@@ -91,6 +92,7 @@ class AsyncTurn(Face[OpenTurn]):
         return self._turn
 
     def _abort(self) -> None:
+        self._is_aborted = True
         if self._turn is not None and self._turn.is_open:
             self._turn.abort()
 
@@ -101,6 +103,8 @@ class AsyncTurn(Face[OpenTurn]):
 
     async def _began(self) -> AsyncTurn:
         def begin() -> None:
+            if self._is_aborted:
+                raise TurnEndedError(ENDED)
             self._turn = self._begin()
 
         if self._turn is None:
@@ -130,7 +134,7 @@ def _beginning(
     @wraps(method)
     def turn(self: AsyncConversation, /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
         # The tool in which this task runs is known here, and not on the thread of the turns.
-        outer = kwargs.get("within") or TOOL_TURN.get()
+        outer = calling_turn() if kwargs.get("within") is None else kwargs["within"]
         inner: Any = {**kwargs, "within": outer._opened() if isinstance(outer, AsyncTurn) else outer}
         return AsyncTurn(self._worker, lambda: method(self._conversation, *args, **inner))
 
@@ -168,9 +172,10 @@ class AsyncConversation(Face[Conversation]):
 
     async def idle(self, seconds: float) -> None:
         """Tell that nobody speaks, as `Conversation.idle` does; upkeep has a thread of its own."""
+        duration = checked_number(seconds, "seconds")
         await self._worker.run("turn", lambda: self._conversation.idle(0.0))
         if (upkeep := self._conversation.upkeep) is not None:
-            await run_upkeep(self._worker, upkeep, partial(upkeep.run, float(seconds), yielding=True))
+            await run_upkeep(self._worker, upkeep, partial(upkeep.run, duration, yielding=True))
 
     async def __aenter__(self) -> AsyncConversation:
         return self

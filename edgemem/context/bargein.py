@@ -70,6 +70,7 @@ def heard_part(
     Raises:
         InvalidInputError: an argument is no text, no number, or no word with its times.
     """
+    until = None if heard_ms is None else _milliseconds(heard_ms)
     if heard_text is not None:
         if not isinstance(heard_text, str):
             raise InvalidInputError(f"What was heard must be text; got {type(heard_text).__name__}.")
@@ -77,7 +78,6 @@ def heard_part(
             return heard_text
         ends = _ends(reply, _words_of(heard_text))
         return reply[: ends[-1]] if ends else ""
-    until = None if heard_ms is None else _milliseconds(heard_ms)
     if words is not None:
         return reply[: _end_of_timed(reply, words, until)]
     if until is None:
@@ -166,7 +166,8 @@ def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> in
         text, _, over = entry
         # What one entry holds may be two words, and both are over when it is.
         heard += _words_of(str(text))
-        if until is None or _milliseconds(over) <= until:
+        end = _milliseconds(over)
+        if until is None or end <= until:
             played = len(heard)
     # All of the words, also those that nobody heard, tell which belong to a number.
     ends = _ends(reply, heard)

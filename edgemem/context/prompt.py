@@ -333,7 +333,9 @@ class PromptLog:
         self.sections: dict[str, BlockSection] = {}
         """What its block is made of, in the order in which it came in."""
         self._outer: PromptLog | None = None
-        """Of the agent whose tool runs this one."""
+        """Of the agent whose tool runs this one,"""
+        self._around: PromptTurn | None = None
+        """and its turn."""
         self._newest: tuple[Any, Committed] | None = None
         """The newest of these, behind what it was made from."""
 
@@ -399,6 +401,7 @@ class PromptLog:
         *,
         level: Level | None = None,
         outer: PromptLog | None = None,
+        around: PromptTurn | None = None,
     ) -> PromptTurn:
         """Open a turn for a reader and return it; one that is still open is discarded.
 
@@ -407,20 +410,18 @@ class PromptLog:
         Args:
             heard: how it was heard; None: nobody said it.
             level: who may read the utterance; None: as for all that is said.
-            outer: of the agent whose tool begins the turn, which is nobody's words then and as private as the answer of that
-                agent; that becomes as private as this one.
+            outer: of the agent whose tool begins the turn.
+            around: the turn of that tool: this one is nobody's words then and as private as that answer, which becomes as
+                private as this one while it is open.
         """
         self.discard()
-        around = None
-        if outer is not None and outer is not self:
-            around = outer.running or next(reversed(outer.turns), None)
-        self.reader, self._outer = reader, None if around is None else outer
+        self.reader, self._outer, self._around = reader, outer, around
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
         turn = self.running = PromptTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
         if outer is not None and around is not None:
-            turn.close(outer.answer if outer.running is not None else around.answer, utterance=True)
+            turn.close(outer.answer if outer.running is around else around.answer, utterance=True)
             turn.owner, turn.heard = around.owner, None
         return turn
 
@@ -448,7 +449,7 @@ class PromptLog:
     def close(self, level: Level, *, utterance: bool = False) -> None:
         """Close the open turn as `PromptTurn.close` does: a tool was told something, or keeps it for the speaker alone."""
         self._opened().close(level, utterance=utterance)
-        if self._outer is not None and self._outer.running is not None:
+        if self._outer is not None and self._around is self._outer.running:
             self._outer.close(level)
 
     def level_of_write(self, level: Level, *texts: str) -> Level:
@@ -469,7 +470,7 @@ class PromptLog:
         """Yield the texts of the present prompt that somebody sees who reads no more than a level."""
         current = self._opened()
         # Within a tool it is what another agent asks, and nobody's words; what is private is told to nobody else.
-        if current.utterance is not None and self._outer is None and current.level != "private":
+        if current.utterance is not None and self._around is None and current.level != "private":
             yield current.text(current.utterance)
         if self.reader is not None:
             yield " ".join((self.reader.speaker or "", *self.reader.audience))

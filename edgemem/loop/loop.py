@@ -15,11 +15,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.context.bargein import Timed, heard_part, tells_of_earlier
+from edgemem.context.bargein import Timed, tells_of_earlier
 from edgemem.context.messages import NO_RESULT, speeches_of, tool_calls
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import door_of
 from edgemem.records import Heard, Message, Reply, Session, text_of
+from edgemem.session.arguments import checked_report
 from edgemem.session.conversation import Conversation
 from edgemem.session.points import Hook, HookRegistry, ToolCallResult, TurnContext
 from edgemem.session.steps import Steps
@@ -301,9 +302,7 @@ class AgentLoop:
         Raises:
             InvalidInputError: an argument is no text, no number, or no word with its times.
         """
-        told = {"heard_text": heard_text, "heard_ms": heard_ms, "words": words and tuple(words)}
-        report: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
-        heard_part("", **report)  # what makes no sense is refused before anything is changed
+        report = checked_report(heard_text, heard_ms, words)
         with self._lock:
             if self._turn is None and not self._preparing:
                 if report:

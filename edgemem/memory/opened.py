@@ -37,6 +37,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
+from edgemem.records import has_methods
 from edgemem.session.figures import FailureLog, FigureFile
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
@@ -322,6 +323,12 @@ class Home:
         Args:
             tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
         """
+        if model is not None and not has_methods(model, "stream"):
+            raise InvalidInputError(
+                f"`model` must be a chat model, such as LlamaChat; got {type(model).__name__}."
+            )
+        if tokenizer is not None and not has_methods(tokenizer, "encode", "render"):
+            raise InvalidInputError(f"`tokenizer` must count tokens; got {type(tokenizer).__name__}.")
         counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
         budget = Budget(self.settings, counting, model=counting if model is None else model)
         self.in_use.windows.add(budget)

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from edgemem.context.bargein import Timed, heard_part
+from edgemem.context.bargein import Timed
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader, text_of
+from edgemem.session.arguments import (
+    checked_audience,
+    checked_flag,
+    checked_hearing,
+    checked_report,
+    checked_speaker,
+    checked_utterance,
+)
 from edgemem.session.log import STATE_KEY, LateResult, Moment, SessionLog
 from edgemem.session.points import (
     AFTER_TOOL,
@@ -26,8 +34,8 @@ from edgemem.session.points import (
 )
 from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
-from edgemem.session.tools import Tool
-from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn, checked_content, detached_log
+from edgemem.session.tools import Tool, ToolTurn
+from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log
 from edgemem.store.validation import checked_number, checked_text
 
 if TYPE_CHECKING:
@@ -67,13 +75,12 @@ class Conversation:
         Raises:
             InvalidInputError: an argument is of another kind.
         """
-        self.speaker = checked_speaker(speaker)
         self._log, self._registry = log, steps.registry
         offered = {tool.name: tool for tool in checked_tools(tools)}
         log.record.state[STATE_KEY] = log
-        ctx = TurnContext(
-            log.record, agent_name=checked_text(agent, "agent"), speaker=self.speaker, llm=model
-        )
+        ctx = TurnContext(log.record, agent_name=checked_text(agent, "agent"), llm=model)
+        self.speaker = speaker
+        ctx.speaker = self.speaker
         schemas = [tool.schema() for tool in offered.values()]
         self._agent = Agent(steps, ctx, [], offered, schemas)
         self.instructions = instructions
@@ -94,6 +101,15 @@ class Conversation:
     def instructions(self, text: str) -> None:
         content = checked_text(text, "instructions")
         self._agent.system = [{"role": "system", "content": content}] if content else []
+
+    @property
+    def speaker(self) -> str | None:
+        """Who speaks where a turn does not say it; None: an unknown voice."""
+        return self._speaker
+
+    @speaker.setter
+    def speaker(self, name: str | None) -> None:
+        self._speaker = checked_speaker(name)
 
     @property
     def agent(self) -> Agent:
@@ -135,7 +151,7 @@ class Conversation:
         audience: Iterable[str] = (),
         private: bool = False,
         heard: Heard | None = None,
-        within: OpenTurn | None = None,
+        within: OpenTurn | ToolTurn | None = None,
     ) -> OpenTurn:
         """Begin a turn, and end the one that is open: complete with a reply, else unfinished.
 
@@ -145,28 +161,25 @@ class Conversation:
             audience: who else hears the answer.
             private: only the speaker may ever be reminded of this turn.
             heard: how it was heard.
-            within: the turn in whose tool this agent runs; None: the one whose tool runs in this context, if any does.
+            within: the turn in whose tool this agent runs, also where that has ended; None: the one whose tool runs in this
+                context, if any does. A thread that a tool starts has a context of its own.
 
         Raises:
             InvalidInputError: an argument is of another kind, or nothing was said.
         """
-        content = checked_content(utterance, "utterance")
+        content = checked_utterance(utterance)
         text = text_of({"content": content})
-        if not text.strip() and not isinstance(content, list):
-            raise InvalidInputError("Nothing was said: the utterance is empty.")
         name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
         listeners = checked_audience(audience)
-        if not isinstance(private, bool):
-            raise InvalidInputError(f"`private` must be True or False; got {type(private).__name__}.")
-        if heard is not None and not isinstance(heard, Heard):
-            raise InvalidInputError(f"`heard` must be an edgemem.Heard; got {type(heard).__name__}.")
-        if within is not None and not isinstance(within, OpenTurn):
+        checked_flag(private, "private")
+        checked_hearing(heard)
+        outer = within.turn if isinstance(within, ToolTurn) else within
+        if outer is not None and not isinstance(outer, OpenTurn):
             raise InvalidInputError(f"`within` must be a turn; got {type(within).__name__}.")
-        outer = within if within is not None else TOOL_TURN.get()
-        if outer is not None and not outer.is_open:
-            outer = None
+        if within is None:
+            outer = calling_turn()
         log, agent = self._log, self._agent
-        if outer is not None and outer.log is log:
+        if outer is not None and outer.is_open and outer.log is log:
             log, agent = self._within(outer)
         task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
         is_given = not isinstance(speaker, msgspec.UnsetType)
@@ -217,15 +230,9 @@ class Conversation:
         Raises:
             InvalidInputError: an argument is no text, no number, or no word with its times.
         """
-        if prepared is not None and not isinstance(prepared, bool):
-            raise InvalidInputError(f"`prepared` must be True, False or None; got {type(prepared).__name__}.")
-        report: dict[str, Any] = {
-            "heard_text": heard_text,
-            "heard_ms": heard_ms,
-            "words": None if words is None else tuple(words),
-        }
-        heard_part("", **report)  # a report that makes no sense is refused before anything is changed
-        payload = {name: value for name, value in report.items() if value is not None}
+        if prepared is not None:
+            checked_flag(prepared, "prepared")
+        payload = checked_report(heard_text, heard_ms, words)
         if prepared is not None:
             payload["prepared"] = prepared
         log, agent = self._log, self._agent
@@ -326,38 +333,6 @@ class Conversation:
         self.close()
 
 
-def checked_speaker(speaker: Any) -> str | None:
-    """Return the name of a speaker as text: recognisers also number the voices that they tell apart.
-
-    Raises:
-        InvalidInputError: it is no name.
-    """
-    if speaker is None:
-        return None
-    if isinstance(speaker, bool) or not isinstance(speaker, (str, int)):
-        raise InvalidInputError(
-            f"`speaker` must be a name, or None for an unknown voice; got {type(speaker).__name__}."
-        )
-    return str(speaker)
-
-
-def checked_audience(audience: Any) -> tuple[str, ...]:
-    """Return the names of those who listen.
-
-    Raises:
-        InvalidInputError: they are no list of names.
-    """
-    if isinstance(audience, (str, bytes)) or not isinstance(audience, Iterable):
-        raise InvalidInputError(f"`audience` must be a list of names; got {type(audience).__name__}.")
-    # An unknown voice that listens is the empty name.
-    names = list(audience)
-    if not all(
-        name is None or (isinstance(name, (str, int)) and not isinstance(name, bool)) for name in names
-    ):
-        raise InvalidInputError("`audience` must be a list of names; one of them is none.")
-    return tuple("" if name is None else str(name) for name in names)
-
-
 def checked_tools(tools: Any) -> list[Tool]:
     """Return tools as the thread of the turn runs them.
 
@@ -366,10 +341,14 @@ def checked_tools(tools: Any) -> list[Tool]:
     """
     if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
         raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; got {type(tools).__name__}.")
-    offered = []
+    offered: list[Tool] = []
     for tool in tools:
         if not isinstance(tool, Tool):
             raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; one is {type(tool).__name__}.")
+        if any(tool.name == other.name for other in offered):
+            raise InvalidInputError(
+                f"Two `tools` have the name {tool.name!r:.40}; a model calls them by name."
+            )
         run = unwrap(tool.run)  # those of an async memory are plain functions inside
         if iscoroutinefunction(run):
             raise InvalidInputError(

@@ -164,19 +164,20 @@ class SessionLog:
         session: Session,
         level: Level | None = None,
         outer: SessionLog | None = None,
+        around: PromptTurn | None = None,
     ) -> PromptTurn:
         """Open a turn, where none is open.
 
         Args:
             session: the record whose state its tools may change.
             level: the level of its utterance; None: the usual one.
-            outer: that of the agent whose tool begins the turn.
+            outer, around: log and turn of the agent whose tool begins this one.
         """
         self.reset()
         self._renumber()
         self.turn_session, self._noted = session, _noted(session)
-        around = None if outer is None else outer.prompt_log
-        return self.prompt_log.begin(reader, heard, level=level, outer=around)
+        log = None if outer is None else outer.prompt_log
+        return self.prompt_log.begin(reader, heard, level=level, outer=log, around=around)
 
     def append(self, message: Message, tokens: Sequence[int] = ()) -> None:
         """Add a message to the open turn.

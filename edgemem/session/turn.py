@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from types import TracebackType
@@ -13,12 +12,18 @@ import msgspec
 from edgemem.context.messages import (
     NO_RESULT,
     bounded,
-    call_arguments,
-    call_name,
     tool_calls,
 )
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
+from edgemem.session.arguments import (
+    call_of,
+    calling,
+    checked_call,
+    checked_flag,
+    checked_message,
+    checked_tokens,
+)
 from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, Prompt, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
@@ -38,10 +43,12 @@ from edgemem.session.steps import Step, Steps
 from edgemem.session.tools import Tool, ToolTurn, never
 from edgemem.store.messages import without_thoughts
 from edgemem.store.rights import readable
+from edgemem.store.validation import checked_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from edgemem.context.prompt import PromptTurn
     from edgemem.llama.protocols import Tokenizer
     from edgemem.scopes import Level
 
@@ -84,8 +91,11 @@ class OpenTurn:
         """How often the model was called."""
         self.reader = NOBODY
         """Who speaks, and who else hears the answer."""
+        self.prompt_turn: PromptTurn | None = None
+        """The turn as it stands in the prompt."""
         self._agent = agent
         self._outer = outer
+        self._has_called = False
         self._heard: Heard | None = None
         self._private = False
         self._utterance = ""
@@ -129,8 +139,10 @@ class OpenTurn:
         ctx.audience, ctx.private = tuple(task.get("audience") or ()), self._private
         record = ctx.session.messages
         level: Level | None = "private" if self._private else None
-        around = None if outer is None else outer.log
-        log.open(self.reader, self._heard, session=ctx.session, level=level, outer=around)
+        outer_log, around = (None, None) if outer is None else (outer.log, outer.prompt_turn)
+        self.prompt_turn = log.open(
+            self.reader, self._heard, session=ctx.session, level=level, outer=outer_log, around=around
+        )
         if record and not log.prompt_log.turns:
             self._take(steps.adopt, ON_RUN_START)
         self._start = len(record)
@@ -172,12 +184,14 @@ class OpenTurn:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """Return the schemas of the tools that the model is offered."""
+        self._check_open()
         schemas = self._prompt.tools
         return list(self._agent.schemas if schemas is None else schemas)
 
     @property
     def now(self) -> float | None:
         """Return the date that a template may print, frozen for the epoch; seconds since the epoch, UTC."""
+        self._check_open()
         return self._prompt.now or self.log.prompt_log.epoch.started_at or None
 
     def _made_prompt(self) -> list[Message]:
@@ -239,9 +253,7 @@ class OpenTurn:
             InvalidInputError: it is no text.
             TurnEndedError: the turn has ended.
         """
-        if not isinstance(text, str) or not isinstance(agent, str):
-            wrong, name = (text, "text") if not isinstance(text, str) else (agent, "agent")
-            raise InvalidInputError(f"`{name}` must be text; got {type(wrong).__name__}.")
+        checked_text(text, "text"), checked_text(agent, "agent")
         ids = checked_tokens(tokens)
         with self.log.lock:
             self._check_open()
@@ -259,7 +271,7 @@ class OpenTurn:
 
     def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
         """Have the hooks look at an answer of the model, and return it as they leave it."""
-        agent, calls = self._agent, [_call_of(call) for call in tool_calls(message)]
+        agent, calls = self._agent, [call_of(call) for call in tool_calls(message)]
         text = text_of(message)
         payload = {
             "content": text,
@@ -276,7 +288,7 @@ class OpenTurn:
         if left != calls:
             message = {key: value for key, value in message.items() if key != "tool_calls"}
             if left:
-                message["tool_calls"] = [_calling(call) for call in left]
+                message["tool_calls"] = [calling(call) for call in left]
         return message
 
     def _returned(self, message: Message) -> Message:
@@ -306,7 +318,7 @@ class OpenTurn:
         """Return the calls of this turn."""
         running = self.log.prompt_log.running
         messages = [] if running is None else running.messages
-        return [_call_of(call) for message in messages for call in tool_calls(message)]
+        return [call_of(call) for message in messages for call in tool_calls(message)]
 
     def _append(self, message: Message, tokens: Sequence[int] = ()) -> None:
         self.log.append(message, tokens)
@@ -333,6 +345,8 @@ class OpenTurn:
             TurnEndedError: the turn has ended, or ended while the tool ran.
         """
         asked = checked_call(call)
+        if not callable(stop):
+            raise InvalidInputError(f"`stop` must be a function; got {type(stop).__name__}.")
         with self.log.lock:
             self._check_open()
             asked = self._called(asked)
@@ -349,7 +363,7 @@ class OpenTurn:
     def tool_turn(self, n: int = 0, stop: Callable[[], bool] = never) -> ToolTurn:
         """Return what a tool that runs in this turn is told of it."""
         session = self._agent.ctx.session
-        return ToolTurn(self._utterance, self.reader, self._heard, self._private, session, n, stop)
+        return ToolTurn(self._utterance, self.reader, self._heard, self._private, session, n, stop, self)
 
     def _called(self, call: ToolCall) -> ToolCall:
         """Return a call with its id; one that the model's messages do not have yet is added."""
@@ -358,7 +372,7 @@ class OpenTurn:
             return call
         if not call.id:
             call = msgspec.structs.replace(call, id=f"call_{self.hops}_{len(entries)}")
-        self._append({"role": "assistant", "content": None, "tool_calls": [_calling(call)]})
+        self._append({"role": "assistant", "content": None, "tool_calls": [calling(call)]})
         return call
 
     def _run(self, request: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
@@ -383,6 +397,7 @@ class OpenTurn:
         return moment.payload if isinstance(moment.payload, ToolCallResult) else result
 
     def _use(self, tool: Tool, turn: ToolTurn, result: ToolCallResult) -> None:
+        self._has_called = True
         token = TOOL_TURN.set(self)
         try:
             result.result = tool.run(*((turn,) if tool.wants_turn else ()), **result.arguments)
@@ -420,8 +435,12 @@ class OpenTurn:
             interrupted: the robot was cut off.
 
         Raises:
+            InvalidInputError: an argument is of another kind.
             TurnEndedError: the turn has ended.
         """
+        if error is not None:
+            checked_text(error, "error")
+        checked_flag(interrupted, "interrupted")
         with self.log.lock:
             self._check_open()
             agent, log = self._agent, self.log
@@ -443,6 +462,7 @@ class OpenTurn:
         with self.log.lock:
             self._check_open()
             agent = self._agent
+            self.log.prompt_log.close(self.log.prompt_log.answer)  # for an agent that goes on in a tool of it
             self._close()
             agent.steps.run(agent.steps.abort, ON_ABORT, Moment(self.log, agent.ctx, {}))
             self.log.refresh_record()
@@ -475,7 +495,7 @@ class OpenTurn:
 
     def _check_open(self) -> None:
         if self._ended:
-            raise TurnEndedError(_ENDED)
+            raise TurnEndedError(ENDED)
 
     def __enter__(self) -> Self:
         return self
@@ -488,7 +508,13 @@ class OpenTurn:
                 self.commit(error=None if error is None else f"{type(error).__name__}: {error}")
 
 
-_ENDED = "This turn has ended; begin another one with conversation.turn()."
+def calling_turn() -> OpenTurn | None:
+    """Return the turn in whose tool this context began; where a loop runs its tools itself, only while that is open."""
+    turn = TOOL_TURN.get()
+    return turn if turn is not None and (turn.is_open or turn._has_called) else None
+
+
+ENDED = "This turn has ended; begin another one with conversation.turn()."
 
 
 def detached_log(outer: OpenTurn) -> SessionLog:
@@ -500,61 +526,6 @@ def detached_log(outer: OpenTurn) -> SessionLog:
     return log
 
 
-def checked_message(message: Any) -> Message:
-    """Return a message with content that is text, a list of parts, or None.
-
-    Raises:
-        InvalidInputError: it is no chat message.
-    """
-    if not isinstance(message, Mapping):
-        raise InvalidInputError(f"A message must be a dict with `role`; got {type(message).__name__}.")
-    role = message.get("role")
-    if not isinstance(role, str) or not role.strip():
-        raise InvalidInputError(f"A message must say its `role`, such as 'assistant'; got {role!r:.40}.")
-    return {**message, "content": checked_content(message.get("content"), "content", is_optional=True)}
-
-
-def checked_content(content: Any, name: str, *, is_optional: bool = False) -> Any:
-    """Return content as text, a list of parts, or None.
-
-    Raises:
-        InvalidInputError: it is none of these.
-    """
-    if isinstance(content, str) or (content is None and is_optional):
-        return content
-    if isinstance(content, Mapping):  # some programs hand over one part alone
-        content = [content]
-    if isinstance(content, (list, tuple)) and all(isinstance(part, (str, Mapping)) for part in content):
-        return [part if isinstance(part, str) else dict(part) for part in content]
-    raise InvalidInputError(f"`{name}` must be text or a list of parts; got {type(content).__name__}.")
-
-
-def checked_tokens(tokens: Any) -> tuple[int, ...]:
-    """Return token ids.
-
-    Raises:
-        InvalidInputError: they are no whole numbers.
-    """
-    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Sequence):
-        raise InvalidInputError(f"`tokens` must be a list of ids; got {type(tokens).__name__}.")
-    if not all(isinstance(number, int) and not isinstance(number, bool) for number in tokens):
-        raise InvalidInputError("`tokens` must be a list of ids, which are whole numbers.")
-    return tuple(tokens)
-
-
-def checked_call(call: Any) -> ToolCall:
-    """Return a call of a tool.
-
-    Raises:
-        InvalidInputError: it names no tool.
-    """
-    if isinstance(call, Mapping) and ("function" in call or "name" in call):
-        call = _call_of(call)
-    if not isinstance(call, ToolCall):
-        raise InvalidInputError("A call must be a ToolCall, or an entry of a message's `tool_calls`.")
-    return call
-
-
 def result_text(result: ToolCallResult) -> str:
     """Return what the model reads of a result."""
     value = result.result
@@ -563,17 +534,6 @@ def result_text(result: ToolCallResult) -> str:
         advice = value if isinstance(value, dict) else {}
         value = {"error": result.error, **advice}
     return value if isinstance(value, str) else as_text(value)
-
-
-def _call_of(call: Mapping[str, Any]) -> ToolCall:
-    """Return a call of a message as ours."""
-    return ToolCall(call_name(call), call_arguments(call), str(call.get("id") or ""))
-
-
-def _calling(call: ToolCall) -> dict[str, Any]:
-    """Return a call as an entry of a message."""
-    arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _bounded_tokens(message: Message, text: str, most_tokens: int, tokenizer: Tokenizer) -> Message:

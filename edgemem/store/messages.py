@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -155,9 +154,11 @@ def insert(tx: Transaction, session_id: int, turn: int, rows: Sequence[Row]) -> 
     return numbers
 
 
-def copied(message: Message) -> Message:
-    """Return a message that does not change when its original does; its texts are shared."""
-    return {key: part if isinstance(part, str) else deepcopy(part) for key, part in message.items()}
+def copied(value: Any) -> Any:
+    """Return a message, or a part of one, whose lists and dicts are its own; what they hold besides is shared."""
+    if isinstance(value, dict):
+        return {key: part if isinstance(part, str) else copied(part) for key, part in value.items()}
+    return [copied(part) for part in value] if isinstance(value, list) else value
 
 
 def to_json(value: Any, *, what: str) -> str:

@@ -121,6 +121,16 @@ async def test_a_turn_without_a_block_is_awaited(tmp_path: Path) -> None:
         await gone.abort()
         await door.idle(0.0)
         assert not gone.is_open
+        never = door.turn("no")
+        await never.abort()
+        with pytest.raises(TurnEndedError, match="has ended"):
+            await never
+        left = await door.turn("left open")
+        for seconds in ("x", None, float("nan")):
+            with pytest.raises(InvalidInputError):
+                await door.idle(seconds)  # type: ignore[arg-type]
+        assert left.is_open
+        await left.abort()
     assert [message["content"] for message in stored(tmp_path)] == ["my tea is black", "I kn"]
 
 

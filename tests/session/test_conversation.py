@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -93,7 +94,13 @@ def test_commit_and_abort_end_a_turn(memory: Memory) -> None:
     with kitchen.turn("Prepared.") as turn:
         turn.reply("Ready.")
         turn.commit()
-        for call in (turn.commit, turn.abort, lambda: turn.reply("x"), lambda: turn.messages):
+        for call in (
+            turn.commit,
+            turn.abort,
+            lambda: turn.reply("x"),
+            lambda: turn.messages,
+            lambda: turn.tools,
+        ):
             with pytest.raises(TurnEndedError, match="has ended"):
                 call()
     with kitchen.turn("Never mind.") as turn:
@@ -172,11 +179,10 @@ def test_only_the_omitted_speaker_is_the_conversations(memory: Memory) -> None:
     """None is a voice that nobody recognised, and reads what is shared."""
     kitchen = memory.session("kitchen", speaker="alice")
     kitchen.turn("Mine.").end()
-    kitchen.turn("Whose?", speaker=None).end()
-    assert [(turn.owner, turn.level) for turn in turns_of(memory)] == [
-        ("alice", "household"),
-        (None, "shared"),
-    ]
+    for nobody in (None, "", "  "):
+        kitchen.turn("Whose?", speaker=nobody).end()
+    whose = [(turn.owner, turn.level) for turn in turns_of(memory)]
+    assert whose == [("alice", "household"), *[(None, "shared")] * 3]
 
 
 def test_private_and_heard_are_arguments(memory: Memory) -> None:
@@ -332,6 +338,37 @@ def test_an_agent_within_a_tool_is_as_closed_as_the_outer_answer(memory: Memory)
     assert (outer.level, outer.answer, outer.owner) == ("household", "private", "alice")
 
 
+@pytest.mark.parametrize("way", ["within", "context", "thread"])
+def test_an_agent_that_goes_on_after_its_answer_is_as_closed_as_that(memory: Memory, way: str) -> None:
+    """What a tool began keeps the level of the answer that it was called for, however it says so."""
+    cook, begun = memory.session("cook", speaker="ben"), []
+
+    def start(turn: ToolTurn) -> str:
+        begun.append((turn, contextvars.copy_context()))
+        return "started"
+
+    kitchen = memory.session("kitchen", tools=[Tool("start", "", {}, start, wants_turn=True)])
+    with kitchen.turn("Open my safe.", speaker="alice", private=True) as outer:
+        assert outer.messages
+        outer.call(ToolCall("start", {}))
+        outer.reply("I do.")
+    ((tool_turn, context),) = begun
+
+    def work(within: Any = None) -> None:
+        with cook.turn("Open it with 4711.", within=within) as inner:
+            inner.reply("4711 it was.")
+
+    if way == "context":
+        context.run(work)
+    else:
+        thread = threading.Thread(target=work, args=(outer if way == "within" else tool_turn,))
+        thread.start()
+        thread.join()
+    (inner,) = turns_of(memory, "cook")
+    assert (inner.level, inner.owner, inner.heard) == ("private", "alice", None)
+    assert "4711" not in str(cook.turn("Hello.", speaker="ben").messages)
+
+
 def test_an_agent_of_the_same_conversation_within_its_tool_is_kept_nowhere(memory: Memory) -> None:
     """The outer turn goes on; what the inner one said stands in the tool's result alone."""
 
@@ -480,9 +517,16 @@ def test_a_long_utterance_is_bounded_by_the_window(tmp_path: Path) -> None:
         assert kitchen.failures() == []
 
 
-NO_TEXT = [None, 7, b"x", object()]
+SAID = {"role": "user", "content": "Hello."}
+NESTED: list[Any] = [{"type": "text", "text": "Hello."}]
+for _ in range(2000):
+    NESTED = [{"type": "list", "list": NESTED}]
 WRONG: list[tuple[str, dict[str, Any]]] = [
-    *(("utterance", {"utterance": value}) for value in (None, 7, b"x", "", "  ", [7])),
+    *(
+        ("utterance", {"utterance": value})
+        for value in (None, 7, b"x", "", "  ", [7], [], [{}], [""], NESTED)
+    ),
+    *(("utterance", {"utterance": value}) for value in (SAID, [SAID], [{"type": "text", "content": "x"}])),
     *(("speaker", {"speaker": value}) for value in (True, 1.5, ["alice"], {})),
     *(("audience", {"audience": value}) for value in ("ben", 7, [1.5])),
     *(("private", {"private": value}) for value in (1, "yes", None)),
@@ -519,6 +563,13 @@ def test_misspelt_names_are_refused(memory: Memory) -> None:
         lambda turn: turn.add({"content": "no role"}),
         lambda turn: turn.add({"role": "tool", "content": 7}),
         lambda turn: turn.add({"role": "tool", "content": "x"}, tokens="1"),
+        lambda turn: turn.add({"role": "assistant", "content": "x"}, tokens=[2**40]),
+        lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": "x"}),
+        lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": [5]}),
+        lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": {"id": 1}}),
+        lambda turn: turn.commit(error=5),
+        lambda turn: turn.commit(interrupted="x"),
+        lambda turn: turn.call(CALL, stop=5),
         lambda turn: turn.reply(None),
         lambda turn: turn.reply(7),
         lambda turn: turn.reply("x", agent=7),
@@ -546,6 +597,13 @@ def test_a_wrong_argument_within_a_turn_is_told_at_once(memory: Memory, call: An
         lambda memory: memory.session("k", instructions=7),
         lambda memory: memory.session("k", tools=["look"]),
         lambda memory: memory.session("k", tools="look"),
+        lambda memory: memory.session("k", tools=[LOOK, LOOK]),
+        lambda memory: memory.session("k", model=5),
+        lambda memory: memory.session("k", tokenizer="x"),
+        lambda memory: setattr(memory.session("k"), "speaker", ["a"]),
+        lambda memory: memory.session("k").interrupt(words=5),
+        lambda memory: memory.session("k").interrupt(words=[("a", "x", "y")]),
+        lambda memory: memory.session("k").interrupt("a", heard_ms="soon"),
         lambda memory: memory.session("k", speaker=["a"]),
         lambda memory: memory.session("k", agent=7),
         lambda memory: memory.session("k").interrupt(7),

@@ -1,0 +1,188 @@
+"""Arguments: what a loop or a hook hands to the door of a turn, looked at in one place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from edgemem.context.bargein import heard_part
+from edgemem.context.messages import call_arguments, call_name
+from edgemem.errors import InvalidInputError
+from edgemem.records import Heard, Message, ToolCall, text_of
+from edgemem.store.messages import copied
+
+WORDS = frozenset(("type", "text", "content", "cache_control"))
+"""Keys of a part that holds nothing but text."""
+
+
+def checked_speaker(speaker: Any) -> str | None:
+    """Return the name of a speaker as text: recognisers also number the voices that they tell apart.
+
+    Raises:
+        InvalidInputError: it is no name.
+    """
+    if speaker is None:
+        return None
+    if isinstance(speaker, bool) or not isinstance(speaker, (str, int)):
+        raise InvalidInputError(
+            f"`speaker` must be a name, or None for an unknown voice; got {type(speaker).__name__}."
+        )
+    name = str(speaker)
+    return name if name.strip() else None  # as some recognisers say that they know nobody
+
+
+def checked_audience(audience: Any) -> tuple[str, ...]:
+    """Return the names of those who listen; an unknown voice is the empty name.
+
+    Raises:
+        InvalidInputError: they are no list of names.
+    """
+    if isinstance(audience, (str, bytes)) or not isinstance(audience, Iterable):
+        raise InvalidInputError(f"`audience` must be a list of names; got {type(audience).__name__}.")
+    names = list(audience)
+    if not all(
+        name is None or (isinstance(name, (str, int)) and not isinstance(name, bool)) for name in names
+    ):
+        raise InvalidInputError("`audience` must be a list of names; one of them is none.")
+    return tuple("" if name is None else str(name) for name in names)
+
+
+def checked_flag(flag: Any, name: str) -> bool:
+    """Return what is True or False.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    if not isinstance(flag, bool):
+        raise InvalidInputError(f"`{name}` must be True or False; got {type(flag).__name__}.")
+    return flag
+
+
+def checked_hearing(heard: Any) -> Heard | None:
+    """Return how an utterance was heard.
+
+    Raises:
+        InvalidInputError: it is no `Heard`.
+    """
+    if heard is not None and not isinstance(heard, Heard):
+        raise InvalidInputError(f"`heard` must be an edgemem.Heard; got {type(heard).__name__}.")
+    return heard
+
+
+def checked_report(heard_text: Any, heard_ms: Any, words: Any) -> dict[str, Any]:
+    """Return what a voice tells that was cut off, as far as it is given, as `heard_part` takes it.
+
+    Raises:
+        InvalidInputError: an argument is no text, no number, or no word with its times.
+    """
+    if words is not None and (isinstance(words, (str, bytes)) or not isinstance(words, Iterable)):
+        raise InvalidInputError(
+            f"`words` must be a list of words with their times; got {type(words).__name__}."
+        )
+    told = {"heard_text": heard_text, "heard_ms": heard_ms, "words": None if words is None else tuple(words)}
+    report = {name: value for name, value in told.items() if value is not None}
+    heard_part("", **report)
+    return report
+
+
+def checked_utterance(utterance: Any) -> Any:
+    """Return what was said, as text or a list of parts.
+
+    Raises:
+        InvalidInputError: it is none of these, or nothing was said.
+    """
+    content = checked_content(utterance, "utterance")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    if any("role" in part for part in parts):
+        raise InvalidInputError("`utterance` must be text or parts; got a message: pass its content.")
+    if not text_of({"content": content}).strip() and not any(part.keys() - WORDS for part in parts):
+        raise InvalidInputError("Nothing was said: the utterance is empty.")
+    return content
+
+
+def checked_message(message: Any) -> Message:
+    """Return a copy of a message with content that is text, a list of parts, or None.
+
+    Raises:
+        InvalidInputError: it is no chat message.
+    """
+    if not isinstance(message, Mapping):
+        raise InvalidInputError(f"A message must be a dict with `role`; got {type(message).__name__}.")
+    role = message.get("role")
+    if not isinstance(role, str) or not role.strip():
+        raise InvalidInputError(f"A message must say its `role`, such as 'assistant'; got {role!r:.40}.")
+    calls = message.get("tool_calls")
+    if calls is not None and not (isinstance(calls, (list, tuple)) and all(map(_is_call, calls))):
+        raise InvalidInputError(f"`tool_calls` must be a list of calls of tools; got {calls!r:.40}.")
+    content = message.get("content")
+    if role == "tool" and isinstance(content, Mapping) and "type" not in content:  # a result as it is
+        content = json.dumps(content, ensure_ascii=False, default=str)
+    content = checked_content(content, "content", is_optional=True)
+    return {**_copy(dict(message), "message"), "content": content}
+
+
+def checked_content(content: Any, name: str, *, is_optional: bool = False) -> Any:
+    """Return content as text, a copy of a list of parts, or None.
+
+    Raises:
+        InvalidInputError: it is none of these.
+    """
+    if isinstance(content, str) or (content is None and is_optional):
+        return content
+    if isinstance(content, Mapping):  # some programs hand over one part alone
+        content = [content]
+    if isinstance(content, (list, tuple)) and all(isinstance(part, (str, Mapping)) for part in content):
+        return _copy([part if isinstance(part, str) else dict(part) for part in content], name)
+    raise InvalidInputError(f"`{name}` must be text or a list of parts; got {type(content).__name__}.")
+
+
+def checked_tokens(tokens: Any) -> tuple[int, ...]:
+    """Return token ids.
+
+    Raises:
+        InvalidInputError: they are no whole numbers of 32 bits.
+    """
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Sequence):
+        raise InvalidInputError(f"`tokens` must be a list of ids; got {type(tokens).__name__}.")
+    if not all(
+        isinstance(number, int) and not isinstance(number, bool) and -(2**31) <= number < 2**31
+        for number in tokens
+    ):
+        raise InvalidInputError("`tokens` must be a list of ids, which are whole numbers of 32 bits.")
+    return tuple(tokens)
+
+
+def checked_call(call: Any) -> ToolCall:
+    """Return a call of a tool.
+
+    Raises:
+        InvalidInputError: it names no tool.
+    """
+    if isinstance(call, Mapping) and _is_call(call) and ("function" in call or "name" in call):
+        call = call_of(call)
+    if not isinstance(call, ToolCall):
+        raise InvalidInputError("A call must be a ToolCall, or an entry of a message's `tool_calls`.")
+    return call
+
+
+def call_of(call: Mapping[str, Any]) -> ToolCall:
+    """Return a call of a message as ours."""
+    return ToolCall(call_name(call), call_arguments(call), str(call.get("id") or ""))
+
+
+def calling(call: ToolCall) -> dict[str, Any]:
+    """Return a call as an entry of a message."""
+    arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _is_call(call: Any) -> bool:
+    return isinstance(call, Mapping) and isinstance(call.get("function", {}), Mapping)
+
+
+def _copy(value: Any, name: str) -> Any:
+    try:
+        return copied(value)
+    except RecursionError as error:
+        raise InvalidInputError(f"`{name}` is nested too deep; hand over a flatter one.") from error
