@@ -22,7 +22,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import sign_start
 from edgemem.records import MEMORY_TOOLS, BlockLine, Heard, Reader, Session, as_ours
 from edgemem.scopes import Level
-from edgemem.session.log import STATE_KEY, Endable, Moment, SessionLog
+from edgemem.session.log import STATE_KEY, Moment, SessionLog
 from edgemem.session.points import as_text, short_text
 from edgemem.store.episodes import TOOL_CALL
 from edgemem.store.erase.copies import Erased
@@ -80,7 +80,7 @@ class ToolTurn(msgspec.Struct, frozen=True):
     """Counts the turns of the loop."""
     stop: Callable[[], bool] = never
     """Whether the robot was cut off: a long tool asks now and then, and a tool that runs another agent hands it on."""
-    turn: Endable | None = None
+    turn: Any = None
     """The turn of the door; None outside of one."""
 
     @property
