@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from edgemem.records import Fact, Held
+from edgemem.store.db.transaction import bound, placeholders
 from edgemem.store.facts import plain_key
 from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope_in_sql
 from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables
-
-T = TypeVar("T")
 
 _MISHEARD = (
     "exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin)"
@@ -98,15 +97,17 @@ def read_values(
     rule, values = reading_rule(reader, "f.")
     if not keys:
         return {}
-    asked = _padded(keys)
+    # Repeated up to a power of two: a dozen prepared statements then serve any number of them.
+    asked = list(keys)
+    asked += asked[-1:] * ((1 << (len(asked) - 1).bit_length()) - len(asked))
     scopes = {scope: looked_up(scope) for scope in {scope for scope, _ in asked}}
     for n, (scope, key) in enumerate(asked):
         in_rows, person = scopes[scope]
         values |= {f"scope{n}": in_rows, f"person{n}": person, f"key{n}": lookup(key)}
-    bound = ", ".join(f"({n}, :scope{n}, :person{n}, :key{n})" for n in range(len(asked)))
+    pairs = ", ".join(f"({n}, :scope{n}, :person{n}, :key{n})" for n in range(len(asked)))
     rows = db.query(
         f"""
-        with asked (n, scope, person, key) as (values {bound})
+        with asked (n, scope, person, key) as (values {pairs})
         select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
           f.level, f.owner
         from asked a
@@ -195,9 +196,8 @@ class HeldWithin(NamedTuple):
 
 def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
     """Return which key each of some statements is about, by the numbers of the statements."""
-    ids = _padded(origins)
-    sql = f"select id, key_id from facts where id in ({','.join('?' * len(ids))})"  # noqa: S608 - our own marks
-    return dict(db.query(sql, ids))
+    sql = f"select id, key_id from facts where id in ({placeholders(origins)})"  # noqa: S608 - our own names
+    return dict(db.query(sql, bound(origins)))
 
 
 def held_within(
@@ -208,20 +208,9 @@ def held_within(
     for n, (since, till) in enumerate(times):
         values |= {f"since{n}": since, f"till{n}": till}
     asked = ", ".join(f"({n}, :since{n}, :till{n})" for n in range(len(times)))
-    ids = _padded(keys)
-    values |= {f"key{n}": key for n, key in enumerate(ids)}
-    bound = ", ".join(f":key{n}" for n in range(len(ids)))
-    sql = WITHIN.format(times=asked, keys=bound, rule=rule, most=MOST_VERSIONS)
-    return [HeldWithin._make(row) for row in db.query(sql, values)]
-
-
-def _padded(asked: Collection[T]) -> list[T]:
-    """Repeat the last one up to a power of two: a dozen prepared statements then serve any number of them.
-
-    They do not travel as one JSON array, because SQLite may have no JSON before 3.38.
-    """
-    padded = list(asked)
-    return padded + padded[-1:] * ((1 << (len(padded) - 1).bit_length()) - len(padded))
+    ids = list(keys)
+    sql = WITHIN.format(times=asked, keys=placeholders(ids), rule=rule, most=MOST_VERSIONS)
+    return [HeldWithin._make(row) for row in db.query(sql, {**values, **bound(ids)})]
 
 
 def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
@@ -274,8 +263,8 @@ def read_doubts(
         where.append(f"k.scope = {at}")
         values |= value
     if ids:
-        values |= {f"id{n}": number for n, number in enumerate(ids)}
-        where.append(f"d.id in (:{', :'.join(f'id{n}' for n in range(len(ids)))})")
+        values |= bound(ids)
+        where.append(f"d.id in ({placeholders(ids)})")
     rows = db.query(
         f"select {_DOUBT_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
         f" where {' and '.join(where)} order by d.id",

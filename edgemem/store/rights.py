@@ -118,11 +118,6 @@ def person_key(name: str) -> str:
     return name_key(lookup(name, "a user"))
 
 
-def spell_owner(tx: Transaction, owner: str | None) -> str | None:
-    """Return an owner as their name was first written."""
-    return None if owner is None else spell(tx, owner)
-
-
 def spell_scope(tx: Transaction, scope: str) -> str:
     """Return a scope, that of a person with the name as it was first written."""
     person = person_of(scope)
@@ -140,7 +135,7 @@ def canonical_owner_and_heard(
     tx: Transaction, owner: str | None, heard: Heard | None
 ) -> tuple[str | None, Heard | None]:
     """Return an owner, and how something was heard, with names as first written."""
-    return spell_owner(tx, owner), spell_heard(tx, heard)
+    return owner if owner is None else spell(tx, owner), spell_heard(tx, heard)
 
 
 def written_scope(db: Tables, scope: str) -> str:

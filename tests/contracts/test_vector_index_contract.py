@@ -92,14 +92,6 @@ def test_the_nearest_are_among_a_few_more(database, vectors):
     assert hits >= 0.9 * 200
 
 
-def test_cosines_of_some(database, vectors):
-    """Cosines are given for the ids that have a vector, also for thousands at once."""
-    rows, query = unit(1200, DIMENSIONS), unit(DIMENSIONS, seed=2)
-    fill(database, rows)
-    found = vectors.cosines(query, [*range(1, 1201), 5000])
-    assert found == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=5e-3)
-
-
 def test_only_those_that_are_given_are_found(database, vectors):
     """Among some ids an index gives what the oracle gives, also of many pieces, of ids without a vector, and of none."""
     rows, query = unit(400, DIMENSIONS), unit(DIMENSIONS, seed=2)
@@ -245,23 +237,3 @@ def test_vectors_are_read_in_steps(database, monkeypatch):
     assert len(mine.packed[False]) == 10
     assert mine.nearest(rows[7], 1) == [(8, pytest.approx(1.0, abs=5e-3))]
     assert len(mine.packed[False]) == 60
-
-
-def test_vectors_of_any_length_are_found(database):
-    """Where memory cannot hold vectors of a length, the file serves."""
-    odd, rows = Vectors(database, 63), unit(5, 63)
-    fill(database, rows)
-    assert odd.nearest(rows[3], 1) == [(4, pytest.approx(1.0, abs=5e-3))]
-
-
-def test_what_is_given_twice_is_found_once(database, vectors):
-    """Ids that are named twice take nobody's place."""
-    rows = unit(20, DIMENSIONS)
-    fill(database, rows)
-    assert len({id_ for id_, _ in vectors.nearest(rows[0], 3, [1, 1, 1, 2, 2, 3])}) == 3
-
-
-def test_large_ids(database, vectors):
-    """Ids beyond 32 bits are fine: what is no message has them."""
-    add(database, [(2**40 + 7, unit(DIMENSIONS))])
-    assert [id_ for id_, _ in vectors.nearest(unit(DIMENSIONS), 1)] == [2**40 + 7]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.kinds import TRUTH, open_truth, origin_of
 from edgemem.store.memory_store import SQLiteMemoryStore
-from support.loops import python
+from support.kills import kill_after, start
 
 DAY = 86_400.0
 
@@ -231,12 +230,7 @@ with edgemem.open(sys.argv[1], profile=profile, worker=False) as memory:
         memory.diagnostics.backups.work()
         print(n, flush=True)
 """
-    process = python(code, tmp_path / "home")
-    assert process.stdout is not None
-    for _ in range(5):
-        process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    kill_after(start(code, tmp_path / "home"), 5)
     paths = backup_paths(tmp_path / "home" / "backups")
     assert paths
     assert all(origin_of(path, thorough=True) for path in paths)

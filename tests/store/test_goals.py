@@ -78,24 +78,6 @@ def test_a_forgotten_person_leaves_nothing(memory, person):
     assert all(b"lice" not in path.read_bytes() for path in memory.home.rglob("*.db*"))
 
 
-def test_where_others_name_a_forgotten_person_is_told(memory):
-    """Goals and summaries are looked through as well, and stay."""
-    fill(memory)
-    put = users.put_goal
-    write = memory.diagnostics.database.write
-    write(lambda tx: put(tx, "Alice", "gift", "find a gift for Walburga", {}))
-    write(lambda tx: users.put_summary(tx, "boats", "Alice", "Of Walburga's oars.", 1))
-    told = memory.forget(person="Walburga").mentions.quoted
-    assert {(mention.kind, mention.by) for mention in told} == {("goal", "Alice"), ("summary", "Alice")}
-
-
-def test_a_person_of_whom_there_is_only_a_phase_is_forgotten_too(memory):
-    """Also where nothing else was stored of them."""
-    memory.diagnostics.database.write(lambda tx: users.put_phase(tx, "Walburga", "resting", ""))
-    assert memory.forget(person="walburga").erased == {"phases": 1}
-    assert b"Walburga" not in (memory.home / "db" / "memory.db").read_bytes()
-
-
 def test_a_forgotten_session_takes_states_and_summaries_along(memory):
     """What is kept of its people beside it stays."""
     fill(memory)

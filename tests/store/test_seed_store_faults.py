@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -80,44 +76,6 @@ def test_01_what_is_asked_about_reaches_the_prompt(store: Store, hand: HandClock
     assert "on shelf 23" in new
     assert "leans in the garage" not in new
     assert "leans in the garage" in ladder
-
-
-SEARCHER = """
-import json, sys
-from edgemem.recall import vector_store
-from support.embedders import HashEmbedder
-with vector_store.VectorMemoryStore(sys.argv[1], embed_fn=HashEmbedder()) as store:
-    for n in range(30):
-        store.add_fact(f"note{n}", f"word{n} thing{n % 3}")
-    found = store.search_facts("word7 thing1", k=5)
-    told = [(fact.key, round(distance, 3)) for fact, distance in found]
-    print(json.dumps([store.index.vec_version is not None, told]))
-"""
-
-
-def test_06_search_works_with_and_without_the_extension(tmp_path: Path) -> None:
-    """This SQLite answers through sqlite-vec, and where its library is of another machine the answers are the same."""
-    broken = tmp_path / "broken" / "sqlite_vec"
-    broken.mkdir(parents=True)
-    (broken / "__init__.py").touch()
-    (broken / "vec0.so").write_bytes(b"\x7fELF of a machine that nobody has")
-    answers: list[tuple[bool, list[tuple[str, float]]]] = []
-    for first in ([], [broken.parent]):
-        path = tmp_path / f"{len(answers)}.db"
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", SEARCHER, str(path)],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*first, ROOT / "tests"]))},
-        )
-        assert done.returncode == 0, done.stderr
-        answers.append(json.loads(done.stdout))
-    assert [loaded for loaded, _ in answers] == [True, False]
-    with_it, without = (told for _, told in answers)
-    assert with_it == without
-    assert with_it[0][0] == "note7"
-    assert len(with_it) == 5
 
 
 def test_09_distances_are_those_of_directions(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from edgemem.errors import MemoryBankViolation
 from edgemem.fence import storable
 from edgemem.scopes import name_key, scope_of
 from edgemem.store.bank.rules import HOUSEHOLD, SHARED, BankFile, Held, folders_of, path_key, split_path
-from edgemem.store.db.files import LOCK_TIMEOUT_S, FileLock, make_folder, to_store_error, write_all
+from edgemem.store.db.files import locked_beside, to_store_error, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -92,7 +92,7 @@ class BankFolder:
     def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
         """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
         bank, (*folders, name) = folders_of(scope, topic), split_path(path)
-        with _within(path, self.root), self._locked():
+        with locked_beside(self.root / "files"), _within(path, self.root):
             held = None
             with suppress(FileNotFoundError), self._opened(bank, folders) as folder:
                 _drop_empty(folder, name)
@@ -140,7 +140,7 @@ class BankFolder:
     def erase_person(self, name: str) -> None:
         """Remove all files in the folders of a person; raise StoreError where it cannot be."""
         if folders := self.folders_of(name):
-            with _within(name, self.root), self._locked():
+            with locked_beside(self.root / "files"), _within(name, self.root):
                 for folder in folders:
                     if folder.is_dir() and not folder.is_symlink():
                         from shutil import rmtree  # here: not what a memory opens with
@@ -148,12 +148,6 @@ class BankFolder:
                         rmtree(folder)
                     else:
                         folder.unlink()
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        make_folder(self.root)
-        with closing(FileLock(self.root / ".lock", timeout_s=LOCK_TIMEOUT_S)) as lock, lock.hold():
-            yield
 
     @contextmanager
     def _opened(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,9 +12,6 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
-    LOCK_TIMEOUT_S,
-    FileLock,
-    make_folder,
     name_aside,
     set_aside,
     sync,
@@ -27,7 +23,7 @@ from edgemem.store.messages import plain
 from edgemem.store.validation import checked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -155,19 +151,6 @@ def erase(path: Path) -> bool:
 
 def _new(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file of a folder that is ours; both are made (0700) where they are missing, and stay."""
-    with translated_errors(path):
-        make_folder(path.parent)
-        lock = FileLock(path, timeout_s=LOCK_TIMEOUT_S)
-    try:
-        with lock.hold():
-            yield
-    finally:
-        lock.close()
 
 
 def _just_written(stamp: tuple[int, int, int] | None) -> bool:

@@ -19,8 +19,8 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
 from edgemem.records import Message, Session
-from edgemem.store.db.files import Closable, translated_errors
-from edgemem.store.json.files import JsonFile, erase, locked
+from edgemem.store.db.files import Closable, locked_beside, translated_errors
+from edgemem.store.json.files import JsonFile, erase
 from edgemem.store.messages import message_of, row_of, stored_message
 from edgemem.store.sessions import state_text
 from edgemem.store.validation import check_session, checked_path, checked_time
@@ -65,7 +65,7 @@ class JSONSessionStore(Closable):
         state = msgspec.json.decode(state_text(session.state, self._warned))
         new = _SessionFile([_as_stored(message) for message in session.messages], state, id)
         path = self._path(id)
-        with self._lock, locked(self.base / ".lock"):
+        with self._lock, locked_beside(self.base / "sessions"):
             file = JsonFile(path, _SessionFile)
             while True:
                 stored = file.read()
@@ -92,7 +92,7 @@ class JSONSessionStore(Closable):
         with self._lock:
             if not self.base.is_dir():
                 return False
-            with locked(self.base / ".lock"):
+            with locked_beside(self.base / "sessions"):
                 return erase(self._path(id))
 
     def list_ids(self, *, since: float | None = None) -> list[str]:

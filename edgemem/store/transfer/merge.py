@@ -32,7 +32,7 @@ from edgemem.store.kinds import (
     TOOL_OUTPUTS,
     TURNS,
 )
-from edgemem.store.rights import spell_heard, spell_owner, spell_scope
+from edgemem.store.rights import spell, spell_heard, spell_scope
 from edgemem.store.transfer.export import (
     CODECS,
     MESSAGE,
@@ -131,7 +131,7 @@ def _spelled(tx: Transaction, line: Any) -> Any:
         return line
     fields = msgspec.structs.asdict(line)
     people = fields.keys() & codec.kind.columns_of("person")
-    changed: dict[str, Any] = {name: spell_owner(tx, fields[name]) for name in people}
+    changed: dict[str, Any] = {name: spell(tx, fields[name]) for name in people if fields[name] is not None}
     if "scope" in fields:
         changed["scope"] = scope = spell_scope(tx, without_spaces(line.scope))
         if line.level == "household" and not is_known_form(scope):
