@@ -41,7 +41,7 @@ from edgemem.context.messages import (
 )
 from edgemem.fence import fence
 from edgemem.records import REMEMBER_FACT, BlockLine, Epoch, Heard, Message, Reader, Recalled, Turn, text_of
-from edgemem.scopes import RANK, Level, most_private, name_key
+from edgemem.scopes import RANK, Level, name_key
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
 
@@ -84,7 +84,7 @@ class PromptTurn(msgspec.Struct):
     def __post_init__(self) -> None:
         """Close the answer at least as much as the utterance, and find that."""
         self.close(self.level)
-        if self.utterance is None:
+        if self.utterance is None and self.messages:
             self.utterance = newest_user(self.messages)
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
@@ -161,7 +161,8 @@ class PromptTurn(msgspec.Struct):
     def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
         """Yield the calls of tools: name, arguments, and the tool's answer."""
         answers = {message["tool_call_id"]: message for message in self.messages if "tool_call_id" in message}
-        for call in (call for message in self.messages for call in tool_calls(message)):
+        calling = (message for message in self.messages if message.get("tool_calls"))
+        for call in (call for message in calling for call in tool_calls(message)):
             answer = answers.get(call["id"]) if call.get("id") else None
             yield call_name(call), call_arguments(call), answer
 
@@ -427,7 +428,7 @@ class PromptLog:
 
     def instruct(self, system: Sequence[Message]) -> None:
         """Take the instructions that the next prompt begins with."""
-        self.system = with_prompt(list(system), self._prompt)
+        self.system = with_prompt(list(system), self._prompt) if self._prompt else list(system)
 
     def _opened(self) -> PromptTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
@@ -435,16 +436,16 @@ class PromptLog:
 
     @property
     def utterance(self) -> str:
-        """Return the text of the newest user message."""
-        messages = self.running.messages if self.running else []
-        newest = newest_user(messages)
-        return "" if newest is None else text_of(messages[newest])
+        """Return what was said in the open turn, as far as it is kept."""
+        turn = self.running
+        return "" if turn is None or turn.utterance is None else text_of(turn.messages[turn.utterance])
 
     @property
     def answer(self) -> Level:
         """Return who may read the open turn but for its utterance: as many as may read all that its prompt and tools told."""
         current = self._opened()
-        return most_private(current.answer, self.committed().level, *(item.level for item in current.shown))
+        levels = current.answer, self.committed().level, *(item.level for item in current.shown)
+        return max(levels, key=RANK.__getitem__)
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
         """Close the open turn as `PromptTurn.close` does: a tool was told something, or keeps it for the speaker alone."""
@@ -504,7 +505,8 @@ class PromptLog:
             turns = [part for turn in self.epoch_turns() if (part := turn.seen_by(self.reader)) is not None]
             reads_head = readable(self.reader, self.epoch.level, None)
             carried, head = (carried_by(self.epoch), head_of(self.epoch)) if reads_head else ((), "")
-            level = most_private(*(turn.answer for turn in turns), *([self.epoch.level] if head else []))
+            levels = *(turn.answer for turn in turns), self.epoch.level if head else "shared"
+            level = max(levels, key=RANK.__getitem__)
             self._newest = key, Committed(turns, carried, level, *self._messages_of(turns, head))
         return self._newest[1]
 

@@ -398,6 +398,8 @@ class NotesBlock:
             return
         prompt_log = moment.log.prompt_log
         notes, files = self._notes(prompt_log), self._memory_files(prompt_log)
+        if not notes and not files:
+            return
         # The newest note first: where not all fit, the oldest ones go, and before them the ends of the files.
         count = self._count_fitting([*(line for line, _ in reversed(notes)), *files])
         committed = prompt_log.committed()
@@ -412,7 +414,7 @@ class NotesBlock:
 
     def _notes(self, prompt_log: PromptLog) -> list[tuple[BlockLine, str]]:
         """Return the newest lines of the notes as they are shown and as they stand there, if they may be read."""
-        level = self.notes.level
+        level, most = self.notes.level, self.max_chars
         self.note = (
             "" if readable(prompt_log.reader, level, None) else CLOSED.format(file=self.notes.path.name)
         )
@@ -423,7 +425,7 @@ class NotesBlock:
             return []
         return [
             (BlockLine(f"note:{line}", f"- {line}", level), text)
-            for text in self.notes.tail(self.max_chars).splitlines()
+            for text in self.notes.tail(most).splitlines()
             if (line := shown_line(text))
         ]
 

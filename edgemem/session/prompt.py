@@ -299,7 +299,7 @@ class Compaction:
         tools = self._tools = prompt.tools
         # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
         # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
-        size, room = planner.prompt_size, planner.room
+        size, room = planner.prompt_size, planner.budget.plan.room
         tokens = size.bound(prompt.messages, tools=tools, limit=room) if is_first else None
         if tokens is None:
             tokens = size.tokens(prompt.messages, tools=tools, limit=room)

@@ -143,7 +143,8 @@ class StoredSession:
             log.finish("complete")
             self._save(log, moment.ctx.session)
             return
-        state = state_text(moment.ctx.session.state, self._warned)
+        own = moment.ctx.session.state  # of the running process, there is the log in it
+        state = state_text(own, self._warned) if len(own) > 1 or log.state != "{}" else "{}"
         if state != log.state:
             log.state = state
             log.turn_writes.append(KeepState(self.session_id, state))

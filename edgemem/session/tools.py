@@ -296,7 +296,8 @@ class ToolEpisodes:
 
     def end(self, moment: Moment) -> None:
         """Have all written that the store has not written yet."""
-        if moment.log.is_kept_in(self._database):
+        journal = moment.log.journal
+        if journal is not None and journal.database is self._database:
             self._begun.clear()  # not at the end of an agent within a tool, whose conversation nobody keeps
             return
         ended, moment.log.ended = moment.log.ended, []

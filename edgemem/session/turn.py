@@ -325,7 +325,7 @@ class OpenTurn:
         self._agent.ctx.session.messages.append(message)
         self._messages = None
         if self.is_prompted:
-            self.log.called_tools = self.log.called_tools or bool(tool_calls(message))
+            self.log.called_tools = self.log.called_tools or bool(message.get("tool_calls"))
             self._take(self._agent.steps.accept, AFTER_LLM)
 
     def _take(self, steps: tuple[Step, ...], point: str) -> None:

@@ -95,7 +95,7 @@ class EpochPlanner:
         """
         self.log = log
         self.summarizer = summarizer
-        self._budget = budget
+        self.budget = budget
         self._current = current
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
@@ -105,12 +105,12 @@ class EpochPlanner:
     @property
     def room(self) -> int:
         """Return how many tokens a prompt may have."""
-        return self._budget.plan.room
+        return self.budget.plan.room
 
     @property
     def summary_tokens(self) -> int:
         """Return what the head of an epoch may take: the summary, and the values that are carried."""
-        return self._budget.plan["summary"]
+        return self.budget.plan["summary"]
 
     def plan(self) -> int | None:
         """Return the first turn of the next epoch, or None while there is room."""
@@ -143,7 +143,7 @@ class EpochPlanner:
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:
         """Return the first turn that stays, given what each turn and everything else costs."""
-        most = self._budget.context.keep_last_turns
+        most = self.budget.context.keep_last_turns
         index = first_kept(costs, fixed=fixed, room=self.room, most_turns=most)
         return None if index is None else self._turns()[index].n
 
@@ -254,9 +254,7 @@ class EpochPlanner:
     def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
         """Return what values take, counted as one text."""
         return (
-            len(self._budget.tokenizer.encode("".join(f"{item.line}\n" for item in carried)))
-            if carried
-            else 0
+            len(self.budget.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
         )
 
     def _turns(self) -> list[PromptTurn]:
