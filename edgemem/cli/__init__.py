@@ -16,46 +16,30 @@ from edgemem.cli.options import Guided
 from edgemem.errors import EdgememError
 
 COMMANDS = {
-    "demo": "Watch a kitchen robot remember three days.",
-    "chat": "Talk to a local model that remembers.",
-    "replay": "Play a written conversation through the memory.",
-    "recall": "Find what is remembered about something.",
-    "facts": "List facts, draw the history of one, add or forget one.",
-    "episodes": "List what the robot did and lived through.",
-    "procedures": "List ways of doing things, or find one for a task.",
-    "notes": "Print NOTES.md, a section of it, or add to it.",
-    "goals": "List what people are after.",
-    "bank": "List files of the bank, show, write or delete one.",
-    "sessions": "List conversations, or show one.",
-    "inspect": "Show the next prompt part by part, or a tool's result in full.",
-    "stats": "Count what there is, what it takes and what waits.",
-    "export": "Write what is remembered as JSON lines, whole or by person.",
-    "import": "Take in an export, or what EdgeVox remembers.",
-    "forget": "Erase a fact, an episode, a conversation or a person for good.",
-    "backup": "Copy the memory, whole and checked.",
-    "restore": "Put a backup in the place of the memory.",
-    "check": "Tell what works on this machine, and what to do about the rest.",
-    "models": "Fetch, add, list, verify and remove models.",
-    "bench": "Measure this machine.",
-    "completion": "Print the script for completion in bash, zsh or fish.",
+    "demo": ("demo", "Watch a kitchen robot remember three days."),
+    "chat": ("chat", "Talk to a local model that remembers."),
+    "replay": ("demo", "Play a written conversation through the memory."),
+    "recall": ("recall", "Find what is remembered about something."),
+    "facts": ("facts", "List facts, draw the history of one, add or forget one."),
+    "episodes": ("episodes", "List what the robot did and lived through."),
+    "procedures": ("episodes", "List ways of doing things, or find one for a task."),
+    "notes": ("notes", "Print NOTES.md, a section of it, or add to it."),
+    "goals": ("episodes", "List what people are after."),
+    "bank": ("notes", "List files of the bank, show, write or delete one."),
+    "sessions": ("recall", "List conversations, or show one."),
+    "inspect": ("inspect", "Show the next prompt part by part, or a tool's result in full."),
+    "stats": ("stats", "Count what there is, what it takes and what waits."),
+    "export": ("transfer", "Write what is remembered as JSON lines, whole or by person."),
+    "import": ("transfer", "Take in an export, or what EdgeVox remembers."),
+    "forget": ("facts", "Erase a fact, an episode, a conversation or a person for good."),
+    "backup": ("transfer", "Copy the memory, whole and checked."),
+    "restore": ("transfer", "Put a backup in the place of the memory."),
+    "check": ("stats", "Tell what works on this machine, and what to do about the rest."),
+    "models": ("models", "Fetch, add, list, verify and remove models."),
+    "bench": ("bench", "Measure this machine."),
+    "completion": ("options", "Print the script for completion in bash, zsh or fish."),
 }
-"""Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
-
-_MODULES = {
-    command: module
-    for module, commands in (
-        ("demo", "replay"),
-        ("episodes", "procedures goals"),
-        ("facts", "forget"),
-        ("notes", "bank"),
-        ("options", "completion"),
-        ("recall", "sessions"),
-        ("stats", "check"),
-        ("transfer", "export import backup restore"),
-    )
-    for command in commands.split()
-}
-"""Modules of commands that share one."""
+"""Module and short help of each; the function of its name is the command (`import_` of `import`)."""
 
 
 _BEHIND = ("--home", "--json", "--speaker")
@@ -83,14 +67,14 @@ class Commands(Guided):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"edgemem.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        module = import_module(f"edgemem.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = vars(module)[f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name]
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what goes wrong is told in one sentence, with exit code 1, or 2 where the line was mistyped."""

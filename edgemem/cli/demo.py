@@ -5,13 +5,10 @@ The demo is three days in a kitchen, a play in 80 columns, with the lines of mem
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
-import time
-from contextlib import ExitStack, closing, contextmanager, nullcontext
-from datetime import timedelta
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +20,10 @@ from edgemem.cli.options import home_and_json, json_option, open_home
 from edgemem.cli.printing import console, count, plain, print_hanging, print_json, print_table
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
-from edgemem.inspect.replay import Line, PlayedTurn, Player, find_tokenizer, read_script
+from edgemem.inspect.replay import Line, PlayedTurn, Player, find_tokenizer, read_script, summary, zone_of
 from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import date
 
     from edgemem.llama.protocols import Tokenizer
@@ -301,7 +297,7 @@ def play(
             turns.append(played)
         first_night = lines[0].local.replace(hour=23, minute=59).timestamp()
         report = {
-            "turns": [as_dict(played) for played in turns],
+            "turns": [played.as_dict() for played in turns],
             "facts": memory.store.facts(),
             "facts_believed_on_day_one": memory.store.facts_as_of(first_night, known_at=first_night),
             "summary": summary(turns, player, scripted=model is None),
@@ -309,77 +305,6 @@ def play(
         if show is not None:
             show.closing(report)
     return report
-
-
-def as_dict(played: PlayedTurn) -> dict[str, Any]:
-    """Return a turn for JSON, without the prompts, which are long and mostly the same."""
-    line, result = played.line, played.result
-    return {
-        "at": line.local.isoformat(),
-        "session": line.session,
-        "speaker": line.speaker,
-        "say": line.say,
-        "reply": result.reply,
-        "shown": played.shown,
-        "tools": result.tools,
-        "tokens": played.tokens,
-        "new_tokens": played.new_tokens,
-        "memory_tokens": played.block_tokens,
-        "compacted": played.compacted,
-        "hooks_ms": result.hooks_ms,
-        "commit_ms": result.commit_ms,
-        "late": played.late,
-        "checks": played.checks,
-        "missing": played.missing,
-        "leaked": played.leaked,
-    }
-
-
-def summary(played: list[PlayedTurn], player: Player, *, scripted: bool) -> dict[str, Any]:
-    """Return the figures of a whole run."""
-    memory, behind = player.memory, player.memory.diagnostics
-    behind.database.checkpoint()
-    hooks = sorted(turn.result.hooks_ms for turn in played)
-    failures = [f"{failure.hook}, {failure.point}: {failure.message}" for failure in player.failures]
-    failures += [f"{failure.step}: {failure.message}" for failure in behind.upkeep.failures()]
-    leaked = any(turn.leaked for turn in played)
-    # What must be found is written for recall by words and meaning; what must stay hidden holds always.
-    missed = behind.embedder is not None and any(turn.missing and not turn.late for turn in played)
-    return {
-        "ok": not failures and not (scripted and (leaked or missed)),
-        "scripted": scripted,
-        "turns": len(played),
-        "days": len({turn.line.local.date() for turn in played}),
-        "checks": sum(turn.checks for turn in played),
-        "checks_passed": sum(turn.passed for turn in played),
-        "compactions": sum(turn.compacted for turn in played),
-        "late": sum(turn.late for turn in played),
-        "deadline_ms": player.deadline_ms,
-        "failures": failures,
-        "exact_tokens": behind.tokenizer.exact,
-        "embedder": behind.embedder is not None,
-        "tokens_evaluated": sum(turn.new_tokens for turn in played),
-        "tokens_memory": sum(turn.block_tokens for turn in played),
-        "hooks_ms_median": hooks[len(hooks) // 2],
-        "bytes_of_truth": (memory.home / "db" / "memory.db").stat().st_size,
-    }
-
-
-@contextmanager
-def zone_of(line: Line) -> Iterator[None]:
-    """Live in the time zone of the script: when "Monday morning" was depends on it."""
-    before = os.environ.get("TZ")
-    minutes = int((line.local.utcoffset() or timedelta()) / timedelta(minutes=1))
-    # POSIX counts west of Greenwich.
-    os.environ["TZ"] = f"SCRIPT{'-' if minutes >= 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
-    time.tzset()
-    try:
-        yield
-    finally:
-        os.environ.pop("TZ")
-        if before is not None:
-            os.environ["TZ"] = before
-        time.tzset()
 
 
 @click.command()

@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from edgemem.cli import options
-from edgemem.cli.printing import (
-    answer,
-    can_print,
-    console,
-    count,
-    counts,
-    moment,
-    plain,
-    print_entries,
-    print_json,
-    print_table,
-    shortened,
-)
+from edgemem.cli import options, printing
+from edgemem.cli.printing import answer, count, counts, moment, plain, print_entries, print_json, shortened
 from edgemem.cli.timeline import ASCII, LEGEND, UNICODE, beliefs_of, draw, newest, versions
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
@@ -173,26 +161,26 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
     if as_json:
         print_json([version for versions in histories.values() for version in versions])
         return
-    glyphs = ASCII if ascii_only or not can_print(UNICODE) else UNICODE
+    glyphs = ASCII if ascii_only or not printing.can_print(UNICODE) else UNICODE
     for name, rectangles in beliefs.items():
         click.echo(f"{plain(key)} ({plain(name)}), {count(len(versions(rectangles)), 'version')}\n")
-        click.echo("\n".join(draw(rectangles, now=now, width=console().width, glyphs=glyphs)))
+        click.echo("\n".join(draw(rectangles, now=now, width=printing.console().width, glyphs=glyphs)))
         _print_versions(rectangles, histories[name])
-    click.echo(click.wrap_text(LEGEND.format(*glyphs), console().width))
+    click.echo(click.wrap_text(LEGEND.format(*glyphs), printing.console().width))
 
 
 def _print_versions(beliefs: list[Belief], facts: list[Fact]) -> None:
     """Print the values of the drawing's numbers, and below them the values that were not believed."""
     stored = {fact.id: fact for fact in facts}
     rows = []
-    for number, belief in list(versions(beliefs).items())[-newest(console().width) :]:
+    for number, belief in list(versions(beliefs).items())[-newest(printing.console().width) :]:
         fact, value, by = stored.get(str(belief.statement)), "(no value)", ""
         if fact is not None:
             by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
             value = shortened(fact.value) + (" (replaced)" if fact.superseded_by else "")
         until = moment(belief.valid_to) if belief.valid_to < inf else ""
         rows.append((str(number), value, moment(belief.valid_from), until, by))
-    print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
+    printing.print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
     for fact in (fact for fact in facts if fact.doubtful):
         became = "confirmed" if fact.superseded_by else "refuted" if fact.invalidated_at else "undecided"
         sure = fact.heard.asr_confidence if fact.heard is not None else None

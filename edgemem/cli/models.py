@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,23 +12,9 @@ import click
 from msgspec.structs import asdict
 
 from edgemem.cli.options import Guided, did_you_mean, home_and_json, model_names
-from edgemem.cli.printing import answer, console, plain, print_json, print_table
+from edgemem.cli.printing import answer, console, plain, print_entries, print_json
 from edgemem.errors import InvalidInputError, ModelError
-from edgemem.llama.models.catalog import (
-    DEFAULT_EMBEDDER,
-    Description,
-    added_models,
-    check_file,
-    describe,
-    entry_of,
-    expected,
-    file_of,
-    find_entry,
-    find_model,
-    folder_to_write,
-    load_catalogue,
-    state_of,
-)
+from edgemem.llama.models import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,23 +58,20 @@ def list_(home: Path, as_json: bool) -> None:
 
     Here, verified is what has the size of the file whose checksum is known; `models verify` reads every byte.
     """
-    rows = [describe_model(entry.name, find_model(entry.name, home=home)) for entry in load_catalogue()]
-    rows += [describe_model(name, path) for name, path in added_models(home).items()]
+    rows = [
+        describe_model(entry.name, catalog.find_model(entry.name, home=home))
+        for entry in catalog.load_catalogue()
+    ]
+    rows += [describe_model(name, path) for name, path in catalog.added_models(home).items()]
+
+    def cells(row: dict[str, Any]) -> tuple[str, ...]:
+        size, ram = f"{row['bytes'] / 1e6:,.0f}", f"{row['ram_mb'] or 0:,}"
+        return row["name"], row["kind"], size, ram, row["licence"], row["state"]
+
+    columns = ("model", "kind", "MB", "RAM MB", "licence", "state")
+    print_entries(rows, as_json, columns, cells, noun="models")
     if as_json:
-        print_json(rows)
         return
-    cells = (
-        (
-            row["name"],
-            row["kind"],
-            f"{row['bytes'] / 1e6:,.0f}",
-            f"{row['ram_mb'] or 0:,}",
-            row["licence"],
-            row["state"],
-        )
-        for row in rows
-    )
-    print_table(("model", "kind", "MB", "RAM MB", "licence", "state"), cells)
     for row in rows:
         if row["path"]:
             click.echo(f"{row['name']}: {plain(row['path'])}")
@@ -100,7 +82,7 @@ def list_(home: Path, as_json: bool) -> None:
 
 
 @models.command(short_help="Fetch a model, check it and put it where it is found.")
-@click.argument("name", default=DEFAULT_EMBEDDER, shell_complete=model_names)
+@click.argument("name", default=catalog.DEFAULT_EMBEDDER, shell_complete=model_names)
 @click.option("--quiet", is_flag=True, help="Say nothing if it is there already.")
 @home_and_json
 def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
@@ -111,11 +93,11 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     """
     from edgemem.llama.models.fetch import fetch_model, is_right
 
-    entry = entry_of(name)
-    path, fetched = find_model(entry.name, home=home), False
+    entry = catalog.entry_of(name)
+    path, fetched = catalog.find_model(entry.name, home=home), False
     if path is None or not is_right(entry, path):
-        with _ended_by_sigterm(), _progress(entry.name) as tell:
-            path, fetched = fetch_model(entry, folder_to_write(), progress=tell), True
+        with _progress(entry.name) as tell:
+            path, fetched = fetch_model(entry, catalog.folder_to_write(), progress=tell), True
     if as_json or fetched or not quiet:
         state = "is ready" if fetched else "is there and right"
         row = {**describe_model(entry.name, path), "fetched": fetched}
@@ -142,7 +124,7 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
     from edgemem.memory.home import make_home
 
     folder = make_home(home) / "models"
-    with _ended_by_sigterm(), _progress(plain(file.name)) as tell:
+    with _progress(plain(file.name)) as tell:
         name, path, description = add_model(
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
@@ -169,13 +151,13 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
 @home_and_json
 def verify(name: str | None, home: Path, as_json: bool) -> None:
     """Compare model files with their checksums, byte for byte; without a name, all that are here."""
-    own = added_models(home)
+    own = catalog.added_models(home)
     if name is None:
-        here = [entry.name for entry in load_catalogue() if find_model(entry.name, home=home)]
+        here = [entry.name for entry in catalog.load_catalogue() if catalog.find_model(entry.name, home=home)]
         rows = [_verify(model, home) for model in (*here, *own)]
     else:
         if name not in own:
-            entry_of(name)
+            catalog.entry_of(name)
         rows = [_verify(name, home)]
     if as_json:
         print_json(rows)
@@ -196,12 +178,12 @@ def remove(name: str, home: Path, as_json: bool) -> None:
     """Remove a model's file, its pin, and what a download began."""
     from edgemem.llama.models.fetch import remove_model
 
-    entry, path = find_entry(name), added_models(home).get(name)
+    entry, path = catalog.find_entry(name), catalog.added_models(home).get(name)
     if entry is not None:
         # without a file there may still be a pin, or a part
-        path = find_model(name, home=home) or folder_to_write() / entry.file
+        path = catalog.find_model(name, home=home) or catalog.folder_to_write() / entry.file
     if path is None:
-        known = [*(listed.name for listed in load_catalogue()), *added_models(home)]
+        known = [*(listed.name for listed in catalog.load_catalogue()), *catalog.added_models(home)]
         raise ModelError(
             f"There is no model {plain(name)[:100]}; `edgemem models` lists what there is.{did_you_mean(name, known)}"
         )
@@ -213,14 +195,14 @@ def remove(name: str, home: Path, as_json: bool) -> None:
 
 
 def _verify(name: str, home: Path) -> dict[str, Any]:
-    path, entry = find_model(name, home=home), find_entry(name)
+    path, fault = catalog.find_model(name, home=home), ""
     try:
         if path is None:
             raise ModelError(f"{name} is not on this machine; type: edgemem models get {name}")
-        check_file(entry, path)
+        catalog.check_file(catalog.find_entry(name), path)
     except ModelError as error:
-        return {"name": name, "path": str(path) if path else None, "ok": False, "detail": str(error)}
-    return {"name": name, "path": str(path), "ok": True, "detail": ""}
+        fault = str(error)
+    return {"name": name, "path": str(path) if path else None, "ok": not fault, "detail": fault}
 
 
 @contextmanager
@@ -248,36 +230,28 @@ def _progress(name: str) -> Iterator[Callable[[str, int, int], None]]:
             progress.stop()  # off a terminal, even one that shows nothing ends with an empty line
 
 
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into an exit that cleans up behind itself."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def describe_model(name: str, path: Path | None, description: Description | None = None) -> dict[str, Any]:
+def describe_model(
+    name: str, path: Path | None, description: catalog.Description | None = None
+) -> dict[str, Any]:
     """Return a model's row: of the catalogue, or else of its header; with the same keys for all.
 
     Args:
         description: of its header, where that goes before the catalogue.
     """
-    entry, row = find_entry(name), dict(_UNKNOWN)
+    entry, row = catalog.find_entry(name), dict(_UNKNOWN)
     row |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
     row["bytes"] = path.stat().st_size if path is not None else 0
     with suppress(ModelError):  # it may lie there for another program; `verify` names its fault
         if description is None and entry is None and path is not None:
-            description = describe(path)
+            description = catalog.describe(path)
         source = description or entry
         known = {} if source is None else asdict(source)
         row |= {key: known[key] for key in known.keys() & _UNKNOWN.keys() - {"name"}}
         if description is not None:
             row |= {"architecture": plain(description.architecture), "pooling": description.pooling}
             row |= {"licence": plain(description.licence)}
-        checked = expected(entry, path) if path is not None else None
-        row |= {"sha256": checked[1] if checked else row["sha256"], "state": state_of(entry, path)}
+        checked = catalog.expected(entry, path) if path is not None else None
+        row |= {"sha256": checked[1] if checked else row["sha256"], "state": catalog.state_of(entry, path)}
     return row
 
 
@@ -291,7 +265,7 @@ def not_both(llm: Path | None, server: str | None) -> None:
 
 def file_at(llm: Path | None, home: Path) -> Path | None:
     """Return the file of the model that was named; one that is not there is told before a home is opened."""
-    return None if llm is None else file_of(str(llm), home=home)
+    return None if llm is None else catalog.file_of(str(llm), home=home)
 
 
 @contextmanager

@@ -29,7 +29,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -235,6 +237,29 @@ class PlayedTurn(msgspec.Struct, frozen=True):
         """Return how many of them were before the model, or kept from it, as the script wants."""
         return self.checks - len(self.missing) - len(self.leaked)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return a turn for JSON, without the prompts, which are long and mostly the same."""
+        line, result = self.line, self.result
+        return {
+            "at": line.local.isoformat(),
+            "session": line.session,
+            "speaker": line.speaker,
+            "say": line.say,
+            "reply": result.reply,
+            "shown": self.shown,
+            "tools": result.tools,
+            "tokens": self.tokens,
+            "new_tokens": self.new_tokens,
+            "memory_tokens": self.block_tokens,
+            "compacted": self.compacted,
+            "hooks_ms": result.hooks_ms,
+            "commit_ms": result.commit_ms,
+            "late": self.late,
+            "checks": self.checks,
+            "missing": self.missing,
+            "leaked": self.leaked,
+        }
+
 
 class ScriptedModel:
     """A model that says what the script says."""
@@ -422,6 +447,53 @@ class Player:
         for fact in line.remember:
             if self.memory.store.get_fact(fact.key, scope=fact.scope) != fact.value:
                 self._remember(fact.key, fact.value, fact.scope)
+
+
+def summary(played: list[PlayedTurn], player: Player, *, scripted: bool) -> dict[str, Any]:
+    """Return the figures of a whole run."""
+    memory, behind = player.memory, player.memory.diagnostics
+    behind.database.checkpoint()
+    hooks = sorted(turn.result.hooks_ms for turn in played)
+    failures = [f"{failure.hook}, {failure.point}: {failure.message}" for failure in player.failures]
+    failures += [f"{failure.step}: {failure.message}" for failure in behind.upkeep.failures()]
+    leaked = any(turn.leaked for turn in played)
+    # What must be found is written for recall by words and meaning; what must stay hidden holds always.
+    missed = behind.embedder is not None and any(turn.missing and not turn.late for turn in played)
+    return {
+        "ok": not failures and not (scripted and (leaked or missed)),
+        "scripted": scripted,
+        "turns": len(played),
+        "days": len({turn.line.local.date() for turn in played}),
+        "checks": sum(turn.checks for turn in played),
+        "checks_passed": sum(turn.passed for turn in played),
+        "compactions": sum(turn.compacted for turn in played),
+        "late": sum(turn.late for turn in played),
+        "deadline_ms": player.deadline_ms,
+        "failures": failures,
+        "exact_tokens": behind.tokenizer.exact,
+        "embedder": behind.embedder is not None,
+        "tokens_evaluated": sum(turn.new_tokens for turn in played),
+        "tokens_memory": sum(turn.block_tokens for turn in played),
+        "hooks_ms_median": hooks[len(hooks) // 2],
+        "bytes_of_truth": (memory.home / "db" / "memory.db").stat().st_size,
+    }
+
+
+@contextmanager
+def zone_of(line: Line) -> Iterator[None]:
+    """Live in the time zone of the script: when "Monday morning" was depends on it."""
+    before = os.environ.get("TZ")
+    minutes = int((line.local.utcoffset() or timedelta()) / timedelta(minutes=1))
+    # POSIX counts west of Greenwich.
+    os.environ["TZ"] = f"SCRIPT{'-' if minutes >= 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+    time.tzset()
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ")
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 def _schema(values: dict[str, Any]) -> dict[str, Any]:
