@@ -42,7 +42,7 @@ class ChatTemplate:
 
         self.source = source
         self._bos, self._eos = bos, eos
-        self._endless: UnboundedError | None = None
+        self._fault: TemplateError | None = None
         try:
             self._template = _compiled(source)
         except (jinja2.TemplateError, RecursionError) as error:
@@ -64,8 +64,6 @@ class ChatTemplate:
         What the template cannot take is put another way. `clean` is applied to every text that did not come from the
         operator; `now` is the date that a template may print.
         """
-        if messages:
-            self.check()
         fitted = self._fitted(messages, clean)
         increments = self.append_only.increments
         if increments is not None:
@@ -85,32 +83,15 @@ class ChatTemplate:
         """Render messages as the template would by itself, whatever the model has read before."""
         return self.render_fitted(self._fitted(messages, None), tools, True, now)
 
-    def check(self) -> None:
-        """Raise TemplateError where what a person says does not reach the model at all."""
-        if self._silent:
-            raise TemplateError(
-                "The model's chat template does not print what the user says, so the model would answer to nothing; "
-                "pass another template"
-            )
-
-    @functools.cached_property
-    def _silent(self) -> bool:
-        question = "Where is the cup?"
-        try:
-            text = self.own([{"role": "user", "content": question}])
-        except TemplateError:
-            return False  # what it refuses it says itself
-        return question not in text
-
     @functools.cached_property
     def limits(self) -> TemplateLimits:
-        """Return what the template cannot take as it is; one that runs without end is tried once."""
-        if self._endless is not None:
-            raise self._endless
+        """Return what the template cannot take as it is; one that cannot be used is tried once."""
+        if self._fault is not None:
+            raise self._fault
         try:
             return find_limits(lambda messages, tools: self._call(messages, tools, True, None))
-        except UnboundedError as error:
-            self._endless = error
+        except TemplateError as error:
+            self._fault = error
             raise
 
     @functools.cached_property

@@ -250,6 +250,11 @@ def find_limits(show: Show) -> TemplateLimits:
         return changed if shows(changed, messages, *needles, tools=tools) else limits
 
     limits = better(TemplateLimits(), [_ONE], "First question.", lists_tools=True)
+    if rendered(limits, [_ONE]) is not None and not shows(limits, [_ONE], "First question."):
+        raise TemplateError(
+            "The model's chat template does not print what the user says, so the model would answer to nothing; "
+            "pass another template"
+        )
     limits = better(limits, [_ORDERS, _ONE], "Be kind.", "First question.", no_system=True)
     limits = better(
         limits, [_ORDERS, _MORE, _ONE], "Be kind.", "Be brief.", "First question.", one_system=True

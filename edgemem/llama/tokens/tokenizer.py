@@ -80,7 +80,6 @@ class LlamaTokenizer(Closable, Tokenizer):
     def warm(self) -> None:
         """Load now what would be loaded at first use, and find out what the chat template can take."""
         if self._current().source:
-            self.template.check()
             _ = self.template.append_only
 
     @property

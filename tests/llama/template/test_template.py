@@ -245,7 +245,6 @@ def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand
 
 BROKEN = {
     **ODD["broken"],
-    "too deep to parse": "(" * 5000,
     "too deep to compile": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}",
 }
 
@@ -253,9 +252,6 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN)
 def test_broken_template(broken: str) -> None:
     """A template that cannot be read or fails is an error of ours, in one line."""
-    if broken == "too deep to parse":
-        assert ChatTemplate(BROKEN[broken]).render([]) == BROKEN[broken]  # without braces it is text
-        return
     with pytest.raises(TemplateError) as caught:
         ChatTemplate(BROKEN[broken]).render([{"role": "user", "content": "hi"}])
     assert "\n" not in str(caught.value)
