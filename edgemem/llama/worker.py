@@ -267,6 +267,3 @@ class ModelHandle(Closable):
                 stacklevel=2,
                 source=self,
             )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path.name}{', closed' if self.closed else ''}>"

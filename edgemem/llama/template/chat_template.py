@@ -59,12 +59,12 @@ class ChatTemplate:
         now: float | None = None,
         clean: Callable[[str], str] | None = None,
     ) -> str:
-        """Render messages so that what the model has read stays as it was; `own` may rewrite it.
+        """Render messages so that what the model has read stays as it was.
 
         What the template cannot take is put another way. `clean` is applied to every text that did not come from the
         operator; `now` is the date that a template may print.
         """
-        fitted = self._fitted(messages, clean)
+        fitted = self.limits.fit([_plain(message, clean=clean) for message in messages])
         increments = self.append_only.increments
         if increments is not None:
             try:
@@ -72,16 +72,6 @@ class ChatTemplate:
             except TemplateError:
                 pass  # a step that cannot be told apart: the template's own rendering is right, only dearer
         return self.render_fitted(fitted, tools, add_generation_prompt, now)
-
-    def own(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[dict[str, Any]] | None = None,
-        *,
-        now: float | None = None,
-    ) -> str:
-        """Render messages as the template would by itself, whatever the model has read before."""
-        return self.render_fitted(self._fitted(messages, None), tools, True, now)
 
     @functools.cached_property
     def limits(self) -> TemplateLimits:
@@ -98,9 +88,6 @@ class ChatTemplate:
     def append_only(self) -> AppendOnly:
         """Return whether the template rewrites what the model has read, and how that is avoided."""
         return check_append_only(self.limits.fit, self.render_fitted)
-
-    def _fitted(self, messages: Sequence[Message], clean: Callable[[str], str] | None) -> list[Message]:
-        return self.limits.fit([_plain(message, clean=clean) for message in messages])
 
     def render_fitted(
         self,
@@ -120,8 +107,6 @@ class ChatTemplate:
         add_generation_prompt: bool,
         now: float | None,
     ) -> str:
-        import jinja2
-
         day = datetime.fromtimestamp(DATELESS if now is None else now, tz=timezone.utc)
         variables: dict[str, Any] = {
             "messages": deepcopy(list(messages)),  # a template may change its lists
@@ -139,16 +124,7 @@ class ChatTemplate:
             return _run(self._template, len(messages), variables)
         except TemplateError:
             raise
-        except (
-            jinja2.TemplateError,
-            TypeError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-            MemoryError,
-        ) as error:
+        except Exception as error:  # a stranger's program may fail in any way
             raise TemplateError(
                 f"The model's chat template cannot render these messages ({_one_line(error)}); pass another template"
             ) from error

@@ -189,7 +189,7 @@ class Listens:
 def prints_date(template: ChatTemplate) -> bool:
     """Tell whether a template prints what day it is."""
     asked = [{"role": "user", "content": "hi"}]
-    return template.own(asked, now=DATELESS) != template.own(asked, now=DATELESS + 400 * DAY)
+    return template.render(asked, now=DATELESS) != template.render(asked, now=DATELESS + 400 * DAY)
 
 
 def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand: HandClock) -> None:
