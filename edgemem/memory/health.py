@@ -334,17 +334,18 @@ def _append_only(tokenizer: Tokenizer) -> tuple[str, bool] | None:
     """Return what a chat template costs, and whether it costs anything; None where its model was closed meanwhile."""
     try:
         tokenizer.count([{"role": "user", "content": "Hello."}])
-        check = appends_only(tokenizer)
+        appends, when = appends_only(tokenizer)
     except TemplateError as error:
         return str(error), True
     except ClosedError:
         return None
     except ServerError as error:
         return f"exact; its chat template could not be looked at: {str(error).rstrip('.')}", False
-    if not check:
-        return f"{check.reason}: what changes is read again each turn", True
-    if check.reason:
-        return f"exact; {check.reason}, and is kept from it", False
+    rewrites = f"the chat template renders earlier messages differently {when}"
+    if not appends:
+        return f"{rewrites}: what changes is read again each turn", True
+    if when:
+        return f"exact; {rewrites}, and is kept from it", False
     return f"exact; the chat template only appends{_in_one_piece(tokenizer)}", False
 
 

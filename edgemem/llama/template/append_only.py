@@ -172,17 +172,6 @@ class AppendOnly(msgspec.Struct, frozen=True):
     """Renders without rewriting, where that can be done."""
 
 
-class AppendOnlyCheck(msgspec.Struct, frozen=True):
-    """Whether a prompt that grows begins with all that the model has read."""
-
-    appends: bool
-    reason: str = ""
-    """When the template would rewrite by itself, also where it is kept from it."""
-
-    def __bool__(self) -> bool:
-        return self.appends
-
-
 class Scene:
     """A conversation to try a template with."""
 
@@ -236,17 +225,15 @@ def check_append_only(fit: FitMessages, render: Render) -> AppendOnly:
     return AppendOnly(rewrites)
 
 
-def appends_only(tokenizer: Tokenizer) -> AppendOnlyCheck:
-    """Find out whether a longer conversation begins with the shorter one, by rendering both."""
+def appends_only(tokenizer: Tokenizer) -> tuple[bool, str]:
+    """Tell whether a longer conversation begins with the shorter one, and when the template would rewrite it by itself."""
 
     def show(messages: Sequence[Message], tools: Tools | None, generates: bool, now: float | None) -> str:
         return tokenizer.render(messages, tools=tools, add_generation_prompt=generates, now=now).text
 
     rewrites = _rewrites(list, show)
     template = getattr(tokenizer, "template", None)  # an estimate has none
-    rewritten = rewrites or (template.append_only.rewrites if template is not None else "")
-    reason = f"the chat template renders earlier messages differently {rewritten}" if rewritten else ""
-    return AppendOnlyCheck(not rewrites, reason)
+    return not rewrites, rewrites or (template.append_only.rewrites if template is not None else "")
 
 
 def _rewrites(fit: FitMessages, render: Render) -> str:
