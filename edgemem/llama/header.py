@@ -70,6 +70,8 @@ class Header(msgspec.Struct, frozen=True):
     """Whether it has a head that gives a text a number, as a reranker does."""
     languages: tuple[str, ...] = ()
     """Languages that it was trained on, in two letters, if it says so."""
+    words: int = 0
+    """Tokens of its vocabulary."""
 
     def number(self, key: str, default: int = 0) -> int:
         """Return an integer of the architecture's own section, such as `context_length`."""
@@ -151,9 +153,11 @@ def _bytes_needed(api: Any, gguf: int) -> int:
 def _read(api: Any, gguf: int, size: int) -> Header:
     metadata: dict[str, Scalar] = {}
     languages: tuple[str, ...] = ()
+    words = 0
     for n in range(api.gguf_get_n_kv(gguf)):
         key, kind = _text(api.gguf_get_key(gguf, n)), api.gguf_get_kv_type(gguf, n)
         if kind == _ARRAY:
+            words = int(api.gguf_get_arr_n(gguf, n)) if key == "tokenizer.ggml.tokens" else words
             if key == "general.languages" and api.gguf_get_arr_type(gguf, n) == _STRING:
                 count = min(int(api.gguf_get_arr_n(gguf, n)), _MOST_LANGUAGES)
                 languages = tuple(_text(api.gguf_get_arr_str(gguf, n, i)) for i in range(count))
@@ -164,7 +168,7 @@ def _read(api: Any, gguf: int, size: int) -> Header:
     tensors = int(api.gguf_get_n_tensors(gguf))
     classifies = any(api.gguf_find_tensor(gguf, head) >= 0 for head in _HEADS)
     architecture = str(metadata.get("general.architecture", ""))
-    return Header(architecture, tensors, metadata, size, classifies, languages)
+    return Header(architecture, tensors, metadata, size, classifies, languages, words)
 
 
 def _text(raw: bytes) -> str:

@@ -25,6 +25,7 @@ _HALF, _FLOAT = 2, 4  # bytes: llama.cpp keeps keys and values as f16 and comput
 _BATCH = 512  # tokens evaluated at a time
 _CHAT_REST = 120_000_000  # Python, llama.cpp, the tables of a vocabulary: 76 to 124 MB measured with three
 _EMBEDDER_REST = 60_000_000  # what MiniLM takes beside its file, at 256 tokens; wider ones took 50 and 52
+_LARGE, _TABLES = 100_000, 90_000_000  # a vocabulary of so many words, and what its tables take
 _POOLINGS = {1: "mean", 2: "cls", 3: "last"}
 _RANK = 4
 _ENCODERS = ("bert", "embedding")  # in the names of architectures: nomic-bert, gemma-embedding
@@ -358,7 +359,8 @@ def _ram_mb(header: Header, kind: str) -> int:
     # Keys and values: two numbers a layer, head and dimension for each token.
     token = 2 * layers * header.number("attention.head_count_kv", heads) * width * _HALF
     if kind in ("embedder", "reranker"):
-        return round((header.size + _EMBEDDER_REST) / 1e6)
+        tables = _TABLES if header.words > _LARGE else 0
+        return round((header.size + _EMBEDDER_REST + tables) / 1e6)
     scores = heads * _BATCH * WINDOW * _FLOAT
     return round((header.size + token * WINDOW + scores + _CHAT_REST) / 1e6) if token else 0
 
