@@ -19,8 +19,10 @@ from edgemem.clock import Clock
 from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
+    Stamp,
     append,
     locked_beside,
+    look,
     name_aside,
     set_aside,
     to_store_error,
@@ -34,8 +36,6 @@ CUT = "… (note cut)\n"
 
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _DAMAGED, _LONG = ".damaged-", ".cut-"  # why there is a copy beside the file
-
-_Stamp = tuple[int, int, int]  # size, time and number: what tells one state of the file from another
 
 
 class NotesFile:
@@ -129,7 +129,8 @@ class NotesFile:
             for copy in (*set_aside(self.path, _DAMAGED), *set_aside(self.path, _LONG)):
                 copy.unlink()
             if self.path.exists():
-                self._replace(b"", None)
+                while not self._replace(b"", look(self.path)):
+                    pass
 
     def _entry(self, text: str, heading: str | None) -> str:
         entry = f"{body}\n" if (body := checked_text(text, "a note").rstrip()) else ""
@@ -144,7 +145,7 @@ class NotesFile:
     def _rewrite(self, entry: str) -> None:
         replaced = False
         while not replaced:  # an editor knows nothing of our lock: what it saved meanwhile is read again
-            seen, data = self._stamp(), self._bytes()
+            seen, data = look(self.path), self._bytes()
             text = data.decode("utf-8", "replace")
             why = _DAMAGED if text.encode() != data else _LONG if len(text) > self.max_size_chars else ""
             if why:
@@ -163,15 +164,7 @@ class NotesFile:
         except OSError as error:
             raise to_store_error(error, self.path) from error
 
-    def _stamp(self) -> _Stamp:
-        with translated_errors(self.path):
-            try:
-                status = self.path.stat()
-            except FileNotFoundError:
-                return 0, 0, 0
-        return status.st_size, status.st_mtime_ns, status.st_ino
-
-    def _replace(self, data: bytes, seen: _Stamp | None) -> bool:
+    def _replace(self, data: bytes, seen: Stamp | None) -> bool:
         """Put a new file in the old one's place, unless that is not the one that was seen; tell whether it was."""
         with translated_errors(self.path):
             return write_private(
@@ -179,7 +172,7 @@ class NotesFile:
                 data,
                 part=self.path.with_name(f".{self.path.name}.new"),
                 mode=self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600,
-                stands=lambda: seen in (None, self._stamp()),
+                stands=lambda: look(self.path) == seen,
             )
 
 

@@ -133,6 +133,23 @@ def write_all(fd: int, data: Buffer) -> None:
     os.fsync(fd)
 
 
+class Stamp(NamedTuple):
+    """What tells one state of a file from another."""
+
+    number: int
+    size: int
+    modified_ns: int
+
+
+def look(path: Path) -> Stamp | None:
+    """Return how a file looks; None: there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
 def set_aside(path: Path, why: str = ".damaged-") -> list[Path]:
     """Return the copies of a file that were set aside."""
     copies = path.parent.glob(f"{escape(path.name)}{why}*")

@@ -6,12 +6,14 @@ import json
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
+    Stamp,
+    look,
     name_aside,
     set_aside,
     sync,
@@ -21,9 +23,6 @@ from edgemem.store.db.files import (
 )
 from edgemem.store.messages import plain
 from edgemem.store.validation import checked_path
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ class JsonFile(Generic[T]):
         self.damaged = False
         """Whether the file read last was set aside."""
         self._type = type
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
         self._unknown: dict[str, msgspec.Raw] = {}
         """Unknown parts of the file; they are written back."""
 
@@ -120,15 +119,6 @@ class JsonFile(Generic[T]):
         return True
 
 
-def look(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells one state of a file from another; None: there is no file."""
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
 def copy_aside(path: Path) -> Path:
     """Set a copy of a file aside, before what could not be understood in it is lost; return where."""
     copy = name_aside(path)
@@ -153,6 +143,6 @@ def _new(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def _just_written(stamp: tuple[int, int, int] | None) -> bool:
+def _just_written(stamp: Stamp | None) -> bool:
     # The file system dates files by the wall clock, whatever the robot's own clock says.
-    return stamp is not None and abs(time.time() - stamp[2] / 1e9) < 2 * sum(_PAUSES_S)
+    return stamp is not None and abs(time.time() - stamp.modified_ns / 1e9) < 2 * sum(_PAUSES_S)

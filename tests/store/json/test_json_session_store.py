@@ -14,7 +14,7 @@ import pytest
 from edgemem import JSONSessionStore
 from edgemem.errors import StoreError
 from edgemem.records import Session
-from edgemem.store.json.files import look
+from edgemem.store.db.files import look
 from support.disks import no_file_larger_than
 
 
