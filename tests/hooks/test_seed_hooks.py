@@ -7,37 +7,14 @@ from pathlib import Path
 
 from edgemem import (
     AgentLoop,
-    Compactor,
-    ContextCompactionHook,
     EpisodeLoggerHook,
     HookRegistry,
     MemoryInjectionHook,
-    NotesFile,
-    NotesInjectorHook,
     SQLiteMemoryStore,
-    TokenBudgetHook,
-    estimate_tokens,
 )
 from edgemem.records import Session
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from support.models import Model
-
-
-def test_23_the_budget_has_the_last_word(tmp_path: Path) -> None:
-    """Memory and notes come before compaction and budget, in whatever order the hooks are listed."""
-    hooks = [TokenBudgetHook(900), ContextCompactionHook(Compactor(800))]
-    notes = NotesFile(tmp_path / "NOTES.md")
-    for n in range(60):
-        notes.append(f"note number {n} about something in the kitchen")
-    with SQLiteMemoryStore(tmp_path / "m.db") as store:
-        for n in range(40):
-            store.add_fact(f"fact {n}", "a long value about cups and shelves " * 4)
-        model = Model()
-        loop = AgentLoop(model, hooks=[*hooks, NotesInjectorHook(notes), MemoryInjectionHook(store)])
-        for n in range(30):
-            loop.run(f"tell me about fact {n} and the kitchen", speaker="alice")
-        assert loop.hooks.failures() == []
-    assert all(estimate_tokens(handed) <= 900 for handed in model.handed)
 
 
 def test_26_no_words_switch_the_memory_off_and_no_message_is_overwritten(tmp_path: Path) -> None:
