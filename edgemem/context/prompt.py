@@ -148,6 +148,13 @@ class PromptTurn(msgspec.Struct):
                 self.utterance = n
         self.messages = [*self.messages, message]
 
+    def precede(self, messages: Sequence[Message]) -> None:
+        """Put messages in front of what has been said in it."""
+        count = len(messages)
+        self.messages = [*messages, *self.messages]
+        self.full_messages = {n + count: full for n, full in self.full_messages.items()}
+        self.utterance = None if self.utterance is None else self.utterance + count
+
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""
         messages, carried = self.messages, None
@@ -177,7 +184,7 @@ def turn_of(turn: Turn) -> PromptTurn:
 
     A stored session begins with no instructions, so those that a program stored at its head are left out.
     """
-    kept = [stored for n, stored in enumerate(turn.messages) if stored.role != "system" or n > 0]
+    kept = [stored for n, stored in enumerate(turn.messages) if stored.role != "system" or n or turn.n]
     apart = ("metadata", "content_blocks")  # programs keep these, and models do not know them
     messages = [{k: part for k, part in stored.as_message().items() if k not in apart} for stored in kept]
     sources = {id(message): stored for message, stored in zip(messages, kept, strict=True)}

@@ -257,8 +257,10 @@ class LoopAdapter:
         resume = Step(steps.parts.session.name, steps.parts.session.begin)
         steps.run((resume,), ON_RUN_START, self._moment(task))
         utterance: Message = {"role": "user", "content": content}
-        for message in takewhile(lambda each: not self.state.list.holds(each), reversed(before or ())):
+        between = list(takewhile(lambda each: not self.state.list.holds(each), reversed(before or ())))[::-1]
+        for message in between:
             self._take_late(message)
+        between = [each for each in between if log.prompt_log.turns and each.get("role") in INSTRUCTIONS]
         edited = self.state.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
             history = before if self.state.is_new and before is not None else ()
@@ -276,7 +278,8 @@ class LoopAdapter:
             heard=heard if isinstance(heard, Heard) else None,
         )
         if running := log.prompt_log.running:
-            self.state.list.alias(running.messages[-1], utterance)
+            self.state.list.alias(running.messages[running.utterance or 0], utterance)
+        turn.precede(between)
         return turn
 
     def _begin_epoch(self, first_turn: int) -> None:
@@ -315,7 +318,7 @@ class LoopAdapter:
                 if self.state.list.was_said(message):
                     continue
                 turn.reply_text = text_of(without_thoughts(message))
-            if role in ("assistant", "tool"):
+            if role in ("assistant", "tool", *INSTRUCTIONS):
                 tokens = self.state.tokens.pop(0) if role == "assistant" and self.state.tokens else ()
                 self.state.list.add(message, turn.note(message, tokens))
             elif role == "user" and not self.state.list.was_said(message):

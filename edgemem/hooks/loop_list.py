@@ -261,6 +261,7 @@ class LoopList:
     ) -> list[Message]:
         """Return a prompt with messages of a list at the places that they have in the list."""
         out, keys = list(view), list(map(self._key, view))
+        messages = [message for message in messages if self._key(message) not in keys]
         at = end = len(out)
         for message in reversed(listed):
             if any(message is own for own in messages):

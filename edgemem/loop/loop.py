@@ -7,20 +7,20 @@ calls the two apart, and `abort` when the sentence went on after all.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import structs
 
 from edgemem.context.bargein import Timed, tells_of_earlier
 from edgemem.context.messages import NO_RESULT, speeches_of, tool_calls
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import door_of
 from edgemem.records import Heard, Message, Reply, Session, text_of
-from edgemem.session.arguments import checked_report
+from edgemem.session.arguments import calling, checked_report
 from edgemem.session.conversation import Conversation
 from edgemem.session.points import Hook, HookRegistry, ToolCallResult, TurnContext
 from edgemem.session.steps import Steps
@@ -377,15 +377,8 @@ class AgentLoop:
 
 def _calling(reply: Reply, hop: int) -> Message:
     """Return the message of an answer that calls tools."""
-    calls = [
-        {
-            "id": call.id or f"call_{hop}_{n}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
-        }
-        for n, call in enumerate(reply.tool_calls)
-    ]
-    return {"role": "assistant", "content": reply.content or None, "tool_calls": calls}
+    named = (structs.replace(c, id=c.id or f"call_{hop}_{n}") for n, c in enumerate(reply.tool_calls))
+    return {"role": "assistant", "content": reply.content or None, "tool_calls": list(map(calling, named))}
 
 
 def _spoken_in(messages: Sequence[Message]) -> list[str]:

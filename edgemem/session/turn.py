@@ -242,6 +242,12 @@ class OpenTurn:
             self._append(message, tokens)
             return message
 
+    def precede(self, messages: Sequence[Message]) -> None:
+        """Put instructions that its loop has before the utterance in front of that."""
+        if (running := self.log.prompt_log.running) is not None:
+            running.precede(messages)
+            self._agent.ctx.session.messages[self._start : self._start] = messages
+
     def reply(self, text: str, *, agent: str = "", tokens: Sequence[int] = ()) -> str:
         """Add the reply; return it as it is to be spoken: a hook may have put another in its place.
 

@@ -207,6 +207,29 @@ def test_instructions_in_the_middle_keep_their_place(memory: Memory, role: str) 
     assert loop.hooks.failures() == []
 
 
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("place", [2, 3])
+def test_instructions_in_the_middle_come_back_after_a_restart(tmp_path: Path, role: str, place: int) -> None:
+    """They stand before or behind the utterance as its loop had them."""
+    for n in range(2):
+        with opened(tmp_path / "home") as memory:
+            loop = OwnList(memory)
+            loop.messages = loop.ctx.session.messages
+            loop.turn(f"Hello {n}.", speaker="alice")
+            if n == 0:
+                order: Message = {"role": role, "content": "From now on in French."}
+                loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Where?", "speaker": "alice"})
+                loop.messages.append({"role": "user", "content": "Where?"})
+                loop.messages.insert(place, order)
+                loop.ask()
+                loop.messages.append({"role": "assistant", "content": "There."})
+                loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("There."))
+                loop.turn("And now?", speaker="alice")
+            assert [m["content"] for m in loop.handed if m["role"] == role] == ["From now on in French."]
+            assert loop.handed[place]["role"] == role
+            assert loop.hooks.failures() == []
+
+
 @pytest.mark.parametrize("place", ["before the utterance", "behind it"])
 def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: str) -> None:
     """A tool that works in the background answers in the list of a later turn: it is read once, and stored with its call."""
