@@ -150,16 +150,14 @@ class PromptTurn(msgspec.Struct):
 
     def precede(self, messages: Sequence[Message]) -> None:
         """Put messages in front of what has been said in it."""
-        count = len(messages)
-        self.messages = [*messages, *self.messages]
+        self.messages, count = [*messages, *self.messages], len(messages)
         self.full_messages = {n + count: full for n, full in self.full_messages.items()}
         self.utterance = None if self.utterance is None else self.utterance + count
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""
-        messages, carried = self.messages, None
-        if self.block and (carrier := self.utterance) is not None:
-            carried = messages[carrier]
+        messages = self.messages
+        carried = messages[self.utterance] if self.block and self.utterance is not None else None
         if committed:  # history is looked through once
             self.completed_messages = messages = self.completed_messages or completed(messages)
         for message in messages:
