@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from keyword import iskeyword
 from typing import Any
 
@@ -42,10 +43,6 @@ COMMANDS = {
 """Module and short help of each; the function of its name is the command (`import_` of `import`)."""
 
 
-_BEHIND = ("--home", "--json", "--speaker")
-"""What every command that needs it takes, and what a newcomer writes before it."""
-
-
 class Commands(Guided):
     """Loads a command's module when it is called, and words every error as one sentence."""
 
@@ -54,8 +51,8 @@ class Commands(Guided):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            if isinstance(error, click.NoSuchOption) and error.option_name in _BEHIND:
-                option = error.option_name
+            option = error.option_name if isinstance(error, click.NoSuchOption) else ""
+            if option in ("--home", "--json", "--speaker"):
                 raise Misuse(f"{option} stands behind the command: edgemem COMMAND {option} …") from error
             raise in_a_sentence(error) from error
 
@@ -116,9 +113,7 @@ class Misuse(Sentence):
 
 def in_a_sentence(error: click.UsageError) -> click.ClickException:
     """Return an error about how a command was called that is told without the block that click prints above it."""
-    if isinstance(
-        error, getattr(click.exceptions, "NoArgsIsHelpError", ())
-    ):  # click from 8.2 on; it is a page of help
+    if type(error).__name__ == "NoArgsIsHelpError":  # click from 8.2 on; it is a page of help
         return error
     message = error.format_message()
     if error.ctx is None or message.endswith("?"):  # it has advice already
@@ -146,6 +141,5 @@ def main(ctx: click.Context) -> None:
         logging.getLogger("edgemem").addHandler(logging.NullHandler())
     # Stored text may hold what a terminal's encoding cannot say; printing must not fail for it.
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")

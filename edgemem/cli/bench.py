@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 TYPES: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": click.Path(path_type=Path)}
 SIDES = "side_by_side"
-LONG = 16
-"""Characters of a cell that may wrap."""
 
 
 class Benches(click.Group):
@@ -69,8 +67,8 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
         figures = run(**options)
         if as_json:
             print_json(figures)
-            return
-        _print(figures)
+        else:
+            _print(figures)
 
     command = click.command(name=name, help=(inspect.getdoc(run) or "").partition("\n\n")[0])(
         json_option(show)
@@ -85,14 +83,13 @@ def _print(figures: Mapping[str, Any]) -> None:
     if sides := rest.pop(SIDES, None):
         columns = ("figure", *next(iter(sides.values())))
         rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
-        wide = [name for n, name in enumerate(columns) if any(len(row[n]) > LONG for row in rows)]
-        print_table(columns, rows, wide=wide)
+        print_table(columns, rows)
     if bars := rest.pop("bars", None):
-        cells = (
+        rows = [
             (name, _shown(bar["figure"]), _shown(bar["bar"]), "kept" if bar["ok"] else "missed")
             for name, bar in bars.items()
-        )
-        print_table(("bar", "figure", "limit", ""), cells)
+        ]
+        print_table(("bar", "figure", "limit", ""), rows)
     print_table(("figure", "value"), _flat(rest), wide=("figure", "value"))
 
 

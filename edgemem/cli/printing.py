@@ -54,11 +54,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_hanging(on: Console, lead: Text, body: Text) -> None:
-    """Print a text that begins behind `lead` and wraps under itself; on a narrow terminal, below it."""
-    if on.width - lead.cell_len < _ROOM:
-        lead.rstrip()
-        on.print(lead, soft_wrap=True)
-        lead = type(lead)("  ")
+    """Print a text that begins behind `lead` and wraps under itself."""
     for row in body.wrap(on, max(_ROOM, on.width - lead.cell_len)) or [body]:
         row.rstrip()
         on.print(lead + row, soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,6 @@ from edgemem.store.episodes import tool_stats
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from edgemem.memory import Memory
     from edgemem.memory.stats import Stats
     from edgemem.session.figures import TurnFigures
     from edgemem.store.episodes import ToolStats
@@ -68,26 +68,20 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
 def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
     """Return what there is to say; where no home is yet, of the machine alone, because looking makes none."""
     home = home.expanduser()
-    if home.exists():
-        with open_existing(home, worker=False) as memory:
-            return _with_model(memory, file, server)
-    with (
-        TemporaryDirectory(prefix="edgemem-check-") as folder,
-        open_home(Path(folder), worker=False) as memory,
-    ):
-        advice = "Name another with --home, or begin this one: edgemem facts add KEY VALUE"
-        return [
-            Check("home", "warn", f"there is no memory at {home}; this is the machine", advice),
-            *_with_model(memory, file, server),
-        ]
-
-
-def _with_model(memory: Memory, file: Path | None, server: str | None) -> list[Check]:
-    with tokenizer_of(file, server, memory) as tokenizer:
+    checks = []
+    with ExitStack() as stack:
+        if home.exists():
+            memory = stack.enter_context(open_existing(home, worker=False))
+        else:
+            advice = "Name another with --home, or begin this one: edgemem facts add KEY VALUE"
+            checks.append(Check("home", "warn", f"there is no memory at {home}; this is the machine", advice))
+            folder = stack.enter_context(TemporaryDirectory(prefix="edgemem-check-"))
+            memory = stack.enter_context(open_home(Path(folder), worker=False))
+        tokenizer = stack.enter_context(tokenizer_of(file, server, memory))
         using = tokenizer and memory.diagnostics.budget(tokenizer=tokenizer)
-        checks = memory.check()
+        checks += memory.check()
         del using  # until now: of what nobody holds, the check tells nothing
-        return checks
+    return checks
 
 
 @click.command()

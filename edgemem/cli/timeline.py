@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.cli.printing import moment, plain
+from edgemem.cli.printing import WIDTH, moment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 UNICODE, ASCII = "█░×·", "#-x."
 LEGEND = "{} learnt then  {} still believed  {} no value from then on  {} nothing known"
-WIDTH = 80
 _MARGIN = 23
 """Cells left of the drawing: the number of the version, and its recorded time."""
 _DAY = 86400.0

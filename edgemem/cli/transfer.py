@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -17,7 +17,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import create_private, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from edgemem.memory import Memory
     from edgemem.takeover.scratch import TakeoverReport
@@ -42,9 +42,11 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.store.transfer.export import withheld_by
 
-    with open_existing(home) as memory:
-        lines = memory.export(speaker=speaker)
-        number, last = _print_export(lines) if file in (None, "-") else _write_export(lines, file or "")
+    number, last = 0, ""
+    with open_existing(home) as memory, _written_to(file) as write:
+        for last in memory.export(speaker=speaker):
+            number += 1
+            write(last)
     if speaker is not None and number == _NO_RECORD:
         click.echo(f"Nothing here was said by {plain(speaker)}, or is theirs.", err=True)
     if withheld := withheld_by(last):
@@ -57,23 +59,19 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
         answer(as_json, report, f"Wrote {count(number, 'line')} to {file}.")
 
 
-def _print_export(lines: Iterable[str]) -> tuple[int, str]:
-    number, line = 0, ""
-    for line in lines:
-        number += 1
-        click.echo(line.encode())  # UTF-8, also where the terminal speaks something else
-    return number, line
-
-
-def _write_export(lines: Iterable[str], given: str) -> tuple[int, str]:
-    """Write lines to a file in one step; return how many they were, and the last."""
-    file = Path(given)
+@contextmanager
+def _written_to(given: str | None) -> Iterator[Callable[[str], object]]:
+    """Lend a writer of lines, to standard output or to a file that is replaced in one step."""
+    if given in (None, "-"):
+        yield lambda line: click.echo(line.encode())  # UTF-8, also where the terminal speaks something else
+        return
+    file = Path(given or "")
     if file.exists() and not file.is_file():
         raise InvalidInputError(
             f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
         )
     file = Path(os.path.realpath(file))
-    folder = file if given.endswith("/") else file.parent
+    folder = file if str(given).endswith("/") else file.parent
     if not folder.is_dir():  # a stick that is not mounted, say
         place = plain(str(folder))
         raise InvalidInputError(
@@ -81,18 +79,14 @@ def _write_export(lines: Iterable[str], given: str) -> tuple[int, str]:
         )
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     create_private(part)
-    number, line = 0, ""
     try:
         with part.open("w", encoding="utf-8", newline="\n") as opened:
-            for line in lines:
-                number += 1
-                opened.write(f"{line}\n")
+            yield lambda line: opened.write(f"{line}\n")
         sync(part)
         part.replace(file)
         sync(file.parent)
     finally:
         part.unlink(missing_ok=True)
-    return number, line
 
 
 @click.group(name="import", cls=Guided, bare="file", single="file")

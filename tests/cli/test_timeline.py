@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from edgemem.cli.printing import WIDTH
 from edgemem.cli.timeline import (
     ASCII,
     UNICODE,
-    WIDTH,
     Belief,
     axis_of,
     beliefs_of,
