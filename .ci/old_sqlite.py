@@ -75,8 +75,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from edgemem.store.db.connection import connect
-with NamedTemporaryFile() as file, closing(connect(Path(file.name), "rw", 1.0, True)) as connection:
+from edgemem.store.db.connection import connect, register_vec0
+register_vec0()
+with NamedTemporaryFile() as file, closing(connect(Path(file.name), "rw", 1.0)) as connection:
     connection.execute("create virtual table v using vec0(e float[2])")
     connection.execute("create virtual table t using fts5(e)")
 print(sqlite3.sqlite_version)

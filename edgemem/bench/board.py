@@ -25,6 +25,7 @@ from edgemem.errors import EdgememError
 from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
 from edgemem.records import Episode
+from edgemem.store.db.connection import SQLITE_VERSION, vec0_version
 from edgemem.store.episodes import append_episode
 from edgemem.store.kinds import open_truth
 
@@ -276,8 +277,8 @@ def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
         "disk": lambda: ground.mount_of(folder)[1],
         "disk_rotates": lambda: _rotates(folder),
         "python": platform.python_version,
-        "sqlite": lambda: _version(folder, "sqlite_version()"),
-        "sqlite_vec": lambda: _version(folder, "vec_version()"),
+        "sqlite": lambda: SQLITE_VERSION,
+        "sqlite_vec": _sqlite_vec,
         "llama_cpp_python": lambda: str(backend.llama().__version__),
         "llama_cpp_features": lambda: " ".join(
             backend.llama().llama_print_system_info().decode("utf-8", "replace").split()
@@ -334,8 +335,8 @@ def _rotates(folder: Path) -> bool:
     return _text(queue / "rotational") == "1"
 
 
-def _version(folder: Path, function: str) -> str:
-    with open_truth(folder / "versions.db", load_vec=True) as db:
-        if db.vec_version is None and function == "vec_version()":
-            raise LookupError("this Python's SQLite cannot load it")
-        return str(db.query(f"select {function}")[0][0])
+def _sqlite_vec() -> str:
+    version = vec0_version()
+    if version is None:
+        raise LookupError("this Python's SQLite cannot load it")
+    return version

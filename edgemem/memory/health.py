@@ -30,6 +30,7 @@ from edgemem.scopes import meant_by
 from edgemem.session.prompt import WINDOW
 from edgemem.session.stored import TURNS_WAIT
 from edgemem.store.backups import backup_paths
+from edgemem.store.db.connection import vec0_version
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.stray_scopes import stray_scopes
 from edgemem.store.turns import count_reasons
@@ -186,14 +187,11 @@ def _names(home: Home) -> Finding:
     )
 
 
-def _vectors(home: Home) -> Finding:
-    version = home.index.vec_version
-    if version is None:
-        return _warn(
-            "sqlite-vec cannot be loaded into this Python's SQLite; searching goes on without it, only slower",
-            "Use a Python whose sqlite3 can load extensions, such as the system's.",
-        )
-    return _ok(f"sqlite-vec {version}")
+def _vectors(_home: Home) -> Finding:
+    version = vec0_version()
+    return _ok(
+        f"sqlite-vec {version}" if version else "sqlite-vec cannot be loaded; only labs compare with it"
+    )
 
 
 def _index(home: Home) -> Finding:

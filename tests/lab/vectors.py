@@ -29,6 +29,7 @@ from edgemem.bench.ground import (
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.vectors import LEAST, Vectors, add_vectors
+from edgemem.store.db.connection import register_vec0
 from edgemem.store.db.database import Database
 
 if TYPE_CHECKING:
@@ -138,8 +139,9 @@ def measure(folder: Path, n: int, questions: int) -> dict[str, float]:
     allowed: list[int] = []
     filling, first = 0.0, 1
     vec0 = n <= VEC0_UP_TO
+    register_vec0()
     # As `recall.index.file` opens an index.
-    settings: dict[str, Any] = {"schema": SCHEMA, "durable": False, "load_vec": True}
+    settings: dict[str, Any] = {"schema": SCHEMA, "durable": False}
     with (
         Database(folder / f"{n}.db", page_size=1024, **settings) as database,
         Database(folder / f"{n}-vec0.db", page_size=_VEC0_PAGE, **settings) as other,

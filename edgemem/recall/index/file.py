@@ -166,9 +166,7 @@ def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
 
 
 def _open(path: Path, truth: Database) -> Database:
-    database = Database(
-        path, schema=SCHEMA, clock=truth.clock, durable=False, page_size=1024, load_vec=True, derived=True
-    )
+    database = Database(path, schema=SCHEMA, clock=truth.clock, durable=False, page_size=1024, derived=True)
     try:
         if _is_of(database, truth):
             # Erased rows must not stay readable in free pages; it costs 6 % more bytes.

@@ -114,11 +114,6 @@ class Index:
             self.take_changes()  # what a step changed shall be found at once
 
     @property
-    def vec_version(self) -> str | None:
-        """Return the version of sqlite-vec; None where it cannot be loaded."""
-        return self.database.vec_version
-
-    @property
     def embedder(self) -> Embedder | None:
         """Return the model in use."""
         return None if self.embedding is None else self.embedding.embedder

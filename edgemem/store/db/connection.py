@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import logging
 import sqlite3
 import sys
 from contextlib import closing, contextmanager
@@ -32,10 +31,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["rw", "ro", "ro&immutable=1"]
 
-_log = logging.getLogger(__name__)
-
-_LOADS_EXTENSIONS = hasattr(sqlite3.Connection, "enable_load_extension")
-
+SQLITE_VERSION = sqlite3.sqlite_version
 FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What SQLite and the system raise; `to_store_error` says it in edgemem's words."""
 
@@ -199,7 +195,7 @@ def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin
             return None  # SQLite would take the log away from beside it
         log = path.with_name(path.name + "-wal")
         mode: Mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
-        with closing(connect(path, mode, 0.0, False)) as connection:
+        with closing(connect(path, mode, 0.0)) as connection:
             if check_schema(connection, schema):
                 return None
             if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
@@ -212,7 +208,7 @@ def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin
 
 def read_value(path: Path, sql: str) -> Any:
     """Return one value of a file that is not opened otherwise; None if there is no row."""
-    with translated_errors(path), closing(connect(path, "ro", 0.0, False)) as connection:
+    with translated_errors(path), closing(connect(path, "ro", 0.0)) as connection:
         row = connection.execute(sql).fetchone()
         return None if row is None else row[0]
 
@@ -222,7 +218,7 @@ def copy_database(source: Path, target: Path) -> None:
     with (
         translated_errors(source),
         copied(source) as copy,
-        closing(connect(copy, "rw", 0.0, False)) as connection,
+        closing(connect(copy, "rw", 0.0)) as connection,
     ):
         write_copy(connection, target, connect=plain_connection)
 
@@ -247,10 +243,8 @@ def plain_connection(path: Path | str) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
 
-def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
+def connect(path: Path, mode: Mode, timeout_s: float) -> sqlite3.Connection:
     """Return a connection to a file that exists."""
-    if load_vec and not _LOADS_EXTENSIONS:
-        register_vec0()
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
@@ -261,8 +255,6 @@ def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3
     try:
         connection.execute("pragma temp_store = memory")
         connection.execute("pragma mmap_size = 0")
-        if load_vec:
-            _load_vec0(connection)
         if mode != "rw":
             connection.execute("pragma query_only = on")
     except BaseException:
@@ -271,50 +263,30 @@ def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3
     return connection
 
 
-def _load_vec0(connection: sqlite3.Connection) -> None:
-    if not _LOADS_EXTENSIONS:
-        return  # `register_vec0` has seen to it before the connection was opened
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(_library())
-    except sqlite3.OperationalError as error:
-        _log.info("sqlite-vec cannot be loaded here: %s", error)
-    finally:
-        connection.enable_load_extension(False)
-
-
-def vec0_version(connection: Any) -> str | None:
-    """Return the version of vec0 that a connection has; None if it has none."""
-    row = connection.execute("select 1 from pragma_function_list where name = 'vec_version'").fetchone()
-    return str(connection.execute("select vec_version()").fetchone()[0]) if row else None
+def vec0_version() -> str | None:
+    """Return the version of sqlite-vec, with which labs compare; None where this Python's SQLite cannot load it."""
+    if not register_vec0():
+        return None
+    with closing(plain_connection(":memory:")) as connection:
+        return str(connection.execute("select vec_version()").fetchone()[0])
 
 
 @functools.cache
 def register_vec0() -> bool:
-    """Make the SQLite library give vec0 to every connection that this process opens from now on.
+    """Make the SQLite library give vec0 to every connection that this process opens from now on; tell whether it does.
 
-    For Pythons built without `enable_load_extension`: the library that their `_sqlite3` is linked to is told
-    directly. Return whether that was possible.
+    The library that `_sqlite3` is linked to is told directly: many Pythons are built without `enable_load_extension`.
     """
-    import ctypes  # late: most Pythons load extensions
+    import ctypes  # late: no robot needs it
 
-    module = sys.modules.get("_sqlite3")
+    module, package = sys.modules.get("_sqlite3"), importlib.util.find_spec("sqlite_vec")
+    if package is None or package.origin is None:
+        return False
     try:
         # A module that is built into the interpreter has no file; its symbols are the interpreter's own.
         library = ctypes.CDLL(getattr(module, "__file__", None))
-        vec0 = ctypes.CDLL(f"{_library()}.so")
+        vec0 = ctypes.CDLL(str(Path(package.origin).with_name("vec0.so")))
         entry = ctypes.cast(vec0.sqlite3_vec_init, ctypes.c_void_p)
         return bool(library.sqlite3_auto_extension(entry) == 0)
     except (OSError, AttributeError):
         return False
-
-
-def _library() -> str:
-    """Return the path of sqlite-vec's library without its ending, as `sqlite_vec.loadable_path` does.
-
-    Importing the package imports numpy, which takes 40 ms of every start and 10 MB, for types only.
-    """
-    spec = importlib.util.find_spec("sqlite_vec")
-    if spec is None or spec.origin is None:
-        raise ImportError("sqlite-vec is not installed")
-    return str(Path(spec.origin).with_name("vec0"))

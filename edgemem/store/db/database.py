@@ -39,7 +39,6 @@ from edgemem.store.db.connection import (
     missing_steps,
     plain_connection,
     translated_errors,
-    vec0_version,
 )
 from edgemem.store.db.files import Closable, FileIdentities, FileLock, create_private, to_store_error
 from edgemem.store.db.threads import Readers, Writer
@@ -68,8 +67,6 @@ class Options(NamedTuple):
     """How long to wait for other processes."""
     page_size: int = 512
     """Bytes, for a new file. Small pages write less, and read facts as fast (`tests/lab/tuning.md`)."""
-    load_vec: bool = False
-    """Load sqlite-vec into every connection; `vec_version` is None where that is impossible."""
     wal_limit_mb: float = 4.0
     """Checkpoint when the log is larger than this and no write waits."""
     backups: Path | None = None
@@ -100,7 +97,6 @@ class Database(Closable):
             )
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
-        self.vec_version: str | None = None
         self.migrated: tuple[str, ...] = ()
         """The steps that brought an older file up to date when it was opened."""
         self._options = opening = Options(**options)
@@ -127,9 +123,7 @@ class Database(Closable):
             files = FileIdentities(self.path) if opening.durable and not self.read_only else None
             # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
             self._exclusively = partial(_exclusive, self.path, lock, files)
-            self._readers = Readers(
-                partial(_reader, self._file, opening.busy_timeout_s, opening.load_vec, files)
-            )
+            self._readers = Readers(partial(_reader, self._file, opening.busy_timeout_s, files))
             self._connection = self._open_writer(schema)
             self._raw = RawFile(self._file)
             self._lock, self._opened = lock, opened.pop_all()
@@ -323,10 +317,8 @@ class Database(Closable):
     def _open_writer(self, schema: Schema) -> Any:
         options = self._options
         with self._exclusively():
-            connection = connect(self._file, "rw", options.busy_timeout_s, options.load_vec)
+            connection = connect(self._file, "rw", options.busy_timeout_s)
             try:
-                if options.load_vec:
-                    self.vec_version = vec0_version(connection)
                 new = check_schema(connection, schema)
                 if new and not self._create:
                     raise LostTruthError(f"{self.path} is empty.")
@@ -372,7 +364,7 @@ class Database(Closable):
     def _copy_to(self, target: Path, stop: Callable[[], bool]) -> bool:
         with (
             translated_errors(self.path),
-            closing(connect(self._file, "ro", self._options.busy_timeout_s, False)) as source,
+            closing(connect(self._file, "ro", self._options.busy_timeout_s)) as source,
         ):
             return write_copy(source, target, connect=plain_connection, stop=stop)
 
@@ -425,8 +417,8 @@ def _check_not_lost(path: Path) -> None:
         raise LostTruthError(f"{path} is empty.")
 
 
-def _reader(path: Path, timeout_s: float, load_vec: bool, files: FileIdentities | None) -> Any:
+def _reader(path: Path, timeout_s: float, files: FileIdentities | None) -> Any:
     """Open one more connection, for reading, to the open database."""
     if files is not None:
         files.check()
-    return connect(path, "ro", timeout_s, load_vec)
+    return connect(path, "ro", timeout_s)
