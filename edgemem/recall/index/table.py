@@ -278,8 +278,8 @@ class DocTable:
 
         ids, kind, session = (self.rows[name] for name in ("id", "kind", "session"))
         numbers = ids[slots] + step
-        inside = (slots >= 0) & (ids[slots] > 0) & (kind[slots] == TURN)
-        inside &= (numbers > 0) & (numbers < len(self._messages))
+        # An empty slot is of another kind.
+        inside = (slots >= 0) & (kind[slots] == TURN) & (numbers > 0) & (numbers < len(self._messages))
         beside = np.full(len(slots), -1, np.intp)
         beside[inside] = self._messages[numbers[inside]]
         beside[session[beside] != session[slots]] = -1

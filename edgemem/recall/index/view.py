@@ -280,9 +280,9 @@ class QueryView:
         """Tell which texts speak of one of these people, whom the question names, or are their own and say "I"."""
         import numpy as np
 
-        rows = self.table.rows
-        codes = [code for name in people if (code := self.table.codes.get(name)) is not None]
-        own = np.isin(rows["who"][slots], codes) & ((rows["flags"][slots] & SAYS_I) > 0)
+        rows, named = self.table.rows, np.zeros(len(self.table.codes), bool)
+        named[[code for name in people if (code := self.table.codes.get(name)) is not None]] = True
+        own = named[rows["who"][slots]] & ((rows["flags"][slots] & SAYS_I) > 0)
         concerned: NDArray[np.bool_] = self.mentions[slots] | own
         return concerned
 

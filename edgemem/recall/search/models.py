@@ -131,10 +131,11 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             features: its `FEATURES`.
             recent: what it has of its log odds for replacing an older message.
         """
-        parts = dict.fromkeys(FEATURES.values(), 0.0) | {"recent": recent}
+        parts = {"recent": recent}
         for value, (name, reason) in zip(features, FEATURES.items(), strict=True):
-            parts[reason] += self.answers.weights.get(name, 0.0) * value
-        strong = [reason for reason, part in parts.items() if part >= _LEAST_REASON and reason != "form"]
+            if value and reason != "form":
+                parts[reason] = parts.get(reason, 0.0) + self.answers.weights.get(name, 0.0) * value
+        strong = [reason for reason, part in parts.items() if part >= _LEAST_REASON]
         return tuple(sorted(strong, key=lambda reason: (-parts[reason], reason)))
 
 

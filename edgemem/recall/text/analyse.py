@@ -257,7 +257,8 @@ def spoken_words(text: str) -> list[SpokenWord]:
     """Return the words of a text, each with its place."""
     stop, words = stop_words(_language_of(text, *_cut(text))), []
     for match in _SPOKEN.finditer(text):
-        parts = tuple(plain_words(_GENITIVE.sub("", match[0])))
+        bare_word = _GENITIVE.sub("", match[0])
+        parts = (bare_word.lower()[:_MAX_LETTERS],) if bare_word.isascii() else tuple(plain_words(bare_word))
         word = "".join(parts)
         content = word not in stop and match[0].casefold() not in stop
         words.append(SpokenWord(word, stem(word), *match.span(), parts, content))
@@ -301,7 +302,11 @@ def _cut(text: str) -> tuple[list[str], list[str]]:
 
 def _in_pieces(plain: list[str]) -> list[str]:
     """Return words with each sign, and each run between signs, as a word of its own."""
-    return [piece[:_MAX_LETTERS] for word in plain for piece in _pieces(word)]
+    return [
+        piece[:_MAX_LETTERS]
+        for word in plain
+        for piece in ((word,) if word.isascii() else _PIECE.findall(word))
+    ]
 
 
 def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -382,11 +387,6 @@ def _without_accents(word: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
-def _pieces(word: str) -> list[str]:
-    """Return a word, or the single signs and the runs between them where no spaces are written."""
-    return [word] if word.isascii() else _PIECE.findall(word)
-
-
 def _numbered(words: list[str], language: str) -> list[str]:
     """Return words with digits for numbers; where the language may be a mistake, the words as well, behind them."""
     digits = with_digits(words, language)
@@ -412,7 +412,7 @@ def _neighbours(run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """
     signs: list[str] = []
     signs_that_bind = empty_signs()
-    for piece in (*_pieces(run), ""):
+    for piece in (*_PIECE.findall(run), ""):
         if piece and _SIGN.match(piece) and piece not in signs_that_bind:
             signs.append(piece)
             continue
