@@ -155,10 +155,6 @@ class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kin: WordSet = WordSet()
     """What does where somebody is called, and is a name itself."""
     other_titles: WordSet = WordSet()
-    men: WordSet = WordSet()
-    """Titles of men alone."""
-    spoken: dict[str, str] = {}
-    """Titles as they are spoken."""
     never: WordSet = WordSet()
     """Words that no name begins or ends with: they are the commonest, and recognisers know them best."""
     before_things: WordSet = WordSet()

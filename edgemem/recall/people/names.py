@@ -1,8 +1,8 @@
 """Names: the people whom a question or a text names, even where a recogniser wrote another word for a name.
 
 The index keeps how the names of people and subjects sound, so that misheard names of a question are corrected before anything
-else is done with it. One word of a name that is nobody else's is enough to name somebody: people say Ruth for Nana Ruth, and
-where a recogniser writes Nana Roof the rest was a mistake. What sounds the same as a name is that name, if hardly any text has it.
+else is done with it. One word of a name that is nobody else's is enough to name somebody: people say Ruth for Nana Ruth. What
+sounds the same as a name is that name, if no text has it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,11 @@ from edgemem.languages.words import (
     Names,
     all_words,
     bare,
-    common_names,
     common_words,
     is_english,
 )
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.people.phonetics import (
-    as_heard,
-    distance,
-    nearest,
-    skeletons_of,
-    sounds_heard,
-    sounds_near,
-    sounds_of,
-)
+from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.text.analyse import (
     MAX_CHARS,
     SpokenWord,
@@ -56,11 +47,6 @@ _SURE = 0.12
 """The distance up to which no other name is looked for."""
 _WHOLE = 0.15
 """How much farther two words may be from a name than one of them from another: both say more."""
-_WHOLE_NAME = 0.2
-"""The distance up to which a whole name is meant."""
-_LEAST_SINGLE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
-_SAME = 0.035
-"""The distance up to which two names sound the same."""
 _LEAST_OWN_LETTERS = 3
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
@@ -85,15 +71,11 @@ class NamedPeople(NamedTuple):
     whole: frozenset[str]
     """The people whose whole names stand in it,"""
     partly: frozenset[str]
-    """and others of whom a part does, as an English recogniser would write it."""
+    """and others of whom a part does."""
 
 
 class TermCounts(Protocol):
     """Tells how common terms are in a memory."""
-
-    @property
-    def few(self) -> int:
-        """Return the number of texts up to which a term is rare."""
 
     def counts(self, terms: Iterable[str]) -> Mapping[str, int]:
         """Return how many texts hold each term."""
@@ -102,10 +84,7 @@ class TermCounts(Protocol):
 class _Lists(NamedTuple):
     """The word lists about names of all languages, in small letters and without accents."""
 
-    men: frozenset[str]
     titles: frozenset[str]
-    first: frozenset[str]
-    """First names that a recogniser writes rightly."""
     common: frozenset[str]
     """Words that everybody uses at home."""
     empty: frozenset[str]
@@ -134,9 +113,7 @@ Hit = tuple[float, str, _Piece]
 def _lists() -> _Lists:
     languages = [words.names for words in all_words().values()]
     return _Lists(
-        frozenset().union(*(names.men.plain() for names in languages)),
         frozenset().union(*(names.titles.plain() | names.other_titles.plain() for names in languages)),
-        common_names(),
         common_words(),
         frozenset().union(*(map(bare, words.little.items) for words in all_words().values())),
         all_words()["en"].names,
@@ -176,10 +153,6 @@ def find_people(
     spoken = _undated(text, dates)
     unknown = {word.stem for word in spoken if _may_be_misheard(word)}
     known = counts.counts(unknown) if unknown else {}
-    rare = {stem for stem in unknown if known.get(stem, 0) <= counts.few}
-    corrected = correct_speakers(text, spoken, people, rare)
-    if corrected != text:
-        text, spoken = corrected, _undated(corrected, dates)
     missing = {stem for stem in unknown if not known.get(stem)}
     corrected = correct_names(text, spoken, missing, names=names, database=database) if missing else text
     if corrected != text:
@@ -204,20 +177,16 @@ def partly_named(words: Iterable[str], people: People, named: Collection[str]) -
     """
     spoken = set(words)
     spoken -= {word for name in named if name in people for word in people[name].words}
-    others = people.keys() - set(named)
-    strangers = {
-        word for word in spoken & _lists().first if not (is_english(word) or word in stop_words("en"))
-    }
     owners = Counter(word for own in people.values() for word in set(own.words))
-    heard = set()
-    for name in others:
-        own = people[name].words
-        if len(own) > 1:
-            if any(owners[word] == 1 and _is_distinctive(word, ()) for word in spoken.intersection(own)):
-                heard.add(name)
-        elif own and any(_sounds_the_same(word, own[0]) for word in strangers - {own[0]}):
-            heard.add(name)
-    return frozenset(heard)
+    return frozenset(
+        name
+        for name in people.keys() - set(named)
+        if len(people[name].words) > 1
+        and any(
+            owners[word] == 1 and _is_distinctive(word, ())
+            for word in spoken.intersection(people[name].words)
+        )
+    )
 
 
 def replace_words(text: str, replacements: Mapping[str, str]) -> str:
@@ -226,46 +195,6 @@ def replace_words(text: str, replacements: Mapping[str, str]) -> str:
         if word.word in replacements:
             text = f"{text[: word.begin]}{replacements[word.word]}{text[word.end :]}"
     return text
-
-
-def correct_speakers(
-    text: str, spoken: Sequence[SpokenWord], people: People, rare: Collection[str] = ()
-) -> str:
-    """Return a question with the names of people who speak here corrected.
-
-    Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
-    may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
-    somebody else, and so is a man from a woman.
-
-    Args:
-        spoken: the words of the question.
-        rare: stems of words that are no English and nearly unknown, which may be names of one word.
-    """
-    named = named_in([part for word in spoken for part in word.parts], people)
-    parts = _parts_of(tuple(sorted(set(people) - named)))
-    if not parts:
-        return text
-    # Who is called by a name that was understood is not somebody else, however alike the names are.
-    understood = {word for name in named for word in people[name].words}
-    misheard = {
-        word.word
-        for word in spoken
-        if word.word not in _lists().first and word.word not in understood and word.stem in rare
-    }
-    sounds = skeletons_of(tuple(_lists().english.spoken.get(word.word, word.word) for word in spoken))
-    hits: list[Hit] = []
-    for at, keys in enumerate(sounds):
-        for name, place in dict.fromkeys(part for key in keys for part in parts.get(key, ())):
-            name_words = people[name].words
-            for size in (len(name_words), len(name_words) + 1):
-                window = spoken[max(0, at - place) : at - place + size]
-                heard = tuple(word.word for word in window)
-                if at < place or len(window) < size or (len(name_words) == 1 and misheard.isdisjoint(heard)):
-                    continue
-                far = _distance_of_names(heard, name_words)
-                if far <= (_WHOLE_NAME if len(name_words) > 1 else _SURE):
-                    hits.append((far, name, _Piece("", window[0].begin, window[-1].end)))
-    return _replaced(text, hits)
 
 
 def correct_names(
@@ -384,48 +313,6 @@ def _may_be_misheard(spoken: SpokenWord) -> bool:
     return word not in _lists().common and word not in _lists().empty
 
 
-@lru_cache(maxsize=8)
-def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
-    """Return names by the skeleton of each of their words, with the place of that word."""
-    parts: dict[str, list[tuple[str, int]]] = {}
-    for name in people:
-        words = parsed_name(name).words
-        long = len("".join(words))
-        if (len(words) == 1 and long >= _LEAST_SINGLE) or (
-            1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
-        ):
-            spoken = tuple(_lists().english.spoken.get(word, word) for word in words)
-            for place, keys in enumerate(skeletons_of(spoken)):
-                for key in keys:
-                    parts.setdefault(key, []).append((name, place))
-    return parts
-
-
-@lru_cache(maxsize=2048)
-def _distance_of_names(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
-    """Return the distance of heard words from a whole name, 0 to 1; 1 where they are surely another person's name."""
-    men = _lists().men
-    if len(heard) == len(name):
-        for spoken, other in zip(heard, name):  # noqa: B905 - as long as one another
-            if spoken != other and (spoken in _lists().first or (spoken in men) != (other in men)):
-                return 1.0
-    elif men.isdisjoint(heard) != men.isdisjoint(name):
-        return 1.0
-    return min(
-        (
-            distance(spoken, other, _WHOLE_NAME)
-            for spoken in as_heard(_joined(heard))
-            for other in as_heard(_joined(name))
-        ),
-        default=1.0,
-    )
-
-
-def _joined(words: Iterable[str]) -> str:
-    """Join words to one, with titles as they are spoken."""
-    return "".join(_lists().english.spoken.get(word, word) for word in words)
-
-
 def _called(name: str) -> dict[str, str]:
     """Return the words of a name, each as it is written; of two, both as one word, too, since a recogniser may hear one."""
     words = parsed_name(name).words
@@ -476,7 +363,3 @@ def _is_distinctive(word: str, others: Collection[str]) -> bool:
     """Tell whether a word of a name is nobody else's, and no word of the language."""
     known = word in _lists().titles or word in stop_words("en") or word in _lists().common or is_english(word)
     return len(word) >= _LEAST_OWN_LETTERS and word not in others and not known
-
-
-def _sounds_the_same(first: str, second: str) -> bool:
-    return any(distance(a, b, _SAME) <= _SAME for a in as_heard(first) for b in as_heard(second))

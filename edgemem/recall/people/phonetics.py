@@ -248,11 +248,6 @@ def weight(reading: str) -> float:
     return sum(LOSSES[sound] for sound in reading)
 
 
-def skeletons_of(words: Iterable[str]) -> list[frozenset[str]]:
-    """Return of each word the skeletons of its readings as English."""
-    return [frozenset(map(skeleton, as_heard(word))) for word in words]
-
-
 def _heard() -> dict[str, str]:
     return all_words()["en"].names.heard
 

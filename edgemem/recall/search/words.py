@@ -46,7 +46,6 @@ MAX_TERMS = 24
 MAX_MATCHES = 1500
 """The commonest terms of a question are left out while the others alone match this many texts: each text costs
 time to score, and such a term tells little apart."""
-_FEW = 3  # texts that may hold a misheard name
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -210,11 +209,6 @@ class WordSearch:
         self._find(question, statistics)
         self._note_mentions(question)
         return question
-
-    @property
-    def few(self) -> int:
-        """Return the number of texts up to which a term is rare."""
-        return max(_FEW, self._size[0] // 100)
 
     def counts(self, terms: Iterable[str]) -> dict[str, int]:
         """Return how many texts hold each term; unreadable texts do not count, so that no score tells of them."""
