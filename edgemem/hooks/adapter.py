@@ -176,9 +176,10 @@ class LoopAdapter:
         if run is not None and self.state.outer is not None and self.state.outer.holds(run):
             self.state.outer.agents.add(str(ctx.agent_name))
             return  # one agent after the other answers
-        self._keep_unasked(ctx)
+        listed = split_head(inward(self.state.session.messages))[1]
+        self._keep_unasked(ctx, listed)
         if ctx.session is not self.state.session:  # another loop's list has nothing of that turn
-            self._close(split_head(inward(self.state.session.messages))[1])
+            self._close(listed)
         self.state.session = ctx.session
         if run is not None or self.state.outer is not None:
             self._close()
@@ -196,10 +197,9 @@ class LoopAdapter:
                     f"on_run_start was told {name!r}, which nobody reads; it is {near[0]!r}."
                 )
 
-    def _keep_unasked(self, ctx: Any) -> None:
+    def _keep_unasked(self, ctx: Any, listed: Sequence[Message]) -> None:
         """Keep an utterance whose loop failed before it asked its model, if its list has it."""
         task = (self.state.task or {}).get("task")
-        listed = split_head(inward(self.state.session.messages))[1]
         for n, message in enumerate(listed if task else ()):
             is_task = message.get("role") == "user" and text_of(message) == task
             if is_task and not self.state.list.holds(message):
@@ -289,14 +289,9 @@ class LoopAdapter:
             return
         as_of = self.log.newest_forgetting()
         epoch = self.log.scrubbed(prompt_log.epoch, as_of)
-        changed = {
-            "first_turn": first_turn,
-            "reason": "edited",
-            "started_at": self._now(),
-            "id": 0,
-            "session": prompt_log.session,
-        }
-        prompt_log.switch(msgspec.structs.replace(epoch, carried=(), **changed))
+        begun = {"first_turn": first_turn, "reason": "edited", "started_at": self._now()}
+        epoch = msgspec.structs.replace(epoch, carried=(), id=0, session=prompt_log.session, **begun)
+        prompt_log.switch(epoch)
         self.log.epoch_writes.append(BeginEpoch(prompt_log.epoch, as_of))
 
     def _follow(self, turn: OpenTurn, behind: Sequence[Message]) -> None:

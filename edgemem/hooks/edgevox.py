@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any
 
-from edgemem.records import Message, text_of
+from edgemem.records import Message, ToolCall, text_of
+from edgemem.session.arguments import calling
 from edgemem.session.points import as_text
 
 IN_WORDS = "in-words-"
@@ -92,19 +93,10 @@ def results_in_words(outcomes: Sequence[Any], hop: int) -> ResultsInWords:
     calls, results = [], []
     for n, outcome in enumerate(outcomes):
         name = f"{IN_WORDS}{hop}-{n}"
-        calls.append(
-            {
-                "id": name,
-                "type": "function",
-                "function": {"name": outcome.name, "arguments": as_text(outcome.arguments)},
-            }
-        )
-        answer = (
-            {"ok": True, "result": outcome.result} if outcome.ok else {"ok": False, "error": outcome.error}
-        )
-        results.append(
-            {"role": "tool", "tool_call_id": name, "name": outcome.name, "content": as_text(answer)}
-        )
+        calls.append(calling(ToolCall(outcome.name, outcome.arguments, name)))
+        told = {"result": outcome.result} if outcome.ok else {"error": outcome.error}
+        result = {"role": "tool", "tool_call_id": name, "name": outcome.name}
+        results.append({**result, "content": as_text({"ok": outcome.ok, **told})})
     return ResultsInWords(calls, results)
 
 

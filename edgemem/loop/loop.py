@@ -157,13 +157,10 @@ class AgentLoop:
         on_text: Callable[[str], None] = lambda _: None,
         stop: Callable[[], bool] = never,
     ) -> TurnResult:
-        """Answer an utterance and keep the turn.
+        """Answer an utterance and keep the turn, as `Conversation.turn` takes it.
 
         Args:
             speaker: who spoke, if the voice was recognised; None takes the loop's own setting.
-            heard: how it was heard.
-            private: only the speaker may ever be reminded of this turn.
-            audience: who else hears the answer.
             on_text: receives each piece of the reply as it is made.
             stop: ends the turn as `interrupt` does, once it is true.
         """
