@@ -6,7 +6,7 @@ A misspelt key, a wrong type or an impossible value is refused with one sentence
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -19,8 +19,8 @@ from edgemem.scopes import Level, name_key
 _MOST = 2**31 - 1  # what every database and every C library can count to
 Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
 CountOrZero = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
-Amount = Annotated[float, msgspec.Meta(gt=0)]
-AmountOrZero = Annotated[float, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
+AmountOrZero = Annotated[float, msgspec.Meta(ge=0, le=_MOST)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 LEAST_HISTORY_TOKENS = 64
@@ -335,7 +335,7 @@ def load_profile(path: Path | str | None) -> Profile:
         return Profile()
     file = Path(path).expanduser()
     read = _read(file)
-    check_names(file, read, Profile)
+    _check_speakers(file, read.get("speakers"))
     try:
         return msgspec.convert(read, Profile)
     except msgspec.ValidationError as error:
@@ -376,38 +376,9 @@ def _folder() -> Path:
     return wheel if wheel.is_dir() else package.parent / "configs"
 
 
-def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct]) -> None:
-    """Raise ConfigError where a section or a key is not one of the profile's, or a number has no end."""
-    names = profile.__struct_fields__
-    # Not `msgspec.structs.fields`, which reads the types of them all: 7 ms of every start.
-    defaults = msgspec.structs.asdict(profile())
-    keys = {name: defaults[name].__struct_fields__ for name in names if name != "speakers"}
-    for section, values in read.items():
-        if section not in names:
-            home = next((owner for owner, known in keys.items() if section in known), None)
-            hint = f"{section} is a key of [{home}]" if home else nearest(section, names)
-            raise ConfigError(f"{file}: there is no section [{section}]; {hint}.")
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file}: [{section}] must be a section with keys of its own.")
-        if section == "speakers":
-            _check_speakers(file, values)
-            continue
-        for key, value in values.items():
-            if key not in keys[section]:
-                raise ConfigError(f"{file}: there is no key {section}.{key}; {_belongs(key, section, keys)}.")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"{file}: {section}.{key} must be a number that ends, not {value}.")
-
-
-def _belongs(key: str, section: str, keys: dict[str, tuple[str, ...]]) -> str:
-    """Tell which key was meant: the same one of another section, or the nearest of this one."""
-    homes = [owner for owner, known in keys.items() if key in known]
-    return f"it belongs into [{homes[0]}]" if homes else nearest(key, keys[section])
-
-
-def _check_speakers(file: Path, speakers: dict[str, Any]) -> None:
+def _check_speakers(file: Path, speakers: Any) -> None:
     keys: dict[str, str] = {}
-    for speaker, called in speakers.items():
+    for speaker, called in speakers.items() if isinstance(speakers, dict) else ():
         if (same := keys.setdefault(name_key(speaker), speaker)) != speaker:
             raise ConfigError(
                 f"{file}: speakers.{same} and speakers.{speaker} are one name; give one of the two another."
@@ -442,8 +413,22 @@ def as_sentence(file: Path, message: str, read: dict[str, Any]) -> str:
     what, _, place = message.partition(" - at ")
     where = place.strip("`").removeprefix("$.")
     section, _, key = where.partition(".")
+    if unknown := re.fullmatch("Object contains unknown field `(.*)`", what):
+        # Not `msgspec.structs.fields`, which reads the types of them all: 7 ms.
+        sections = msgspec.structs.asdict(Profile())
+        keys = {name: part.__struct_fields__ for name, part in sections.items() if name != "speakers"}
+        name = unknown[1]
+        owner = next((owner for owner, known in keys.items() if name in known), None)
+        if where:
+            hint = nearest(name, keys[where]) if owner is None else f"it belongs into [{owner}]"
+            return f"{file}: there is no key {where}.{name}; {hint}."
+        hint = nearest(name, sections) if owner is None else f"{name} is a key of [{owner}]"
+        return f"{file}: there is no section [{name}]; {hint}."
     if not key:
-        return f"{file}: [{section}]: {what}."
+        is_section = isinstance(read.get(section), dict)
+        return f"{file}: [{section}]" + (
+            f": {what}." if is_section else " must be a section with keys of its own."
+        )
     if key.endswith("]"):  # a part of a list
         return f"{file}: {where.partition('[')[0]} must be a list of {_KINDS['str']}s."
     value = cast("dict[str, Any]", read[section])[key]
