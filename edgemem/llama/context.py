@@ -115,10 +115,6 @@ class TokenLog:
         last.reply_ids, last.ends = last.reply_ids[:kept], last.ends[:kept]
         last.reply = last.reply[: last.ends[-1]] if kept else b""
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._entries.clear()
-
     def dump(self) -> bytes:
         """Return the log as bytes, for another process."""
         return msgspec.msgpack.encode(self._entries)
@@ -304,13 +300,12 @@ class ChatContext(OneCaller):
         prompt = self.tokenizer.render(messages, tools=tools, now=now)
         if prompt.n >= self.n_ctx:
             raise self._overflow(messages, tools, prompt.n)
-        made_with = self._made_with()
         instructions = list(takewhile(lambda message: message["role"] == "system", messages))
 
         def run() -> Generator[str]:
             with self._held():
                 self._running = running
-                self._check_model(made_with)
+                self._check_model()
                 self.head = (instructions, list(tools) if tools else None, now)
                 ids = self.log.set_prompt(prompt, most=self.n_ctx - max_tokens)
                 room = self.n_ctx - len(ids)
@@ -345,12 +340,8 @@ class ChatContext(OneCaller):
     def _free(self) -> None:
         """Leave the model; nothing computes."""
 
-    def _made_with(self) -> object:
-        """Return a value that changes with the ids of a prompt."""
-        return None
-
-    def _check_model(self, made_with: object) -> None:
-        """Raise where the model is no longer the one that a prompt was made for."""
+    def _check_model(self) -> None:
+        """Raise where the model is no longer the one that was opened."""
 
     def _continue_text(self, text: str) -> tuple[int, ...]:
         return self.tokenizer.vocabulary.continue_text(text)

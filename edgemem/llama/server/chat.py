@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from edgemem.llama.context import Stop
     from edgemem.llama.protocols import Generation, Prompt
 
-_log = logging.getLogger(__name__)
 _LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
 """How `LlamaChat` samples, whatever the server was started with."""
 _BETWEEN = -1
@@ -48,8 +46,7 @@ class ServerVocabulary(Vocabulary):
 
     def __init__(self, server: LlamaServer) -> None:
         self._server = server
-        holds = self._holds = server.holds
-        self.n_ctx = holds.n_ctx
+        holds = server.holds
         self.bos_text, self.eos_text, self.template = holds.bos, holds.eos, holds.template
         self._is_bpe = holds.figures[0] == BPE
         (bare,), (begun,) = self._ask(["a"]), self._ask(["a"], add_special=True)
@@ -71,18 +68,6 @@ class ServerVocabulary(Vocabulary):
         self.controls = {special.id: special.text for special in controls}
         """Tokens that steer the model and are never printed."""
         super().__init__(controls)
-
-    def refresh(self) -> Vocabulary:
-        """Return this vocabulary, or that of the model that the server holds now."""
-        holds = self._server.refresh()
-        if holds == self._holds:
-            return self
-        _log.warning(
-            "the server at %s now holds %s; the tokens of the model before are dropped",
-            self._server.address.text,
-            holds.model,
-        )
-        return ServerVocabulary(self._server)
 
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
         """Return the ids of each text, without a beginning-of-sequence token, with one request for all."""
@@ -152,7 +137,9 @@ class ServerVocabulary(Vocabulary):
             content += [_BETWEEN, *(short_runs(clean) if self._is_bpe else [clean])]
         asked = {"content": content[1:], "parse_special": special, "add_special": add_special}
         rows: list[list[int]] = [[]]
-        for token in msgspec.convert(self._server.ask("/tokenize", asked)["tokens"], list[int]):
+        tokens = self._server.ask("/tokenize", asked)["tokens"]
+        self._server.check()  # or these are ids of another model
+        for token in msgspec.convert(tokens, list[int]):
             if token == _BETWEEN:
                 rows.append([])
             else:
@@ -260,12 +247,7 @@ class HttpSide(SinglePrompts):
     def __init__(self, server: LlamaServer, tokenizer: LlamaTokenizer, *, n_ctx: int = 1024) -> None:
         super().__init__(tokenizer)
         self._server = LlamaServer(server.address.text, server.settings)
-        self._n_ctx = n_ctx
-
-    @property
-    def n_ctx(self) -> int:  # type: ignore[override]
-        """Return how many tokens prompt and answer may have together."""
-        return min(self._n_ctx, self._server.holds.n_ctx)
+        self.n_ctx = min(n_ctx, self._server.holds.n_ctx)
 
     def _open(self) -> None:
         self._server.talking.mend()
@@ -293,7 +275,8 @@ class HttpSide(SinglePrompts):
 
     def _slot(self) -> int:
         """Return the slot that is named for this, or else one that no conversation in this process has now."""
-        place, slots = self._server.address.place, self._server.refresh().slots
+        self._server.check()
+        place, slots = self._server.address.place, self._server.holds.slots
         slot = SLOTS.spare(place, slots=slots, preferred=self._server.settings.summary_slot)
         if slot is None:
             raise ServerError(
@@ -339,14 +322,9 @@ class HttpLlama(ChatContext):
         except BaseException:
             self._server.close()
             raise
+        self.n_ctx = self.tokenizer.n_ctx = self._server.holds.n_ctx
         super().__init__()
         self._slot = SLOTS.reserve(self._server.address.place, slots=slots, preferred=named)
-        self._logged = self._server.holds
-
-    @property
-    def n_ctx(self) -> int:  # type: ignore[override]
-        """Return the size of the context window in tokens."""
-        return self._server.holds.n_ctx
 
     @property
     def requests(self) -> int:
@@ -389,17 +367,9 @@ class HttpLlama(ChatContext):
             steps.close()
             self.last = reply.generation(len(ids), evaluated)
 
-    def _made_with(self) -> object:
-        return self._server.holds
-
-    def _check_model(self, made_with: object) -> None:
+    def _check_model(self) -> None:
         self._server.talking.touch()
-        holds = self._server.refresh()
-        if holds != made_with:
-            raise ServerError(f"The server now holds another model ({holds.model}); ask again")
-        if self._logged != holds:
-            self.log.clear()
-            self._logged = holds
+        self._server.check()
 
     def _interrupt(self) -> None:
         self._server.talking.cut()

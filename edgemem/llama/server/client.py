@@ -342,17 +342,22 @@ class LlamaServer:
         if not self.talking.is_cut:
             raise self.talking.failure()
 
-    def refresh(self) -> Holding:
-        """Return what the server holds now; it is asked only if it closed the connection since the last look.
+    def check(self) -> None:
+        """Raise ServerError where the server holds something else by now; asked only if it closed the connection meanwhile.
 
         A server that holds another model is another process, whose predecessor's connections are closed.
         """
         with self._lock:
             self._check_open()
             self._asking.touch()
-            if self._asking.opened != self._looked:
-                self.holds = self._look()
-            return self.holds
+            if self._asking.opened == self._looked:
+                return
+            holds = self._look()
+            if holds != self.holds:
+                self._looked = 0
+                raise ServerError(
+                    f"The server at {self.address.text} now holds another model or window ({holds.model}); open it again"
+                )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import threading
 from collections import OrderedDict
@@ -23,24 +22,6 @@ if TYPE_CHECKING:
 _BYTES_PER_ID = 36  # a Python integer and its place in a tuple
 
 
-class _Known:
-    """A vocabulary with its template and segments: all of it goes when the model is exchanged."""
-
-    def __init__(self, vocabulary: Vocabulary, template: str | None) -> None:
-        self.vocabulary = vocabulary
-        self.source = template or vocabulary.template
-        self.segments: OrderedDict[tuple[str, bool], Segment] = OrderedDict()
-        self.weight = 0
-
-    @functools.cached_property
-    def template(self) -> ChatTemplate:
-        if not self.source:
-            raise TemplateError(
-                "The model carries no chat template; take one that was made to chat, or pass template="
-            )
-        return ChatTemplate(self.source, bos=self.vocabulary.bos_text, eos=self.vocabulary.eos_text)
-
-
 class LlamaTokenizer(Closable, Tokenizer):
     """Counts exactly what a model will be shown; loaded when first used, safe from several threads.
 
@@ -55,11 +36,14 @@ class LlamaTokenizer(Closable, Tokenizer):
     ) -> None:
         """Take a GGUF, or a vocabulary that is there already and is closed with this; `cache_bytes` hold known segments."""
         self._source = source
+        self._vocabulary: Vocabulary | None = None
         self._given_template = template
+        self._template: ChatTemplate | None = None
+        self._segments: OrderedDict[tuple[str, bool], Segment] = OrderedDict()
+        self._weight = 0
         self._cache_bytes = cache_bytes
         self._lock = threading.RLock()
         self._closed = False
-        self._known: _Known | None = None
         self.n_ctx: int | None = None
         """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
@@ -73,39 +57,55 @@ class LlamaTokenizer(Closable, Tokenizer):
         """Free the vocabulary; a second call does nothing."""
         with self._lock:
             self._closed = True
-            if self._known is not None:
-                self._known.segments.clear()
-                self._known.vocabulary.close()
+            self._segments.clear()
+            if self._vocabulary is not None:
+                self._vocabulary.close()
 
     def warm(self) -> None:
         """Load now what would be loaded at first use, and find out what the chat template can take."""
-        if self._current().source:
+        if self._template_source():
             _ = self.template.append_only
 
     @property
     def vocabulary(self) -> Vocabulary:
         """Return the vocabulary itself, loaded if it was not yet."""
-        return self._current().vocabulary
+        with self._lock:
+            if self._closed:
+                raise ClosedError("The tokenizer was closed; open its model again")
+            if self._vocabulary is None:
+                given = self._source
+                self._vocabulary = (
+                    given if isinstance(given, Vocabulary) else FileVocabulary.load(Path(given).expanduser())
+                )
+            return self._vocabulary
 
     @property
     def template(self) -> ChatTemplate:
         """Return the chat template: the one given, or the model's own."""
         with self._lock:
-            return self._current().template
+            vocabulary, source = self.vocabulary, self._template_source()
+            if self._template is None:
+                if not source:
+                    raise TemplateError(
+                        "The model carries no chat template; take one that was made to chat, or pass template="
+                    )
+                self._template = ChatTemplate(source, bos=vocabulary.bos_text, eos=vocabulary.eos_text)
+            return self._template
+
+    def _template_source(self) -> str:
+        return self._given_template or self.vocabulary.template
 
     @property
     def fingerprint(self) -> str:
         """Return a string that changes whenever the same messages would get other tokens."""
-        known = self._current()
-        return f"{known.vocabulary.digest}-{hashlib.sha256(known.source.encode()).hexdigest()[:8]}"
+        return f"{self.vocabulary.digest}-{hashlib.sha256(self._template_source().encode()).hexdigest()[:8]}"
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
         with self._lock:
-            known = self._current()
-            if not known.vocabulary.is_remote:
-                return list(known.vocabulary.tokenize(text, special=special))
-            (segment,) = self._segments(known, [text], special=special)
+            if not self.vocabulary.is_remote:
+                return list(self.vocabulary.tokenize(text, special=special))
+            (segment,) = self._tokenised([text], special=special)
             return list(segment.ids)
 
     def render(
@@ -118,43 +118,22 @@ class LlamaTokenizer(Closable, Tokenizer):
     ) -> Prompt:
         """Render messages; the ids equal those of the whole text tokenised at once."""
         with self._lock:
-            known = self._current()
-            vocabulary, markers = known.vocabulary, known.vocabulary.markers
-            text = known.template.render(
+            vocabulary, markers = self.vocabulary, self.vocabulary.markers
+            text = self.template.render(
                 messages,
                 tools=tools,
                 add_generation_prompt=add_generation_prompt,
                 now=now,
                 clean=None if markers is None else lambda content: neutralise(content, markers),
             )
-            segments = self._segments(known, vocabulary.cut(text))
-            if self._current() is not known:  # the server was exchanged meanwhile
-                return self.render(
-                    messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now
-                )
+            segments = self._tokenised(vocabulary.cut(text))
             if vocabulary.begins and not text.startswith(vocabulary.bos_text):
                 segments.insert(0, Segment("", vocabulary.begins))
             return Prompt(text, tuple(segments))
 
-    def _current(self) -> _Known:
-        """Return the vocabulary and its template, loaded if they were not yet, or anew if the model was exchanged."""
-        with self._lock:
-            if self._closed:
-                raise ClosedError("The tokenizer was closed; open its model again")
-            if self._known is not None:
-                vocabulary = self._known.vocabulary.refresh()
-            elif isinstance(self._source, Vocabulary):
-                vocabulary = self._source
-            else:
-                vocabulary = FileVocabulary.load(Path(self._source).expanduser())
-            if self._known is None or vocabulary is not self._known.vocabulary:
-                self._known = _Known(vocabulary, self._given_template)
-                self.n_ctx = vocabulary.n_ctx or self.n_ctx
-            return self._known
-
-    def _segments(self, known: _Known, texts: Sequence[str], *, special: bool = True) -> list[Segment]:
+    def _tokenised(self, texts: Sequence[str], *, special: bool = True) -> list[Segment]:
         """Return the segments of a prompt; those that are not known yet are tokenised together."""
-        kept = known.segments
+        kept, vocabulary = self._segments, self.vocabulary
         segments: dict[str, Segment] = {}
         new: list[str] = []
         for text in dict.fromkeys(texts):
@@ -164,12 +143,12 @@ class LlamaTokenizer(Closable, Tokenizer):
             else:
                 kept.move_to_end((text, special))
                 segments[text] = segment
-        for text, ids in zip(new, known.vocabulary.tokenize_all(new, special=special), strict=True):
+        for text, ids in zip(new, vocabulary.tokenize_all(new, special=special), strict=True):
             segments[text] = kept[text, special] = Segment(text, ids)
-            known.weight += _weight(segments[text])
+            self._weight += _weight(segments[text])
             self.tokenised_bytes += len(text.encode("utf-8", "replace"))
-        while known.weight > self._cache_bytes and kept:
-            known.weight -= _weight(kept.popitem(last=False)[1])
+        while self._weight > self._cache_bytes and kept:
+            self._weight -= _weight(kept.popitem(last=False)[1])
         return [segments[text] for text in texts]
 
 

@@ -55,8 +55,6 @@ class Vocabulary(ABC):
     """The chat template that came with the model; empty for none."""
     digest: str
     """Differs between vocabularies that would give other ids."""
-    n_ctx: int | None = None
-    """The window of its model in tokens, where that is known."""
     is_remote = False
     """Whether another process is asked for ids."""
 
@@ -96,10 +94,6 @@ class Vocabulary(ABC):
         ids = self.tokenize("\n" + text, special=True)
         at = len(self._spacer)
         return ids[at:] if ids[:at] == self._spacer else self.tokenize(text, special=True)
-
-    def refresh(self) -> Vocabulary:
-        """Return the vocabulary to be used now: this one, or another where the model was exchanged."""
-        return self
 
     def close(self) -> None:
         """Free its memory; a second call does nothing."""
