@@ -47,16 +47,14 @@ class Address(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str, *, hosts: Collection[str] = ()) -> Address:
         """Read `http://127.0.0.1:8080` or `unix:///run/llama.sock`; of other machines, only `hosts` may be named."""
-        try:
+        host, port = "", 80
+        with suppress(ValueError):
             parts = urlsplit(text)
-            host, port = parts.hostname or "", parts.port or 80
-        except ValueError as error:
-            raise ConfigError(
-                f"{text!r} is no address ({error}); write one such as http://127.0.0.1:8080"
-            ) from error
-        if parts.scheme == "unix" and parts.path and not host:
-            return cls(text, file=parts.path)
-        if parts.scheme != "http" or not host or parts.path.strip("/") or parts.query or parts.username:
+            if parts.scheme == "unix" and parts.path and not parts.hostname:
+                return cls(text, file=parts.path)
+            if parts.scheme == "http" and not (parts.path.strip("/") or parts.query or parts.username):
+                port, host = parts.port or 80, parts.hostname or ""
+        if not host:
             raise ConfigError(
                 f"{text!r} names no server; write an address such as http://127.0.0.1:8080 or unix:///run/llama.sock"
             )
@@ -79,15 +77,12 @@ class Address(msgspec.Struct, frozen=True):
 
     def connect(self, timeout_s: float) -> socket.socket:
         """Return a connected socket; raises OSError like any other."""
-        try:
-            version = ipaddress.ip_address(self.host).version if self.host else 0
-        except ValueError:  # a name, which the profile allowed
+        if not self.file:
             return socket.create_connection((self.host, self.port), timeout_s)
-        family = {0: socket.AF_UNIX, 4: socket.AF_INET, 6: socket.AF_INET6}[version]
-        connected = socket.socket(family, socket.SOCK_STREAM)
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connected.settimeout(timeout_s)
-            connected.connect((self.host, self.port) if self.host else self.file)
+            connected.connect(self.file)
         except BaseException:
             connected.close()
             raise
