@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import numpy as np
-
     Progress = Callable[[str, int, int], None]
     """Hears the stage, and bytes or parts done and in all."""
 
@@ -73,14 +71,12 @@ def convert_bert(source: Path, target: Path, *, name: str, tell: Progress = sile
         _add_metadata(writer, name, config, vocabulary, gguf.LlamaFileType.MOSTLY_Q8_0)
         with safetensors.safe_open(source / "model.safetensors", "numpy") as weights:
             plan = list(_plan(int(config["num_hidden_layers"])))
-            for old, new in plan:
-                _announce(writer, gguf, new, tuple(weights.get_slice(old).get_shape()))
-            writer.write_header_to_file()
-            writer.write_kv_data_to_file()
-            writer.write_ti_data_to_file()
             for done, (old, new) in enumerate(plan, 1):
-                writer.write_tensor_data(_encode(weights.get_slice(old), gguf, new))
+                _add(writer, gguf, new, weights.get_slice(old))
                 tell("converting", done, len(plan))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
         writer.flush()
     finally:
         writer.close()
@@ -127,29 +123,17 @@ def _plan(layers: int) -> Iterator[tuple[str, str]]:
             yield old + end, new + end
 
 
-def _is_quantised(name: str, shape: tuple[int, ...]) -> bool:
-    return len(shape) == 2 and name not in _UNQUANTISED and shape[1] % 32 == 0  # 32 weights share a scale
-
-
-def _announce(writer: Any, gguf: Any, name: str, shape: tuple[int, ...]) -> None:
+def _add(writer: Any, gguf: Any, name: str, part: Any) -> None:
     import numpy as np
 
-    if _is_quantised(name, shape):
-        kind = gguf.GGMLQuantizationType.Q8_0
-        packed = gguf.quants.quant_shape_to_byte_shape(shape, kind)
-        writer.add_tensor_info(name, packed, np.dtype(np.uint8), int(np.prod(packed)), raw_dtype=kind)
-    else:
-        writer.add_tensor_info(name, shape, np.dtype(np.float32), int(np.prod(shape)) * 4)
-
-
-def _encode(part: Any, gguf: Any, name: str) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    shape = tuple(part.get_shape())
-    if not _is_quantised(name, shape):
-        return np.ascontiguousarray(part[:], dtype=np.float32)
+    rows, *width = part.get_shape()
+    if not width or name in _UNQUANTISED or width[0] % 32:  # 32 weights share a scale
+        writer.add_tensor(name, np.ascontiguousarray(part[:], dtype=np.float32))
+        return
+    kind = gguf.GGMLQuantizationType.Q8_0
     blocks = (
-        np.ascontiguousarray(part[start : min(start + _ROWS, shape[0])], dtype=np.float32)
-        for start in range(0, shape[0], _ROWS)
+        np.ascontiguousarray(part[start : min(start + _ROWS, rows)], dtype=np.float32)
+        for start in range(0, rows, _ROWS)
     )
-    return np.concatenate([gguf.quants.quantize(rows, gguf.GGMLQuantizationType.Q8_0) for rows in blocks])
+    packed = np.concatenate([gguf.quants.quantize(block, kind) for block in blocks])
+    writer.add_tensor(name, packed, raw_dtype=kind)
