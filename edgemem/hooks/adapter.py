@@ -263,16 +263,16 @@ class LoopAdapter:
         between = [each for each in between if log.prompt_log.turns and each.get("role") in INSTRUCTIONS]
         edited = self.state.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
-            history = before if self.state.is_new and before is not None else ()
+            history = before if self.state.is_new and log.is_resumed and before is not None else ()
             log.record.messages[:] = [each for each in history if each.get("role") not in INSTRUCTIONS]
         elif edited is not None:
             self._begin_epoch(edited + 1)
-        names = (task.get("speaker"), known.speaker, self.conversation.speaker)
+        told = msgspec.UNSET if known.speaker is None else known.speaker
         heard = task.get("heard") or known.heard
         self.state.agent = self.conversation.agent
         turn = self.state.turn = self.conversation.turn(
             content,
-            speaker=next((name for name in names if name is not None and name != ""), None),
+            speaker=task.get("speaker", told),
             audience=task.get("audience") or known.audience or (),
             private=bool(task.get("private") or known.private),
             heard=heard if isinstance(heard, Heard) else None,
@@ -454,13 +454,11 @@ class LoopAdapter:
         return None if heard is None else HookResult.replace({**payload, "heard_text": heard})
 
     def _speech(self, ctx: Any, payload: Any) -> None:
-        self.conversation.speech_start(speaker=payload.get("speaker") or self.conversation.speaker)
+        self.conversation.speech_start(speaker=payload.get("speaker", msgspec.UNSET))
 
     def _partial(self, ctx: Any, payload: Any) -> None:
-        speaker = payload.get("speaker") or self.conversation.speaker
-        self.conversation.partial(
-            payload.get("text"), speaker=speaker, audience=payload.get("audience") or ()
-        )
+        speaker, audience = payload.get("speaker", msgspec.UNSET), payload.get("audience") or ()
+        self.conversation.partial(payload.get("text"), speaker=speaker, audience=audience)
 
     def _idle(self, ctx: Any, payload: Any) -> None:
         self._close()

@@ -21,7 +21,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import door_of
 from edgemem.records import Heard, Message, Reply, Session, text_of
 from edgemem.session.arguments import calling, checked_report
-from edgemem.session.conversation import Conversation
+from edgemem.session.conversation import Conversation, Speaker
 from edgemem.session.points import Hook, HookRegistry, ToolCallResult, TurnContext
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, never
@@ -150,7 +150,7 @@ class AgentLoop:
         self,
         text: str,
         *,
-        speaker: str | None = None,
+        speaker: Speaker = msgspec.UNSET,
         heard: Heard | None = None,
         private: bool = False,
         audience: Iterable[str] = (),
@@ -160,7 +160,6 @@ class AgentLoop:
         """Answer an utterance and keep the turn, as `Conversation.turn` takes it.
 
         Args:
-            speaker: who spoke, if the voice was recognised; None takes the loop's own setting.
             on_text: receives each piece of the reply as it is made.
             stop: ends the turn as `interrupt` does, once it is true.
         """
@@ -188,7 +187,7 @@ class AgentLoop:
         self,
         text: str,
         *,
-        speaker: str | None = None,
+        speaker: Speaker = msgspec.UNSET,
         heard: Heard | None = None,
         private: bool = False,
         audience: Iterable[str] = (),
@@ -207,7 +206,7 @@ class AgentLoop:
             started = perf_counter()
             self._turn = self.conversation.turn(
                 text,
-                speaker=msgspec.UNSET if speaker is None else speaker,
+                speaker=speaker,
                 audience=audience,
                 private=private,
                 heard=heard,
@@ -312,14 +311,13 @@ class AgentLoop:
                 self._heard = report
                 self._stop.set()
 
-    def speech_start(self, *, speaker: str | None = None) -> None:
+    def speech_start(self, *, speaker: Speaker = msgspec.UNSET) -> None:
         """Tell the memory that somebody begins to speak; may come from any thread."""
-        self.conversation.speech_start(speaker=msgspec.UNSET if speaker is None else speaker)
+        self.conversation.speech_start(speaker=speaker)
 
-    def partial(self, text: str, *, speaker: str | None = None, audience: Iterable[str] = ()) -> None:
+    def partial(self, text: str, *, speaker: Speaker = msgspec.UNSET, audience: Iterable[str] = ()) -> None:
         """Tell the memory what has been heard of the sentence so far, as `Conversation.partial` takes it."""
-        name = msgspec.UNSET if speaker is None else speaker
-        self.conversation.partial(text, speaker=name, audience=audience)
+        self.conversation.partial(text, speaker=speaker, audience=audience)
 
     def idle(self, seconds: float) -> None:
         """Tell the memory that nobody speaks."""

@@ -157,10 +157,11 @@ class Conversation:
 
         Args:
             utterance: text, or parts as chat models take them.
-            speaker: who speaks; None is a voice that nobody recognised; left out, the conversation's speaker.
+            speaker: who speaks; None is a voice that nobody recognised; left out, whom `heard` names, or else the
+                conversation's speaker.
             audience: who else hears the answer.
             private: only the speaker may ever be reminded of this turn.
-            heard: how it was heard.
+            heard: how it was heard; the speaker of the turn is its speaker.
             within: the turn in whose tool this agent runs, also where that has ended; None: the one whose tool runs in this
                 context, if any does. A thread that a tool starts has a context of its own.
 
@@ -169,10 +170,11 @@ class Conversation:
         """
         content = checked_utterance(utterance)
         text = text_of({"content": content})
-        name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
+        is_given = not isinstance(speaker, msgspec.UnsetType)
+        named = heard.speaker if checked_hearing(heard) is not None and heard is not None else None
+        name = checked_speaker(speaker) if is_given else named or self.speaker
         listeners = checked_audience(audience)
         checked_flag(private, "private")
-        checked_hearing(heard)
         outer = within.turn if isinstance(within, ToolTurn) else within
         if outer is not None and not isinstance(outer, OpenTurn):
             raise InvalidInputError(f"`within` must be a turn; got {type(within).__name__}.")
@@ -182,7 +184,6 @@ class Conversation:
         if outer is not None and outer.is_open and outer.log is log:
             log, agent = self._within(outer)
         task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
-        is_given = not isinstance(speaker, msgspec.UnsetType)
         with log.lock:
             if log.open_turn is not None:
                 log.open_turn.end()

@@ -12,7 +12,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.messages import split_turns
 from edgemem.errors import StoreError
-from edgemem.records import Message, Session, Turn
+from edgemem.records import Message, Session, Turn, TurnState
 from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.log import Moment, SessionLog
 from edgemem.store.messages import stored_message
@@ -59,13 +59,20 @@ class StoredSession:
         self._later = DeferredWrites(store)
 
     def take_up(self, log: SessionLog, session: Session, brought: Sequence[Message] = ()) -> bool:
-        """Take the stored session up, before its first turn; return whether its turns stand in the log now.
+        """Take the stored session up, before a turn; return whether its turns stand in the log now.
 
         Args:
             session: gets the stored state.
             brought: the history that a loop has from elsewhere.
+
+        Raises:
+            StoreError: it cannot be read now; it is tried again with the next turn.
         """
+        is_placed = self._read(log, session, () if log.prompt_log.turns else brought)
         log.is_resumed = True
+        return is_placed
+
+    def _read(self, log: SessionLog, session: Session, brought: Sequence[Message]) -> bool:
         prompt_log, store = log.prompt_log, self.store
         prompt_log.session = self.session_id or prompt_log.session
         if store is None:
@@ -79,10 +86,16 @@ class StoredSession:
             if brought:
                 prompt_log.recognise(turns, brought)
                 return False
+            own = prompt_log.turns  # which ended while it could not be read
             prompt_log.resume(turns, None)
+            for turn in own:
+                turn.n = prompt_log.next_n
+                prompt_log.turns.append(turn)
             session.state.update(state)
             return True
         journal = log.journal = store.journal
+        if prompt_log.turns and (backlog := journal.backlog()).turns:
+            raise StoreError(f"{TURNS_WAIT}; {backlog}")
         # Before anything is read: a forgetting in between may concern that.
         log.last_forgetting = log.newest_forgetting()
         if brought:
@@ -139,16 +152,19 @@ class StoredSession:
         """
         log, ended = moment.log, moment.payload
         interrupted = log.hear_out() or ended.interrupted
+        ends: TurnState = (
+            "interrupted" if interrupted else "unfinished" if ended.error is not None else "complete"
+        )
         if log.journal is None:
-            log.finish("complete")
+            log.finish(ends)
             self._save(log, moment.ctx.session)
             return
         own = moment.ctx.session.state  # of the running process, there is the log in it
         state = state_text(own, self._warned) if len(own) > 1 or log.state != "{}" else "{}"
-        if state != log.state:
+        if log.is_resumed and state != log.state:
             log.state = state
             log.turn_writes.append(KeepState(self.session_id, state))
-        log.finish("interrupted" if interrupted else "unfinished" if ended.error is not None else "complete")
+        log.finish(ends)
         if (backlog := log.journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
@@ -184,6 +200,10 @@ class StoredSession:
     def _save(self, log: SessionLog, session: Session) -> None:
         """Give a store that knows messages only all of them."""
         if self.store is not None and not log.is_detached:
+            if not log.is_resumed:
+                raise StoreError(
+                    "The session cannot be read, so nothing is written over it; it is tried again."
+                )
             prompt_log = log.prompt_log
             kept = Session(prompt_log.messages, with_levels(session.state, prompt_log))
             self.store.save(self.session_id, kept)

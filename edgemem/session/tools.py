@@ -129,13 +129,12 @@ class ToolTurn(msgspec.Struct, frozen=True):
 
 
 def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
-    """Return the turn of a call, with who asks; outside of any turn, one with the number -1.
+    """Return the turn of a call; outside of any turn, one with the number -1.
 
     Args:
-        speaker: who speaks where the loop does not say it; None: an unknown voice.
+        speaker: who asks outside of a turn; None: an unknown voice.
     """
-    turn = turn or ToolTurn("", Reader(), n=-1)
-    return msgspec.structs.replace(turn, reader=Reader(turn.reader.speaker or speaker, turn.reader.audience))
+    return turn or ToolTurn("", Reader(speaker), n=-1)
 
 
 class Tool(msgspec.Struct, frozen=True):

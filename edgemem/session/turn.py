@@ -130,9 +130,11 @@ class OpenTurn:
         if outer is not None and not is_reader_given:
             self.reader = outer.reader
         self._private = bool(task.get("private"))
-        heard = task.get("heard")
+        heard, speaker = task.get("heard"), self.reader.speaker
         if not isinstance(heard, Heard):
-            heard = Heard(speaker=self.reader.speaker) if self.reader.speaker else None
+            heard = Heard(speaker=speaker) if speaker else None
+        elif heard.speaker != speaker:
+            heard = msgspec.structs.replace(heard, speaker=speaker)
         self._heard = None if outer is not None else heard  # an agent's words are nobody's
         ctx = agent.ctx
         ctx.speaker, ctx.heard = self.reader.speaker, self._heard
@@ -143,7 +145,7 @@ class OpenTurn:
         self.prompt_turn = log.open(
             self.reader, self._heard, session=ctx.session, level=level, outer=outer_log, around=around
         )
-        if record and not log.prompt_log.turns:
+        if record and log.is_resumed and not log.prompt_log.turns:
             self._take(steps.adopt, ON_RUN_START)
         self._start = len(record)
         self._append({"role": "user", "content": content})

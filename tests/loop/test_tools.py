@@ -384,7 +384,7 @@ def test_the_profile_says_where_facts_go(tmp_path: Path, clock, level: Any, scop
     )
     with edgemem.open(tmp_path / "home", profile=profile, clock=clock, worker=False) as memory:
         robot = Robot(memory, speaker="alice")
-        robot.turn("remember tea", "remember_fact", speaker=None, key="drink", value="tea")
+        robot.turn("remember tea", "remember_fact", key="drink", value="tea")
         tool_named(memory.tools(), "remember_fact").run(key="stranger", value="x")
         assert {fact.key: fact.scope for fact in memory.store.facts()} == {
             "drink": scope,

@@ -15,8 +15,10 @@ import edgemem
 from edgemem import Heard, HookResult, Tool, ToolTurn
 from edgemem.errors import InvalidInputError, TurnEndedError
 from edgemem.memory import Memory
-from edgemem.records import ToolCall, text_of
+from edgemem.records import Session, ToolCall, text_of
 from support.homes import opened, told, turns_of
+from support.loops import OwnLoop, tool_named
+from support.models import Listener
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -183,6 +185,78 @@ def test_only_the_omitted_speaker_is_the_conversations(memory: Memory) -> None:
         kitchen.turn("Whose?", speaker=nobody).end()
     whose = [(turn.owner, turn.level) for turn in turns_of(memory)]
     assert whose == [("alice", "household"), *[(None, "shared")] * 3]
+
+
+@pytest.mark.parametrize("way", ["reference loop", "own list"])
+def test_an_unknown_voice_is_nobody_in_every_loop(memory: Memory, way: str) -> None:
+    """Only a speaker that is left out is the conversation's."""
+    hooks = memory.hooks(session_id="kitchen", speaker="alice")
+    if way == "own list":
+        OwnLoop(hooks).run("Whose?", None)
+    else:
+        edgemem.AgentLoop(Listener(), hooks=hooks).run("Whose?", speaker=None)
+    assert [(turn.owner, turn.level) for turn in turns_of(memory)] == [(None, "shared")]
+
+
+def test_the_speaker_of_a_turn_is_who_was_heard(memory: Memory) -> None:
+    """A report without a name, or with another one, lends its trust to nobody; a name left out is the report's."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    for said in ({"speaker": "bob", "heard": Heard(room="hall")}, {"speaker": None, "heard": Heard("alice")}):
+        kitchen.turn("Hello.", **said).end()  # type: ignore[arg-type]
+    kitchen.turn("Hello.", heard=Heard("bob")).end()
+    who = [(turn.owner, turn.heard and turn.heard.speaker) for turn in turns_of(memory)]
+    assert who == [("bob", "bob"), (None, None), ("bob", "bob")]
+
+
+def test_tools_made_for_somebody_serve_no_stranger(memory: Memory) -> None:
+    """The speaker of the turn decides; that of the tools counts outside of a turn."""
+    memory.store.add_fact("safe code", "4711", scope="user:alice")
+    tools = memory.tools(speaker="alice")
+    kitchen = memory.session("kitchen", tools=tools)
+    with kitchen.turn("What do you know?", speaker=None) as turn:
+        assert "4711" not in turn.call(ToolCall("list_facts", {})).result
+    assert "4711" in tool_named(tools, "list_facts").run(None)
+
+
+def test_a_session_that_cannot_be_read_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop's list is no history from elsewhere then, and the next turn goes on with what was said."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise edgemem.errors.StoreError("disk I/O error")
+
+    with opened(tmp_path / "home") as memory:
+        loop = OwnLoop(memory.hooks(session_id="kitchen"))
+        loop.run("My safe code is 4711.", "alice", private=True)
+    for at in ("own list", "door"):
+        with opened(tmp_path / "home") as memory:
+            own = OwnLoop(memory.hooks(session_id="kitchen"), Session(list(loop.said)))
+            kitchen = memory.session("kitchen")
+            with monkeypatch.context() as broken:
+                broken.setattr(type(memory.sessions.journal), "read_turns", fail)
+                if at == "own list":
+                    assert "4711" not in str(own.run("Hello.", "bob"))
+                else:
+                    kitchen.turn("Hello.", speaker="bob").end()
+            prompt = str(kitchen.turn("And now?", speaker="alice").messages)
+            assert ("4711" in prompt, "Hello." in prompt) == (True, True)
+            kitchen.turn("x").abort()
+            assert [turn.owner for turn in turns_of(memory)][:2] == ["alice", "bob"]
+
+
+def test_an_unfinished_turn_with_a_call_stays_closed_in_every_store(tmp_path: Path) -> None:
+    """Also where a store knows messages only."""
+    for _ in range(2):
+        store = edgemem.PersistSessionHook(edgemem.JSONSessionStore(tmp_path), session_id="kitchen")
+        kitchen = edgemem.AgentLoop(Listener(), hooks=[store]).conversation
+        with suppress(OSError), kitchen.turn("Open my safe.", speaker="alice") as turn:
+            assert turn.messages
+            turn.add(ASK)
+            turn.add({"role": "tool", "tool_call_id": "c1", "content": "The code is 4711."})
+            raise OSError("the model is gone")
+        assert "4711" not in str(kitchen.turn("Hello.", speaker="bob").messages)
+        kitchen.open_turn.abort()  # type: ignore[union-attr]
 
 
 def test_private_and_heard_are_arguments(memory: Memory) -> None:
