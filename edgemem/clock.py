@@ -39,12 +39,10 @@ _SLACK = 1.0  # network time slews, and a burst of ticks runs ahead: neither is 
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Whether the wall clock can be believed, why not, and how far the logical clock runs ahead of it."""
+    """Whether the wall clock can be believed, and why not."""
 
     trusted: bool
     reason: str
-    ahead: float
-    """Seconds; negative where the wall is ahead of everything known."""
 
 
 class Clock:
@@ -80,28 +78,18 @@ class Clock:
                 if tick / 1e6 > self._elapsed():
                     self._known, self._known_at = tick / 1e6, self._monotonic()
 
-    def high_water(self) -> int:
-        """Return the newest tick handed out or witnessed; 0 if there is none."""
-        with self._lock:
-            return self._newest
-
     def trust(self) -> Trust:
         """Tell whether the wall clock can be believed, in words for the person in front of the robot."""
         with self._lock:
             wall, newest = self._wall(), self._newest / 1e6
-            ahead = max(self._elapsed(), newest) - wall
             if wall < RELEASED:
-                return Trust(False, "The clock stands before the release of this software; set it.", ahead)
+                return Trust(False, "The clock stands before the release of this software; set it.")
             if self._leaps(wall):
-                years = -ahead / (365.25 * 86400)
-                return Trust(
-                    False, f"The clock is {years:.0f} years ahead of all that is stored; set it.", ahead
-                )
-            ahead = newest - wall
-            if ahead > _SLACK:
-                late = span(ahead)
-                return Trust(False, f"The clock is {late} behind the newest record; set it or wait.", ahead)
-            return Trust(True, "The clock is plausible.", ahead if self._newest else 0.0)
+                years = (wall - max(self._elapsed(), newest)) / (365.25 * 86400)
+                return Trust(False, f"The clock is {years:.0f} years ahead of all that is stored; set it.")
+            if (late := newest - wall) > _SLACK:
+                return Trust(False, f"The clock is {span(late)} behind the newest record; set it or wait.")
+            return Trust(True, "The clock is plausible.")
 
     def _estimate(self) -> float:
         wall = self._wall()

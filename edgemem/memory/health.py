@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Embedder, Reranker, Tokenizer
     from edgemem.memory.opened import Home
-    from edgemem.records import Message
 
     Finding = tuple[Literal["ok", "warn", "fail"], str, str]
 
@@ -344,18 +343,7 @@ def _append_only(tokenizer: Tokenizer) -> tuple[str, bool] | None:
         return f"{rewrites}: what changes is read again each turn", True
     if when:
         return f"exact; {rewrites}, and is kept from it", False
-    return f"exact; the chat template only appends{_in_one_piece(tokenizer)}", False
-
-
-def _in_one_piece(tokenizer: Tokenizer) -> str:
-    """Tell what it costs where a vocabulary has no marker of the template, so that a prompt cannot be cut into turns."""
-    asked: list[Message] = [{"role": role, "content": "Hello."} for role in ("user", "assistant", "user")]
-    if len(tokenizer.render(asked).segments) > 2:  # a token that begins every text, and the text
-        return ""
-    return (
-        ", but the vocabulary has none of its markers: each prompt is tokenised whole, and where history was changed, all"
-        " behind the first reply is read again"
-    )
+    return "exact; the chat template only appends", False
 
 
 def _window(home: Home) -> Finding:

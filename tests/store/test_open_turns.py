@@ -348,7 +348,7 @@ def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
     with open_truth(path, clock=clocks[0]) as one, open_truth(path, clock=clocks[1]) as other:
         journals = [TurnJournal(database) for database in (one, other)]
         for clock in clocks:
-            clock.witness(max(clock.high_water() for clock in clocks))
+            clock.witness(max(clock.tick() for clock in clocks))
         ticks = {journal.accept(turn("good morning")).result(30) for journal in journals}
         assert len(ticks) == 2
         copies = {file: file.read_bytes() for file in spool_paths(path)}

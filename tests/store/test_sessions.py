@@ -49,9 +49,9 @@ def test_a_save_writes_only_what_is_new(store: SQLiteSessionStore) -> None:
     """One more turn adds its own rows and touches no other; saving again adds nothing."""
     session = Session(talk(50))
     store.save("a", session)
-    newest = store.database.clock.high_water()
+    newest = store.database.last_tick()
     store.save("a", session)
-    assert store.database.clock.high_water() == newest, "nothing new opens no transaction"
+    assert store.database.last_tick() == newest, "nothing new opens no transaction"
     session.messages += talk(1, system=False)
     store.save("a", session)
     assert rows(store) == 51 * 4 + 1

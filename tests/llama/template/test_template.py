@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.errors import TemplateError
-from edgemem.llama.template.chat_template import CHATML, DATELESS, ChatTemplate, neutralise
+from edgemem.llama.template.chat_template import DATELESS, ChatTemplate, neutralise
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -149,21 +149,6 @@ def test_check_says_what_a_template_costs(
         found = next(check for check in memory.check() if check.name == "tokenizer")
     assert found.state == state
     assert re.search(said, found.detail), found.detail
-
-
-@pytest.mark.parametrize(("vocabulary", "whole"), [("falcon", True), ("qwen2", False)])
-def test_check_says_where_a_prompt_is_one_segment(
-    tmp_path: Path, vocabularies: Path, vocabulary: str, whole: bool
-) -> None:
-    """One sentence, where the markers of the template are no tokens of the vocabulary."""
-    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    with (
-        LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=CHATML) as tokenizer,
-        edgemem.open(tmp_path, worker=False, tokenizer=tokenizer) as memory,
-    ):
-        found = next(check for check in memory.check() if check.name == "tokenizer")
-    assert found.state == "ok"
-    assert ("each prompt is tokenised whole" in found.detail) == whole
 
 
 DAY = 86_400.0
