@@ -34,6 +34,8 @@ _AGAIN_S = 3600.0
 
 _log = logging.getLogger(__name__)
 
+_MARK = "home.json"
+
 
 class Backups:
     """The backups of one database; `[backup]` bounds them."""
@@ -186,9 +188,6 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
 
 # The mark of a home: which truth it has, and what became of those before
 # It is written after the first durable commit, so a first start that is cut off leaves none.
-
-
-_MARK = "home.json"
 
 
 class DataLoss(msgspec.Struct, frozen=True, omit_defaults=True):

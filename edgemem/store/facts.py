@@ -52,6 +52,23 @@ inferred; what a tool returned or an unknown voice said."""
 TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}
 """How far Cognitia's sources are trusted; any other is as little as what a tool returned."""
 
+ROWS_OF_KEY = """
+  select id from facts where key_id = :key and known_to is null
+  union all select id from facts where key_id = :key and node is not null
+"""
+"""Every row of a key: each is in one of two partial indexes, and is found by naming both."""
+_PEOPLE_OF_KEY = f"""
+  with found as (select owner, speaker from facts where id in ({ROWS_OF_KEY})
+    union all select owner, speaker from doubts where key_id = :key)
+  select owner from found union select speaker from found
+  union select substr(scope, 6) from fact_keys where id = :key and scope like 'user:%'
+"""  # noqa: S608 - our own constant
+"""Whose names stand in the rows of a key."""
+_OF_TOPIC = " @ "
+_SAME = "value is ? and json is ? and level = ? and owner is ?"
+_DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid_to, 9e999) > ?"
+"""The doubts that wait about a time."""
+
 
 class Whose(TypedDict, total=False):
     """Whose a statement is, how far it is trusted, and which conversation it is about."""
@@ -104,20 +121,6 @@ class FactVersion(NamedTuple):
 
 
 # Writing
-
-ROWS_OF_KEY = """
-  select id from facts where key_id = :key and known_to is null
-  union all select id from facts where key_id = :key and node is not null
-"""
-"""Every row of a key: each is in one of two partial indexes, and is found by naming both."""
-
-_PEOPLE_OF_KEY = f"""
-  with found as (select owner, speaker from facts where id in ({ROWS_OF_KEY})
-    union all select owner, speaker from doubts where key_id = :key)
-  select owner from found union select speaker from found
-  union select substr(scope, 6) from fact_keys where id = :key and scope like 'user:%'
-"""  # noqa: S608 - our own constant
-"""Whose names stand in the rows of a key."""
 
 
 def assert_fact(
@@ -472,12 +475,6 @@ def _is_pending(tx: Transaction, key_id: int, statement: FactVersion) -> bool:
     sql = f"select 1 from doubts where {_DOUBTED} and {_SAME} and trust >= ? and valid_from <= ? and coalesce(valid_to, 9e999) >= ?"  # noqa: S608 - ours
     bound = _bound(key_id, statement)
     return bool(tx.execute(sql, (*bound, *statement.content, statement.trust, *bound[:0:-1])))
-
-
-_OF_TOPIC = " @ "
-_SAME = "value is ? and json is ? and level = ? and owner is ?"
-_DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid_to, 9e999) > ?"
-"""The doubts that wait about a time."""
 
 
 def _bound(key_id: int, statement: FactVersion) -> tuple[Any, ...]:

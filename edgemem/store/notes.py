@@ -37,6 +37,13 @@ CUT = "… (note cut)\n"
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _DAMAGED, _LONG = ".damaged-", ".cut-"  # why there is a copy beside the file
 
+MARKER = "(earlier notes truncated)\n"
+_HEADING = re.compile(r"#{1,6}\s+(?P<title>.*?)(?:\s+#+)?\s*$")
+_DATED = re.compile(r"(?P<title>.*?)\s*\((?P<when>\d{4}-\d\d-\d\d \d\d:\d\d)\)$")
+_FENCES = ("```", "~~~")
+_WORD = re.compile(r"[^\S\n]+(?=\S)")
+_LONGEST_WORD = 40
+
 
 class NotesFile:
     """A bounded text file, safe to use from several threads and processes.
@@ -174,15 +181,6 @@ class NotesFile:
                 mode=self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600,
                 stands=lambda: look(self.path) == seen,
             )
-
-
-MARKER = "(earlier notes truncated)\n"
-
-_HEADING = re.compile(r"#{1,6}\s+(?P<title>.*?)(?:\s+#+)?\s*$")
-_DATED = re.compile(r"(?P<title>.*?)\s*\((?P<when>\d{4}-\d\d-\d\d \d\d:\d\d)\)$")
-_FENCES = ("```", "~~~")
-_WORD = re.compile(r"[^\S\n]+(?=\S)")
-_LONGEST_WORD = 40
 
 
 class Section(NamedTuple):

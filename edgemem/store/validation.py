@@ -34,6 +34,13 @@ _NO_NAME = "\0"
 MOST = 2**62
 """The largest number that is passed on; SQLite takes no larger ones."""
 
+MAX_JSON_BYTES = 4096
+_DEEPEST = 3  # levels of a structure that are said in words
+NULL = msgspec.Raw(b"null")
+"""The null of JSON as a value; None is no value."""
+HEARD = ", ".join(Heard.__struct_fields__)
+"""The columns, in their order."""
+
 
 def checked_text(text: str, what: str) -> str:
     """Return a text as a file can hold it; raise InvalidInputError if it is none."""
@@ -148,12 +155,6 @@ def checked_tick(seconds: float, what: str) -> int:
     return round(max(-MOST, min(checked_time(seconds, what) * 1e6, MOST)))
 
 
-MAX_JSON_BYTES = 4096
-_DEEPEST = 3  # levels of a structure that are said in words
-NULL = msgspec.Raw(b"null")
-"""The null of JSON as a value; None is no value."""
-
-
 def checked_json(value: Any, what: str) -> tuple[str, str]:
     """Return a value that is no text in words, and as JSON; raise InvalidInputError if JSON cannot hold it, or at length."""
     try:
@@ -191,10 +192,6 @@ def words_of(value: Any, depth: int = 0) -> str:
 def as_text(value: Any) -> str:
     """Return a value as the JSON text of a column."""
     return msgspec.json.encode(value).decode()
-
-
-HEARD = ", ".join(Heard.__struct_fields__)
-"""The columns, in their order."""
 
 
 def heard_columns(heard: Heard | None) -> tuple[Any, ...]:

@@ -38,6 +38,49 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT_S = 5.0
 """How long a file of ours is waited for."""
 
+_FIRST_PAUSE_S = 0.0005
+_LONGEST_PAUSE_S = 0.02
+_NOTE = 64  # bytes
+# Python before 3.11 does not hand out result codes; SQLite's own words are stable, so they serve for all.
+_FULL = "No space is left for {path}; free some and try again. What was stored before is intact."
+_READ_ONLY = (
+    "{path} cannot be written; mend the rights of the file and its folder, or mount the disk read-write. Where nothing may"
+    " be written, copy the whole folder to another disk and open the copy."
+)
+_BROKEN = "The disk under {path} cannot be read or written; look at the card and at `dmesg`."
+_MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
+    (
+        ("database is locked", "database table is locked", "database schema is locked"),
+        BusyError,
+        "Another process holds {path}; close it or try again.",
+    ),
+    (("disk is full",), DiskFullError, _FULL),
+    (("readonly database", "unable to open database file"), ReadOnlyError, _READ_ONLY),
+    (
+        ("file is not a database",),
+        CorruptError,
+        "{path} is not an SQLite database; name another file. It was left as it is.",
+    ),
+    (
+        ("malformed",),
+        CorruptError,
+        "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover",
+    ),
+    (
+        ("disk I/O error",),
+        DiskError,
+        _BROKEN,
+    ),
+)
+_OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
+    errno.ENOSPC: (DiskFullError, _FULL),
+    errno.EDQUOT: (DiskFullError, _FULL),
+    errno.EROFS: (ReadOnlyError, _READ_ONLY),
+    errno.EACCES: (ReadOnlyError, _READ_ONLY),
+    errno.EPERM: (ReadOnlyError, _READ_ONLY),
+    errno.EIO: (DiskError, _BROKEN),
+}
+
 
 class Closable(ABC):
     """A context manager that closes what it has opened."""
@@ -247,11 +290,6 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-_FIRST_PAUSE_S = 0.0005
-_LONGEST_PAUSE_S = 0.02
-_NOTE = 64  # bytes
-
-
 class FileLock:
     """An exclusive lock between processes; not re-entrant, used by one thread at a time."""
 
@@ -373,47 +411,6 @@ def _lock(fd: int, kind: int, timeout_s: float, busy: str) -> None:
             raise BusyError(busy)
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_S)
-
-
-# Python before 3.11 does not hand out result codes; SQLite's own words are stable, so they serve for all.
-_FULL = "No space is left for {path}; free some and try again. What was stored before is intact."
-_READ_ONLY = (
-    "{path} cannot be written; mend the rights of the file and its folder, or mount the disk read-write. Where nothing may"
-    " be written, copy the whole folder to another disk and open the copy."
-)
-_BROKEN = "The disk under {path} cannot be read or written; look at the card and at `dmesg`."
-_MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
-    (
-        ("database is locked", "database table is locked", "database schema is locked"),
-        BusyError,
-        "Another process holds {path}; close it or try again.",
-    ),
-    (("disk is full",), DiskFullError, _FULL),
-    (("readonly database", "unable to open database file"), ReadOnlyError, _READ_ONLY),
-    (
-        ("file is not a database",),
-        CorruptError,
-        "{path} is not an SQLite database; name another file. It was left as it is.",
-    ),
-    (
-        ("malformed",),
-        CorruptError,
-        "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover",
-    ),
-    (
-        ("disk I/O error",),
-        DiskError,
-        _BROKEN,
-    ),
-)
-_OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
-    errno.ENOSPC: (DiskFullError, _FULL),
-    errno.EDQUOT: (DiskFullError, _FULL),
-    errno.EROFS: (ReadOnlyError, _READ_ONLY),
-    errno.EACCES: (ReadOnlyError, _READ_ONLY),
-    errno.EPERM: (ReadOnlyError, _READ_ONLY),
-    errno.EIO: (DiskError, _BROKEN),
-}
 
 
 def to_store_error(error: Exception, path: Path) -> StoreError | InvalidInputError:

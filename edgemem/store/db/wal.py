@@ -32,6 +32,19 @@ _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
 
 _log = logging.getLogger(__name__)
 
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_SLICE = 1 << 19  # bytes that are looked through at once: some milliseconds
+_HEAD_OF = {2: 12, 5: 12, 10: 8, 13: 8}
+"""Bytes of a b-tree page's head, by its type: interior and leaf, of indexes and of tables."""
+_MOST_PAGES = 1 << 25
+"""From so many pages on, the number of a page could be read as the type of one."""
+_NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
+_SCRATCH = "edgemem-"
+_PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that nobody who begins to speak is heard late
+_TRIES = 5  # to copy a file that others write
+_CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
+
 
 class WriteAheadLog:
     """The log of one writer connection, emptied beyond a limit; used on the writer thread only.
@@ -121,15 +134,6 @@ class WriteAheadLog:
         return not busy
 
 
-_MAGIC = b"SQLite format 3\0"
-_HEADER = 100
-_SLICE = 1 << 19  # bytes that are looked through at once: some milliseconds
-_HEAD_OF = {2: 12, 5: 12, 10: 8, 13: 8}
-"""Bytes of a b-tree page's head, by its type: interior and leaf, of indexes and of tables."""
-_MOST_PAGES = 1 << 25
-"""From so many pages on, the number of a page could be read as the type of one."""
-
-
 class RawFile:
     """The bytes of a database file, beside SQLite; opened when they are needed.
 
@@ -214,13 +218,6 @@ def _slack_of(data: bytes, at: int, usable: int) -> tuple[int, int] | None:
     if content > usable or begin >= end or data.count(0, begin, end) == end - begin:
         return None
     return begin, end
-
-
-_NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
-_SCRATCH = "edgemem-"
-_PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that nobody who begins to speak is heard late
-_TRIES = 5  # to copy a file that others write
-_CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
 
 
 def copy_name(tick: int) -> str:
