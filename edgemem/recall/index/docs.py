@@ -173,7 +173,7 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
     message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
     messages = [doc for doc in read if doc.doc.kind == TURN]
     others = [doc for doc in read if doc.doc.kind != TURN]
-    _insert(tx, [*enumerate(messages, message + 1), *enumerate(others, other + 1)])
+    _add(tx, [*enumerate(messages, message + 1), *enumerate(others, other + 1)])
     set_meta(tx, "last_message", message + len(messages))
     set_meta(tx, "last_other", other + len(others))
 
@@ -204,7 +204,7 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
         if number is None:
             add_docs(tx, [doc])
         else:
-            _insert(tx, [(number, read_doc(doc))])
+            _add(tx, [(number, read_doc(doc))])
         return
     number, past = same[0]
     if bool(past) == doc.past:
@@ -258,6 +258,16 @@ def _decoded(names: Any) -> list[str]:
         raise DamagedIndexError(f"The index is damaged: {error}; it is made again by itself.") from error
 
 
+def _add(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
+    """Take docs in that wait for a vector."""
+    _insert(tx, numbered)
+    if (
+        numbered and get_meta(tx, "rules") != rules_number()
+    ):  # whoever opened the file last follows other rules
+        set_meta(tx, "older", 1)
+    enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])
+
+
 def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     rules = rules_number()
     tx.executemany(
@@ -271,11 +281,6 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
             for number, doc in numbered
         ],
     )
-    if (
-        numbered and get_meta(tx, "rules") != rules
-    ):  # the process that opened the file last follows other rules
-        set_meta(tx, "older", 1)
-    enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])
     _note_names(tx, [doc for _, doc in numbered])
 
 
@@ -336,20 +341,9 @@ def _renew(tx: Transaction, renewed: Sequence[tuple[_Older, ReadDoc | None]]) ->
         if doc is None:  # the truth has it no more
             remove_doc(tx, older.kind, older.ref)
             continue
-        row = doc.row
-        tx.execute(
-            """
-            update docs set subject = ?, relation = ?, flags = ?, called = ?, times = ?, length = ?, terms = ?, names = ?,
-              digest = ?, rules = ?
-            where id = ?
-            """,
-            (
-                row.subject, row.relation, row.flags, row.called, row.times, row.length, doc.stems, doc.encoded_names(),
-                doc.digest, rules_number(), older.id,
-            ),
-        )  # fmt: skip
-        _note_names(tx, [doc])
         names, past = rows[0]
+        tx.execute("delete from docs where id = ?", (older.id,))
+        _insert(tx, [(older.id, doc._replace(row=doc.row._replace(past=past)))])
         _drop_names(tx, names)
         if doc.digest != older.digest:
             remove_vectors(tx, [older.id])

@@ -100,16 +100,8 @@ class _Spoken:
         self._months = frozenset(
             bare(small(month.partition("/")[0].strip())) for month in language.dates.words["month"].split(",")
         )
-        self.starts = frozenset(
-            {
-                *self._values,
-                *self._places,
-                *self.rare,
-                *numbers.sizes,
-                *numbers.repeats,
-                *filter(None, (numbers.half, numbers.quarter)),
-            }
-        )
+        words = (self._values, self._places, self.rare, numbers.sizes, numbers.repeats)
+        self.starts = frozenset().union(*words, filter(None, (numbers.half, numbers.quarter)))
 
     def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
         """Return what the number at a place is written as, and where it ends; nothing if there is none."""
@@ -121,14 +113,14 @@ class _Spoken:
         while end < len(words):
             part, after = self._part(words, end, begun=bool(parts))
             if not part:
-                if (
+                if not (
                     parts
                     and words[end] in self._numbers.points.words
                     and self._part(words, end + 1, begun=True)[0]
                 ):
-                    end += 1
-                    continue
-                break
+                    break
+                end += 1
+                continue
             # Doubled digits belong to a code that is said digit by digit.
             parts += part if words[end] in self._numbers.repeats else [part]
             end = after
@@ -160,12 +152,12 @@ class _Spoken:
             word = words[end]
             if word in numbers.joins.words and part is not None:
                 follows = words[end + 1] if end + 1 < len(words) else ""
-                if _below(
+                if not _below(
                     self._values.get(follows, self._places.get(follows, self.rare.get(follows))), least
                 ):
-                    end += 1
-                    continue
-                break
+                    break
+                end += 1
+                continue
             if word in self._values and _below(self._values[word], least):
                 value = self._values[word]
                 part, least = (part or 0) + value, _step(value)
@@ -192,44 +184,37 @@ class _Spoken:
 
     def _time(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
         """Return the hour and the minutes of a time of day: half past seven, ten to six, eight o'clock."""
-        numbers = self._numbers
-        word = words[at]
+        numbers, word = self._numbers, words[at]
         if word == numbers.half and numbers.half_is_to and at + 1 < len(words):
             hour, end = self._hour(words, at + 1)
             return _clock(hour, -30, end)
-        minutes = 30 if word == numbers.half else 15 if word == numbers.quarter else self._values.get(word, 0)
-        between = at + 1
+        minutes, between = self._minutes(word), at + 1
         if minutes == 20 and between < len(words) and self._values.get(words[between]) == 5:
             minutes, between = 25, between + 1
-        if 0 < minutes <= 30 and minutes % 5 == 0 and between + 1 < len(words):
-            sign = (
-                1 if words[between] in numbers.past.words else -1 if words[between] in numbers.to.words else 0
-            )
+        if _are_told(minutes) and between + 1 < len(words):
+            past, to = words[between] in numbers.past.words, words[between] in numbers.to.words
             hour, end = self._hour(words, between + 1)
-            if sign and hour and (sign > 0 or minutes < 30):
-                digits, end = _clock(hour, sign * minutes, end)
+            if hour and (past or (to and minutes < 30)):
+                digits, end = _clock(hour, minutes if past else -minutes, end)
                 # From ten to seven may also be a span.
-                return [
-                    *digits,
-                    *([] if sign > 0 or word == numbers.quarter else [str(minutes), str(hour)]),
-                ], end
+                return (
+                    digits if past or word == numbers.quarter else [*digits, str(minutes), str(hour)]
+                ), end
         hour, end = self._hour(words, at)
-        if (
-            hour
-            and end + 1 < len(words)
-            and words[end] in numbers.and_behind.words | numbers.less_behind.words
-        ):
-            word = words[end + 1]
-            minutes = (
-                30 if word == numbers.half else 15 if word == numbers.quarter else self._values.get(word, 0)
-            )
-            if 0 < minutes <= 30 and minutes % 5 == 0:
-                return _clock(hour, minutes if words[end] in numbers.and_behind.words else -minutes, end + 2)
+        if hour and end + 1 < len(words):
+            minutes, more = self._minutes(words[end + 1]), words[end] in numbers.and_behind.words
+            if _are_told(minutes) and (more or words[end] in numbers.less_behind.words):
+                return _clock(hour, minutes if more else -minutes, end + 2)
         if hour and self._clock and tuple(words[end : end + len(self._clock)]) == self._clock:
             end += len(self._clock)
             part, after = self._cardinal(words, end)
             return _clock(hour, int(part), after) if part and int(part) < 60 else _clock(hour, 0, end)
         return [], at
+
+    def _minutes(self, word: str) -> int:
+        """Return how many minutes a word tells beside an hour; 0 for none."""
+        halves = {self._numbers.half: 30, self._numbers.quarter: 15}
+        return halves[word] if word and word in halves else self._values.get(word, 0)
 
     def _in_date(self, words: Sequence[str], at: int) -> bool:
         """Tell whether a month is beside an ordinal."""
@@ -278,13 +263,14 @@ def _below(value: int | None, least: int) -> bool:
 
 def _step(value: int) -> int:
     """Return below what the next part must lie: nothing follows a unit or a teen, units follow tens."""
-    return (
-        10
-        if value >= 20 and value % 10 == 0 and value < 100
-        else 100
-        if value >= 100 and value % 100 == 0
-        else 1
-    )
+    if 20 <= value < 100 and value % 10 == 0:
+        return 10
+    return 100 if value >= 100 and value % 100 == 0 else 1
+
+
+def _are_told(minutes: int) -> bool:
+    """Tell whether people say so many minutes before or after an hour."""
+    return 0 < minutes <= 30 and minutes % 5 == 0
 
 
 def _clock(hour: int, minutes: int, end: int) -> tuple[list[str], int]:
