@@ -19,8 +19,12 @@ from hypothesis import settings
 import edgemem
 from edgemem.clock import Clock
 from edgemem.llama.template.chat_template import CHATML
+from edgemem.store.db.database import Database
+from edgemem.store.kinds import open_truth
+from edgemem.store.memory_store import SQLiteMemoryStore
 from support import selection
-from support.homes import BY_WORDS
+from support.embedders import HashEmbedder
+from support.homes import BY_WORDS, Robot
 from support.selection import LONG
 
 # An example that takes long says that the machine is busy, and nothing about what the test proves. The examples follow from
@@ -62,6 +66,33 @@ def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
     """Return a memory that finds by words."""
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
         yield opened
+
+
+@pytest.fixture
+def truth(tmp_path: Path, clock: Clock) -> Iterator[Database]:
+    """Return an open truth."""
+    with open_truth(tmp_path / "memory.db", clock=clock) as database:
+        yield database
+
+
+@pytest.fixture
+def store(truth: Database) -> SQLiteMemoryStore:
+    """Return the store of facts and episodes on it."""
+    return SQLiteMemoryStore(truth)
+
+
+@pytest.fixture(params=["words", "meaning"])
+def robot(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Robot]:
+    """Return a robot with vectors and one without."""
+    made = Robot(tmp_path, clock, HashEmbedder() if request.param == "meaning" else None)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def settled(request: pytest.FixtureRequest, robot: Robot) -> Callable[[], None]:
+    """Return a function to call after writing: the index may have seen it or not."""
+    return (lambda: None) if request.param == "at once" else robot.idle
 
 
 @pytest.fixture

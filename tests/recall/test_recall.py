@@ -23,12 +23,6 @@ def robot(tmp_path, clock):
     made.close()
 
 
-@pytest.fixture(params=["at once", "indexed"])
-def settled(request, robot):
-    """Return a function to call after writing: the index may have seen it or not."""
-    return (lambda: None) if request.param == "at once" else robot.idle
-
-
 def test_everything_is_found(robot, settled):
     """Facts, episodes, messages and notes are found, also what was written a moment ago."""
     robot.store.add_fact("user.allergies", "peanuts", scope="user:alice", source="user")

@@ -89,20 +89,6 @@ words = st.sampled_from(
 HOUR = 3600.0
 
 
-@pytest.fixture(params=["words", "meaning"])
-def robot(request, tmp_path, clock):
-    """Return a robot with vectors and one without."""
-    made = Robot(tmp_path, clock, HashEmbedder() if request.param == "meaning" else None)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["at once", "indexed"])
-def settled(request, robot):
-    """Return a function to call after writing: the index may have seen it or not."""
-    return (lambda: None) if request.param == "at once" else robot.idle
-
-
 def values(found) -> set[str]:
     """Return what facts say."""
     return {item.value for item in found if item.kind == "fact"}

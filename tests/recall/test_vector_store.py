@@ -87,17 +87,6 @@ def test_a_reader_finds_only_what_it_may_read(store: VectorMemoryStore) -> None:
     assert keys(store.search_facts("tea", reader=Reader())) == ["city"]
 
 
-def test_the_index_lies_beside_the_truth_and_may_be_deleted(tmp_path: Path, clock, embed) -> None:
-    """It is made again from the truth, whether it is gone or damaged."""
-    index = tmp_path / "x.index.db"
-    for harm in (lambda: None, index.unlink, lambda: index.write_bytes(b"rubbish" * 1000)):
-        harm()
-        with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as store:
-            store.add_fact("drink", "tea")
-            assert keys(store.search_facts("tea")) == ["drink"]
-        assert index.is_file()
-
-
 def test_forgetting_leaves_no_vector(tmp_path: Path) -> None:
     """The bytes of a vector go with the fact, and the index is not given up."""
     embedder = HashEmbedder(64)
@@ -280,17 +269,6 @@ def test_rounding_does_not_look_like_another_model(tmp_path: Path, clock) -> Non
             store.add_fact("drink", "tea")
             store.search_facts("tea")
     assert embed.texts.count("drink: tea") == 1
-
-
-def test_what_is_forgotten_is_in_neither_file(tmp_path: Path, clock, store: VectorMemoryStore) -> None:
-    """Forgetting erases text and vector at once."""
-    store.add_fact("pin", "rhubarb")
-    store.search_facts("rhubarb")
-    assert store.forget_fact("pin")
-    assert not store.forget_fact("pin")
-    assert store.search_facts("rhubarb") == []
-    assert store.index.database.query("select count(*) from vectors") == [(0,)]
-    assert not [p for p in tmp_path.iterdir() if b"rhubarb" in p.read_bytes()]
 
 
 def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path, clock, embed) -> None:

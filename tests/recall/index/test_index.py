@@ -18,19 +18,6 @@ from support.homes import bytes_of, check, count_docs, say, words_of
 
 
 @pytest.fixture
-def truth(tmp_path, clock):
-    """Return an open truth."""
-    with open_truth(tmp_path / "memory.db", clock=clock) as db:
-        yield db
-
-
-@pytest.fixture
-def store(truth):
-    """Return the store of facts and episodes on it."""
-    return SQLiteMemoryStore(truth)
-
-
-@pytest.fixture
 def index(tmp_path, truth):
     """Return an open index of it, with vectors."""
     with Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as found:
@@ -245,15 +232,6 @@ def test_who_speaks_waits_for_one_text(truth, store, index):
     assert 0 < taken < 9
     assert index.catch_up() == 9 - taken
     assert {"cup", "word0", "word2", "answer2"} <= words(index)
-    check(index)
-
-
-def test_forgotten_before_it_was_indexed(store, index):
-    """A fact that comes and goes between two upkeeps never enters."""
-    store.add_fact("door.code", "xylophone")
-    store.forget_fact("door.code")
-    index.catch_up()
-    assert words(index) == set()
     check(index)
 
 

@@ -20,20 +20,6 @@ from support.homes import ALICE, BOB, STRANGER, Robot, bytes_of, check
 TOLD = "Alice asked for the ladder.\nThe robot said that it leans in the garage."
 
 
-@pytest.fixture(params=["words", "meaning"])
-def robot(request, tmp_path, clock):
-    """Return a robot with vectors and one without."""
-    made = Robot(tmp_path, clock, HashEmbedder() if request.param == "meaning" else None)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["at once", "indexed"])
-def settled(request, robot):
-    """Return a function to call after writing: the index may have seen it or not."""
-    return (lambda: None) if request.param == "at once" else robot.idle
-
-
 def sum_up(robot, summary, *, first_turn=9, session="s") -> int:
     """Let an epoch begin with a summary; return its id."""
     return robot.truth.write(lambda tx: append_epoch(tx, Epoch(session, first_turn, summary))).id

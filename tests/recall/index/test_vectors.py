@@ -18,8 +18,6 @@ from edgemem.recall.index.sources import FACT_SOURCE, read_docs
 from edgemem.recall.recall import Recall, Request
 from edgemem.records import Reader
 from edgemem.store import turns
-from edgemem.store.kinds import open_truth
-from edgemem.store.memory_store import SQLiteMemoryStore
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, count, say, work
 
@@ -39,19 +37,6 @@ def pieces_of(index: Index, doc: int) -> int:
     """Return how many vectors a doc has."""
     sql = "select 1 + (length(codes) - 64) / 32 from vectors where doc = ?"
     return sum(pieces for (pieces,) in index.database.query(sql, (doc,)))
-
-
-@pytest.fixture
-def truth(tmp_path, clock):
-    """Return an open truth."""
-    with open_truth(tmp_path / "memory.db", clock=clock) as db:
-        yield db
-
-
-@pytest.fixture
-def store(truth):
-    """Return the store of facts on it."""
-    return SQLiteMemoryStore(truth)
 
 
 @pytest.fixture
