@@ -118,15 +118,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def as_heard(self) -> Heard:
         """Return how the utterance came to the robot's ears, as records keep it."""
-        ear = self.heard
-        return Heard(
-            speaker=self.speaker,
-            speaker_confidence=ear.speaker_confidence,
-            asr_confidence=ear.asr_confidence,
-            device=ear.device,
-            room=ear.room,
-            event_time=self.time,
-        )
+        return Heard(self.speaker, event_time=self.time, **msgspec.structs.asdict(self.heard))
 
 
 def seconds(moment: Moment) -> float:
@@ -138,14 +130,19 @@ def read_script(path: Path) -> list[Line]:
     """Read a JSON-lines script, filling in the times and sessions that it leaves out."""
     decoder = msgspec.json.Decoder(Line)
     lines: list[Line] = []
-    for number, raw in enumerate(_read(path).splitlines(), start=1):
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    for number, raw in enumerate(text.splitlines(), start=1):
         if not raw.strip():
             continue
         where = f"{path.name}, line {number}"
         try:
             line = decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidInputError(f"{where}: {_plain(error)}.") from None
+            fault = str(error).strip().rstrip(".").replace("`", "'")
+            raise InvalidInputError(f"{where}: {fault}.") from None
         lines.append(_completed(line, lines[-1] if lines else None, where))
     if not lines:
         raise InvalidInputError(f"{path.name} holds no lines; a script needs at least one turn.")
@@ -168,19 +165,6 @@ def _completed(line: Line, before: Line | None, where: str) -> Line:
         at = before.local + _PAUSE
     session = line.session or (before.session if before else _FIRST_SESSION)
     return msgspec.structs.replace(line, at=at, session=session)
-
-
-def _read(path: Path) -> bytes:
-    """Read a file, or say why not in one sentence."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from None
-
-
-def _plain(error: Exception) -> str:
-    """Word a decoder's error as part of a sentence."""
-    return str(error).strip().rstrip(".").replace("`", "'")
 
 
 INSTRUCTIONS = (

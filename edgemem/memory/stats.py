@@ -66,7 +66,7 @@ def gather(home: Home) -> Stats:
     """Look at everything; nothing is written."""
     now = home.clock.now()
     counts = {name: home.database.query(sql)[0][0] for name, sql in COUNTS.items()}
-    counts["notes"] = _note_lines(home.notes.path)
+    counts["notes"] = sum(bool(line.strip()) for line in home.notes.read().splitlines())
     counts["bank_files"] = len(home.bank.files())
     disk = _disk(home.path)
     return Stats(
@@ -119,9 +119,3 @@ def _disk(home: Path) -> dict[str, int]:
             with suppress(FileNotFoundError):
                 sizes[name] += path.stat().st_size if path.is_file() else 0
     return sizes
-
-
-def _note_lines(path: Path) -> int:
-    with suppress(FileNotFoundError):
-        return sum(bool(line.strip()) for line in path.read_bytes().splitlines())
-    return 0
