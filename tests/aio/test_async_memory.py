@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,11 @@ import edgemem.aio
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError
 from edgemem.records import Session
 from support.embedders import HashEmbedder
+from support.homes import BY_WORDS
 from support.loops import on_loop, opened, raised, until
+
+SEED = {"messages", "facts", "goals", "summaries", "users", "session_state", "phases", "tool_events"}
+"""Cognitia's eight protocols."""
 
 
 class Slow:
@@ -186,3 +191,18 @@ async def test_what_cannot_be_opened_says_why_and_leaves_no_thread(tmp_path: Pat
             await memory.idle("long")  # type: ignore[arg-type]
     while any(thread.name.startswith("edgemem") for thread in threading.enumerate()):
         await asyncio.sleep(0.01)
+
+
+def test_open_takes_what_edgemem_open_takes() -> None:
+    """Whoever moves to an event loop changes the import and awaits."""
+    assert inspect.signature(edgemem.aio.open) == inspect.signature(edgemem.open)
+
+
+@on_loop
+async def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
+    """No public name is missing, and none is more but those of Cognitia's protocols."""
+    async with opened(tmp_path) as memory:
+        assert (memory.home, memory.profile) == (tmp_path, BY_WORDS)
+        seen = {name for name in dir(memory) if not name.startswith("_")}
+    with edgemem.open(tmp_path, profile=BY_WORDS) as plain:
+        assert seen - SEED == {name for name in dir(plain) if not name.startswith("_")} - {"hooks"}

@@ -18,7 +18,6 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.session.points import BEFORE_LLM
 from edgemem.session.tools import Tool
-from support.homes import opened
 from support.models import write_llama_gguf
 
 ROOT = Path(__file__).parents[2]
@@ -59,13 +58,6 @@ def llm(file: Path) -> Iterator[Llama]:
     llm = Llama(str(file), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
     yield llm
     llm.close()
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 def attached(llm: Llama, memory: Memory, *, max_tokens: int = 12, **settings: Any) -> AgentLoop:

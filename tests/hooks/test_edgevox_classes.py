@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,6 @@ from support.loops import EdgeVoxModel, calls, calls_in_words, hands_over, make_
 from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient", "edgevox")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return a memory that finds by words."""
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 def turns(memory: Memory, session: str = "kitchen") -> list[tuple[str | None, list[tuple[str, str]]]]:

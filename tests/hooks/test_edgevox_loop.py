@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 import threading
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -42,13 +41,6 @@ class Talk:
     def handed(self) -> list[list[dict[str, Any]]]:
         """Return the prompts."""
         return self.model.handed
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 def test_a_session_is_taken_up_and_its_first_words_are_not_lost(memory: Memory) -> None:

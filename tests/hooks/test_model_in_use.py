@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +41,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict
         )
         for n, template in enumerate((APPENDS, REWRITES))
     }
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 def told(memory: Memory, name: str) -> Any:

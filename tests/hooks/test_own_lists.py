@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,6 @@ from support.loops import OwnLoop
 from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return a memory that finds by words."""
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 class OwnList:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import edgemem
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.loop.loop import AgentLoop
@@ -48,16 +47,6 @@ def model(file: Path) -> Iterator[Any]:
     model = llama_cpp.Llama(str(file), n_ctx=4096, n_batch=512, n_threads=1, n_threads_batch=1, verbose=False)
     yield model
     model.close()
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return a memory without an embedder and without a thread for upkeep."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    with edgemem.open(home, worker=False) as opened:
-        yield opened
 
 
 def weather(city: str) -> dict[str, Any]:
