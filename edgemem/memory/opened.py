@@ -82,6 +82,14 @@ class LiveSessions:
                 log = self._logs[session_id] = make()
             return log
 
+    def close(self) -> None:
+        """End the turns that are open; no other one begins."""
+        for log in list(self._logs.values()):
+            with log.lock:
+                log.is_closed = True
+                if log.open_turn is not None:
+                    log.open_turn.end()
+
     def compactions(self) -> list[Compaction]:
         """Return the compactions of the sessions."""
         return list(self.hooks)
@@ -345,6 +353,8 @@ class Home:
         """Finish queued work and close everything; a second call does nothing."""
         if self.closed:
             return
+        if os.getpid() == self._process:
+            self.in_use.close()
         self.closed = True
         if os.getpid() == self._process:
             self._opened.close()

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from edgemem.context.bargein import Timed
-from edgemem.errors import InvalidInputError
+from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.records import Heard, Reader, text_of
 from edgemem.session.arguments import (
     checked_audience,
@@ -167,6 +167,7 @@ class Conversation:
 
         Raises:
             InvalidInputError: an argument is of another kind, or nothing was said.
+            ClosedError: the memory was closed.
         """
         content = checked_utterance(utterance)
         text = text_of({"content": content})
@@ -185,6 +186,10 @@ class Conversation:
             log, agent = self._within(outer)
         task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
         with log.lock:
+            if self._log.is_closed:
+                raise ClosedError(
+                    "The memory of this conversation is closed; open the home again with edgemem.open()."
+                )
             if log.open_turn is not None:
                 log.open_turn.end()
             turn = OpenTurn(agent, log, outer=outer)
@@ -248,6 +253,7 @@ class Conversation:
                 is_committed = running is None
             if not is_committed and self.open_turn is not None:
                 self.open_turn.note_interrupted()
+                agent.steps.run(agent.steps.accept, ON_INTERRUPT, moment)
             log.refresh_record()
         if speeches:
             payload = {**payload, "heard_text": speeches[-1], "speeches": speeches}
@@ -265,7 +271,9 @@ class Conversation:
         call_id, text = checked_text(call_id, "call_id"), checked_text(text, "text")
         log, agent = self._log, self._agent
         with log.lock:
-            origin, running = log.find_call(call_id), log.prompt_log.running
+            if not log.is_resumed:
+                agent.steps.parts.session.begin(Moment(log, agent.ctx))
+            origin, running = log.find_call(call_id) or log.find_stored_call(call_id), log.prompt_log.running
             if origin is None:
                 raise InvalidInputError(f"No call of this conversation has the id {call_id!r:.40}.")
             turn, call = origin

@@ -6,7 +6,7 @@ The steps of a turn share it. It belongs to the thread of the turn; a change hol
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
 from edgemem.context.messages import call_name, speeches_of, tool_calls
-from edgemem.context.prompt import PromptLog, PromptTurn
+from edgemem.context.prompt import PromptLog, PromptTurn, turn_of
 from edgemem.errors import InvalidInputError
 from edgemem.records import (
     AGENT,
@@ -94,6 +94,8 @@ class SessionLog:
         """What the loops that keep their own list have told of the newest turn."""
         self.is_resumed = False
         """Whether the stored session was taken up."""
+        self.is_closed = False
+        """Whether its memory was closed."""
         self.is_detached = False
         """Whether it is of an agent within a tool, which nobody keeps."""
         self.state = "{}"
@@ -206,12 +208,12 @@ class SessionLog:
     def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
         """Return the newest turn in which a tool was called under an id, and the call."""
         running = [] if self.prompt_log.running is None else [self.prompt_log.running]
-        for turn in (*running, *reversed(self.prompt_log.turns)):
-            for message in reversed(turn.messages):
-                for call in tool_calls(message):
-                    if call.get("id") == call_id:
-                        return turn, call
-        return None
+        return _find_call(call_id, (*running, *reversed(self.prompt_log.turns)))
+
+    def find_stored_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
+        """Return a call as `find_call` does, of a turn that the prompt does not hold any more."""
+        turns = [] if self.journal is None else self.journal.read_turns(self.prompt_log.session)
+        return _find_call(call_id, map(turn_of, reversed(turns)))
 
     # -- how it ends ---------------------------------------------------------------------------------
 
@@ -488,6 +490,15 @@ class Moment(msgspec.Struct, eq=False):
     """How long idle work may take."""
     at: float = msgspec.field(default_factory=perf_counter)
     """When it began, by the clock that never runs backwards."""
+
+
+def _find_call(call_id: str, turns: Iterable[PromptTurn]) -> tuple[PromptTurn, dict[str, Any]] | None:
+    for turn in turns:
+        for message in reversed(turn.messages):
+            for call in tool_calls(message):
+                if call.get("id") == call_id:
+                    return turn, call
+    return None
 
 
 def log_of(ctx: Any) -> SessionLog:

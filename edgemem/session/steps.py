@@ -30,6 +30,7 @@ from edgemem.session.prompt import Compaction, ListCompaction, PromptHead, Windo
 from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.stored import StoredSession
 from edgemem.session.tools import ToolEpisodes, ToolResults
+from edgemem.store.messages import copied
 
 
 @dataclass
@@ -81,7 +82,8 @@ class Hooks:
     def fire_prompt(self, moment: Moment) -> None:
         """Call them with the prompt; what one puts in its place goes to the model, and enters no history."""
         prompt = moment.prompt
-        fields = {"messages": prompt.messages, "tools": prompt.tools, "hop": prompt.hop, "now": prompt.now}
+        messages, tools = [copied(message) for message in prompt.messages], list(prompt.tools or ())
+        fields = {"messages": messages, "tools": tools, "hop": prompt.hop, "now": prompt.now}
         moment.payload = fields
         self.fire(moment)
         changed = moment.payload

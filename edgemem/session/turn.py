@@ -24,7 +24,7 @@ from edgemem.session.arguments import (
     checked_message,
     checked_tokens,
 )
-from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, Prompt, SessionLog
+from edgemem.session.log import BY_AGENT, STATE_KEY, LateResult, Moment, Prompt, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -41,7 +41,7 @@ from edgemem.session.points import (
 )
 from edgemem.session.steps import Step, Steps
 from edgemem.session.tools import Tool, ToolTurn, never
-from edgemem.store.messages import without_thoughts
+from edgemem.store.messages import copied, without_thoughts
 from edgemem.store.rights import readable
 from edgemem.store.validation import checked_text
 
@@ -96,6 +96,10 @@ class OpenTurn:
         self._agent = agent
         self._outer = outer
         self._has_called = False
+        self._asked: set[str] = set()
+        """The ids of the calls that were run."""
+        self._taken: list[LateResult] = []
+        """Results of earlier calls that it has taken."""
         self._heard: Heard | None = None
         self._private = False
         self._utterance = ""
@@ -176,7 +180,7 @@ class OpenTurn:
             self._check_open()
             if self._messages is None:
                 self._messages = self._made_prompt()
-            return list(self._messages)
+            return [copied(message) for message in self._messages]
 
     @property
     def is_prompted(self) -> bool:
@@ -228,7 +232,7 @@ class OpenTurn:
         with self.log.lock:
             self._check_open()
             if message["role"] == "assistant":
-                message = self._answered(message, ids)
+                message = self._spoken(self._with_ids(message), ids)
             elif message["role"] == "tool":
                 message = self._returned(message)
             elif message["role"] == "user":
@@ -265,17 +269,32 @@ class OpenTurn:
         ids = checked_tokens(tokens)
         with self.log.lock:
             self._check_open()
-            message: Message = {"role": "assistant", "content": text}
-            if self.hook_reply is None:
-                message = self._answered(without_thoughts(message), ids)
-            if self.hook_reply is not None:
-                message = {"role": "assistant", "content": self.hook_reply}
+            message = self._spoken(without_thoughts({"role": "assistant", "content": text}), ids)
             if agent:
                 message["metadata"] = {"agent": agent}
-            spoken = text_of(message)
-            self.reply_text = spoken
+            self.reply_text = text_of(message)
             self._append(message, ids)
-            return spoken
+            return self.reply_text
+
+    def _spoken(self, message: Message, tokens: tuple[int, ...]) -> Message:
+        """Return an answer of the model as hooks leave it, or the reply that one gave in its place."""
+        if self.hook_reply is None:
+            message = self._answered(message, tokens)
+        if self.hook_reply is not None:
+            message = {"role": "assistant", "content": self.hook_reply}
+        if not tool_calls(message):
+            self.reply_text = text_of(message)
+        return message
+
+    def _with_ids(self, message: Message) -> Message:
+        """Return a message whose calls have ids: small models give none."""
+        calls, before = tool_calls(message), len(self._calls())
+        if all(call.get("id") for call in calls):
+            return message
+        named = [
+            {**call, "id": call.get("id") or f"call_{self.hops}_{before + n}"} for n, call in enumerate(calls)
+        ]
+        return {**message, "tool_calls": named}
 
     def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
         """Have the hooks look at an answer of the model, and return it as they leave it."""
@@ -304,6 +323,8 @@ class OpenTurn:
         call = self._find_call(message)
         if call is None:
             return message
+        if not message.get("tool_call_id"):
+            message = {**message, "tool_call_id": call.id}
         payload = ToolCallResult(
             call.name, call.arguments, text_of(message), hop=max(0, self.hops - 1), id=call.id
         )
@@ -317,10 +338,12 @@ class OpenTurn:
     def _find_call(self, message: Message) -> ToolCall | None:
         """Return the call of this turn that a result answers."""
         given = message.get("tool_call_id")
-        for call in reversed(self._calls()):
-            if call.id == given if given and call.id else message.get("name") in (None, call.name):
-                return call
-        return None
+        if given:
+            return next((call for call in reversed(self._calls()) if call.id == given), None)
+        running = self.log.prompt_log.running
+        answered = {added.get("tool_call_id") for added in (running.messages if running else ())}
+        named = [call for call in self._calls() if message.get("name") in (None, call.name)]
+        return next((call for call in named if call.id not in answered), None)
 
     def _calls(self) -> list[ToolCall]:
         """Return the calls of this turn."""
@@ -329,7 +352,8 @@ class OpenTurn:
         return [call_of(call) for message in messages for call in tool_calls(message)]
 
     def _append(self, message: Message, tokens: Sequence[int] = ()) -> None:
-        self.log.append(message, tokens)
+        message = copied(message)  # the caller may go on with its own
+        self.log.append(message, tokens if self.hook_reply is None else ())
         self._agent.ctx.session.messages.append(message)
         self._messages = None
         if self.is_prompted:
@@ -360,7 +384,7 @@ class OpenTurn:
             asked = self._called(asked)
             n = self.log.prompt_log.next_n
         request = ToolCallRequest(asked.name, dict(asked.arguments), max(0, self.hops - 1), asked.id)
-        if stop():
+        if stop() or self.hook_reply is not None:
             result = ToolCallResult(asked.name, asked.arguments, error=NO_RESULT, id=asked.id)
             self._add_result(asked.id, asked.name, NO_RESULT)
             return result
@@ -376,11 +400,14 @@ class OpenTurn:
     def _called(self, call: ToolCall) -> ToolCall:
         """Return a call with its id; one that the model's messages do not have yet is added."""
         entries = self._calls()
-        if any(entry.id == call.id if call.id else entry.name == call.name for entry in entries):
-            return call
         if not call.id:
-            call = msgspec.structs.replace(call, id=f"call_{self.hops}_{len(entries)}")
-        self._append({"role": "assistant", "content": None, "tool_calls": [calling(call)]})
+            new = [entry for entry in entries if entry.name == call.name and entry.id not in self._asked]
+            same = [entry for entry in new if entry.arguments == call.arguments]
+            call_id = (same or new)[0].id if new else f"call_{self.hops}_{len(entries)}"
+            call = msgspec.structs.replace(call, id=call_id)
+        if all(entry.id != call.id for entry in entries):
+            self._append({"role": "assistant", "content": None, "tool_calls": [calling(call)]})
+        self._asked.add(call.id)
         return call
 
     def _run(self, request: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
@@ -392,6 +419,7 @@ class OpenTurn:
         if isinstance(moment.payload, ToolCallRequest):
             request = moment.payload
         result = ToolCallResult(request.name, request.arguments, hop=hop, id=request.id)
+        self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
         if moment.reply is not None:
             result.error = moment.reply
         elif request.skip_dispatch:
@@ -402,6 +430,7 @@ class OpenTurn:
             self._use(agent.tools[request.name], turn, result)
         moment = Moment(self.log, agent.ctx, result)
         agent.steps.run(agent.steps.result, AFTER_TOOL, moment)
+        self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
         return moment.payload if isinstance(moment.payload, ToolCallResult) else result
 
     def _use(self, tool: Tool, turn: ToolTurn, result: ToolCallResult) -> None:
@@ -427,6 +456,7 @@ class OpenTurn:
             level, owner = late.turn.answer, late.turn.owner
             if readable(self.reader, level, owner):
                 log.late_results.remove(late)
+                self._taken.append(late)
                 for message in late.messages:
                     self._append(message)
                 log.prompt_log.put(
@@ -472,6 +502,7 @@ class OpenTurn:
             agent = self._agent
             self.log.prompt_log.close(self.log.prompt_log.answer)  # for an agent that goes on in a tool of it
             self._close()
+            self.log.late_results[:0] = self._taken
             agent.steps.run(agent.steps.abort, ON_ABORT, Moment(self.log, agent.ctx, {}))
             self.log.refresh_record()
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextvars
+import copy
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import edgemem
 from edgemem import Heard, HookResult, Tool, ToolTurn
-from edgemem.errors import InvalidInputError, TurnEndedError
+from edgemem.errors import ClosedError, InvalidInputError, TurnEndedError
 from edgemem.memory import Memory
 from edgemem.records import Session, ToolCall, text_of
+from edgemem.store.turn_steps import BeginEpoch
 from support.homes import opened, told, turns_of
 from support.loops import OwnLoop, tool_named
 from support.models import Listener
@@ -24,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 ASK = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+OPEN = {"role": "assistant", "content": "Open."}
 LOOK = Tool("look", "Looks.", {"type": "object", "properties": {}}, lambda: "a cake")
 
 
@@ -141,7 +145,7 @@ def test_a_turn_that_is_left_open_is_ended(memory: Memory, how: str) -> None:
         turn = kitchen.turn("Where?")
         assert turn.messages
         if reply:
-            turn.reply(reply)
+            turn.add({"role": "assistant", "content": reply})
         if how == "next turn":
             kitchen.turn("x").abort()
         elif how == "idle":
@@ -151,6 +155,58 @@ def test_a_turn_that_is_left_open_is_ended(memory: Memory, how: str) -> None:
             kitchen.close()
         assert not turn.is_open
     assert [turn.state for turn in turns_of(memory)] == ["complete", "unfinished"]
+
+
+def test_a_memory_that_closes_ends_its_turns_and_begins_no_other(tmp_path: Path) -> None:
+    """A turn with a reply is complete; the next one is refused in one sentence."""
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen")
+        kitchen.turn("Where?", speaker="alice").reply("Here.")
+    with pytest.raises(ClosedError, match="closed"):
+        kitchen.turn("And now?")
+    with opened(tmp_path / "home") as memory:
+        assert [turn.state for turn in turns_of(memory)] == ["complete"]
+
+
+def test_what_a_loop_changes_in_its_prompt_enters_no_history(memory: Memory) -> None:
+    """Messages that are handed over, and those that are handed back, are the loop's own."""
+
+    @edgemem.hook("before_llm")
+    def camera(ctx: Any, payload: Any) -> None:
+        payload["messages"][-1]["content"] += "[hook]"
+
+    kitchen = memory.session("kitchen", instructions="You help.", speaker="alice")
+    kitchen.hooks.register(camera)
+    call = copy.deepcopy(ASK)
+    with kitchen.turn([{"type": "text", "text": "Hello."}]) as turn:
+        for message in (turn.messages[0], turn.messages[1]["content"][0], call, turn.add(call)):
+            message.update(content="[loop]", text="[loop]", tool_calls=["[loop]"])
+        assert "[loop]" not in str(turn.messages)
+        turn.reply("Hi.")
+    assert kitchen.instructions == "You help."
+    assert "[loop]" not in (kept := str(turns_of(memory)))
+    assert "[hook]" not in kept
+
+
+def test_calls_without_ids_are_each_kept_with_their_result(memory: Memory) -> None:
+    """Small models give none; calls of a message, calls that no message has, and results that a loop adds find each other."""
+    kitchen = memory.session("kitchen", tools=[Tool("see", "", {}, lambda at: f"saw {at}")])
+    calls = [{"function": {"name": "see", "arguments": {"at": at}}} for at in ("table", "door")]
+    with kitchen.turn("Look.", speaker="alice") as turn:
+        assert turn.messages
+        turn.add({"role": "assistant", "content": None, "tool_calls": calls})
+        for call in (*reversed(calls), {"name": "see", "arguments": {"at": "floor"}}):
+            assert turn.call(call).error is None
+        turn.add({"role": "assistant", "content": None, "tool_calls": calls[:1]})
+        turn.add({"role": "tool", "name": "see", "content": "saw nothing"})
+        turn.reply("Done.")
+    prompt = kitchen.turn("And?", speaker="alice").messages
+    results = {m["tool_call_id"]: m["content"] for m in prompt if m["role"] == "tool"}
+    asked = [(c["id"], str(c["function"]["arguments"])) for m in prompt for c in m.get("tool_calls") or ()]
+    assert [next(at for at in ("table", "door", "floor") if at in arguments) for _, arguments in asked] == [
+        "table", "door", "floor", "table",
+    ]  # fmt: skip
+    assert [results[call_id] for call_id, _ in asked] == ["saw table", "saw door", "saw floor", "saw nothing"]
 
 
 def test_one_id_is_one_log(memory: Memory) -> None:
@@ -284,6 +340,9 @@ def test_an_interruption_keeps_only_a_beginning_of_the_reply(memory: Memory) -> 
         turn.reply("Two of them.")
     with kitchen.turn("Three?") as turn:
         turn.reply("Three of them are left.")
+        assert turn.messages
+        assert kitchen.interrupt("Three of", prepared=True) == "Three of"
+        assert told(turns_of(memory)[-1])[-1][1] == "Three of"  # also if the power goes before its end
         assert kitchen.interrupt("quite other words", prepared=True) == ""
     assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["There are haz", "Two of", ""]
     assert {turn.state for turn in turns_of(memory)} == {"interrupted"}
@@ -340,23 +399,30 @@ def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
     assert "!" not in str(turns_of(memory))
 
 
-def test_a_failing_safety_hook_gives_the_reply(memory: Memory) -> None:
-    """One that fails closed ends the turn; other failures are counted and nothing else."""
+@pytest.mark.parametrize("point", ["on_run_start", "before_llm", "after_llm", "before_tool", "after_tool"])
+def test_a_failing_safety_hook_gives_the_reply(memory: Memory, point: str) -> None:
+    """One that fails closed ends the turn of any loop, at each point; no tool runs behind it, and no other word is kept."""
+    ran: list[str] = []
 
     class Guard:
-        points = frozenset({"before_llm"})
+        points = frozenset({point})
         priority = 0
         fail_closed = True
 
         def __call__(self, point: str, ctx: Any, payload: Any) -> None:
             raise OSError("no sensor")
 
-    loop = edgemem.AgentLoop(None, hooks=[*memory.hooks(speaker="alice"), Guard()])  # type: ignore[arg-type]
-    with loop.conversation.turn("Open the door.") as turn:
-        assert turn.messages
-        assert turn.hook_reply is not None
-        assert turn.reply("Open.") == turn.hook_reply
-    assert loop.conversation.failures()[0].hook == "Guard"
+    kitchen = memory.session("kitchen", tools=[Tool("look", "", {}, lambda: ran.append("look"))])
+    kitchen.hooks.register(Guard())
+    with kitchen.turn("Open the door.", speaker="alice") as turn:
+        while calls := (said := turn.add(ASK if turn.messages[-1]["role"] == "user" else OPEN)).get(
+            "tool_calls"
+        ):
+            turn.call(calls[0])
+        assert said["content"] == turn.hook_reply is not None
+    assert ran == (["look"] if point == "after_tool" else [])
+    assert kitchen.failures()[0].hook == "Guard"
+    assert told(turns_of(memory)[0])[-1] == ("assistant", said["content"])
 
 
 def test_tools_that_run_side_by_side_are_all_kept(memory: Memory) -> None:
@@ -470,6 +536,9 @@ def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memor
     with kitchen.turn("And?", speaker="bob") as turn:
         assert "cake" not in str(turn.messages)
         turn.reply("Nothing.")
+    prepared = kitchen.turn("An", speaker="alice")
+    assert "cake" in str(prepared.messages)
+    prepared.abort()
     with kitchen.turn("And?", speaker="alice") as turn:
         before = turn.messages
         assert texts(before)[-3:] == [
@@ -484,12 +553,31 @@ def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memor
     assert [turn.answer for turn in turns_of(memory)][:3] == ["private", "household", "private"]
     assert "cake" in memory.store.recent_episodes(1, kind="tool_call")[0].payload["result"]
     kitchen.close()
-    with opened(memory.home.parent / "copy") as copy:
-        copy.import_lines(line.encode() for line in memory.export())
-        again = copy.session("kitchen", tools=[LOOK]).turn("Well?", speaker="alice").messages
+    with opened(memory.home.parent / "copy") as other:
+        other.import_lines(line.encode() for line in memory.export())
+        again = other.session("kitchen", tools=[LOOK]).turn("Well?", speaker="alice").messages
         assert again[: len(before)] == before
     with pytest.raises(InvalidInputError, match="No call"):
         kitchen.result("c9", "x")
+
+
+def test_a_result_finds_its_call_after_a_restart(tmp_path: Path) -> None:
+    """Before any turn was begun, and where the turn of the call has left the window."""
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen")
+        with kitchen.turn("Look.", speaker="alice") as turn:
+            turn.add(ASK)
+            turn.reply("I am looking.")
+        kitchen.turn("Thanks.", speaker="alice").end()
+        log = kitchen.log.prompt_log
+        epoch = msgspec.structs.replace(log.epoch, session="kitchen", first_turn=1)
+        memory.sessions.journal.database.write(BeginEpoch(epoch))
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen")
+        kitchen.result("c1", "a cake")
+        assert "a cake" in str(kitchen.turn("And?", speaker="alice").messages)
+        kitchen.close()
+        assert told(turns_of(memory)[0])[-1] == ("tool", "a cake")
 
 
 def test_a_result_of_the_open_turn_is_an_answer_to_its_call(memory: Memory) -> None:
