@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,35 +24,19 @@ from edgemem.session.points import (
 )
 from edgemem.session.tools import Tool
 from support.homes import BY_WORDS
+from support.models import Model
 
 
-class Model:
-    """Answers from a list; an answer may be an exception or do something while it is made."""
+class Toolbox(Model):
+    """A model that keeps the tools that it was offered."""
 
-    def __init__(self, *answers: Reply | Exception | Callable[[], Reply]) -> None:
-        self.answers = list(answers)
-        self.tools: list[list[dict[str, Any]]] = []
-        self.heard: list[str] = []
+    def __init__(self, *answers: Reply) -> None:
+        super().__init__(*answers)
+        self.offered: list[Any] = []
 
-    def complete(
-        self,
-        messages: Sequence[dict[str, Any]],
-        *,
-        tools: Sequence[dict[str, Any]],
-        stop: Any,
-        on_text: Any,
-        now: Any = None,
-    ) -> Reply:
-        self.tools.append(list(tools))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        reply = answer if isinstance(answer, Reply) else answer()
-        on_text(reply.content)
-        return reply
-
-    def cut(self, heard_text: str) -> None:
-        self.heard.append(heard_text)
+    def complete(self, messages: Any, *, tools: Any = (), **rest: Any) -> Reply:
+        self.offered.append(list(tools))
+        return super().complete(messages, **rest)
 
 
 class Tap:
@@ -101,10 +85,10 @@ def test_a_turn_with_a_tool_fires_every_classic_point_in_order() -> None:
 
 def test_the_tools_stand_unchanged_in_every_hop() -> None:
     """The head of the prompt is the same at each hop, also at the last one."""
-    model = Model(CALL, CALL, CALL)
+    model = Toolbox(CALL, CALL, CALL)
     loop = AgentLoop(model, tools=[TIMER])
     assert loop.run("go").reply == NO_ANSWER
-    assert model.tools[0] == model.tools[1] == model.tools[2]
+    assert model.offered == [[TIMER.schema()]] * 3
 
 
 def test_a_failing_tool_is_told_to_the_model() -> None:
@@ -146,7 +130,6 @@ def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
         model = Model(
             Reply("", (ToolCall("remember_fact", {"key": "tea", "value": "green", "scope": "me"}),))
         )
-        model.answers += [Reply("ok")] * 2
         loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="alice")
         assert loop.run("remember green tea for me", speaker=speaker).reply == "ok"  # type: ignore[arg-type]
         assert loop.run("hello", speaker=speaker, audience=(speaker,)).reply == "ok"  # type: ignore[arg-type,arg-type]
