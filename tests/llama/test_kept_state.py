@@ -364,7 +364,7 @@ def row(memory: Memory) -> Any:
 
 
 def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) -> None:
-    """From the second start on the first turn evaluates less than a tenth; `check` says what is kept, and how old."""
+    """From the second start on the first turn evaluates less than a tenth; `check` says what is kept, how old, and of damage."""
     evaluated: list[int] = []
     for _ in range(2):
         with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
@@ -376,6 +376,13 @@ def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) ->
     assert told.state == "ok"
     assert "instructions and tools of phi-3.gguf" in told.detail
     assert " seconds old" in told.detail
+    [(path, _)] = headers_in(home / "db")
+    path.write_bytes(path.read_bytes()[:-1])
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        memory.hooks(model=chat)
+        told = row(memory)
+    assert told.state == "warn"
+    assert "damaged or cut short" in told.detail
 
 
 def test_forgetting_deletes_it(file: Path, home: Path) -> None:
@@ -483,20 +490,6 @@ def test_disk_that_cannot_be_written(file: Path, tmp_path: Path, caplog: pytest.
             state.wait()
         assert "could not be written" in state.fault
         assert len(caplog.records) == 1
-
-
-def test_check_tells_of_a_damaged_file(file: Path, home: Path) -> None:
-    """What was ignored stands in `check`, until the process ends."""
-    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
-        assert row(memory).detail.startswith("none yet")
-        robot(chat, memory).run("Where is my cup?")
-    [(path, _)] = headers_in(home / "db")
-    path.write_bytes(path.read_bytes()[:-1])
-    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
-        memory.hooks(model=chat)
-        told = row(memory)
-        assert told.state == "warn"
-        assert "damaged or cut short" in told.detail
 
 
 def test_model_that_streams_is_left_alone(file: Path, tmp_path: Path) -> None:
