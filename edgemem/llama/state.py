@@ -219,8 +219,6 @@ class KeptState:
         """The reason why nothing is kept for this model; empty if something is."""
         self.fault = ""
         """Fault of the newest file that was not used, or of the newest writing."""
-        self.ignored = 0
-        """How many files were not used."""
         self.closed = False
         self.chat = chat
         self._now = now
@@ -250,7 +248,7 @@ class KeptState:
     def load(self) -> int:
         """Let a model that has evaluated nothing begin with the kept state; return how many tokens it need not evaluate.
 
-        A file that is damaged, or of another model, is deleted, counted, and told once.
+        A file that is damaged, or of another model, is deleted, and told once.
         """
         if self.off or not self.path.exists():
             return 0
@@ -344,10 +342,9 @@ class KeptState:
         return len(header.ids)
 
     def _ignore(self, reason: str) -> int:
-        self.ignored += 1
-        if self.ignored == 1:
+        if not self.fault:
             _log.warning("A kept state is not used, and deleted: %s", reason)
-        self.fault = reason
+        self.fault = f"a kept state was not used: {reason}"
         with suppress(OSError):  # a disk that cannot be written is told by those who must write
             self.path.unlink(missing_ok=True)
         return 0

@@ -8,6 +8,7 @@ import weakref
 from collections import deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError
@@ -84,21 +85,17 @@ class Forward:
         self._context = self.model = None
 
 
+@dataclass(eq=False)
 class Job:
-    """Items on their way through the thread; `rows` grows, so an interrupted job goes on where it was.
+    """Items on their way through the thread; `rows` grows, so an interrupted job goes on where it was."""
 
-    `compute` makes a row of the loaded model and an item, or None if it was interrupted. Once `stop()` is true nobody
-    waits for the rest.
-    """
-
-    def __init__(
-        self, compute: Callable[[Any, Any], Any], items: list[Any], stop: Callable[[], bool] | None = None
-    ) -> None:
-        self.compute = compute
-        self.items = items
-        self.stop = stop
-        self.rows: list[Any] = []
-        self.done: Future[list[Any]] = Future()
+    compute: Callable[[Any, Any], Any]
+    """Makes a row of the loaded model and an item, or None if it was interrupted."""
+    items: list[Any]
+    stop: Callable[[], bool] | None = None
+    """Once it is true nobody waits for the rest."""
+    rows: list[Any] = field(default_factory=list)
+    done: Future[list[Any]] = field(default_factory=Future)
 
 
 class ModelWorker:

@@ -396,11 +396,7 @@ def _state(home: Home) -> Finding:
         f" {span(home.database.now() - header.at)} old"
         for path, header in headers_in(home.path / "db")
     ]
-    faults = [
-        f"a kept state was not used: {kept.fault}" if kept.ignored else kept.fault
-        for kept in here
-        if kept.fault
-    ]
+    faults = [kept.fault for kept in here if kept.fault]
     if faults:
         advice = "The prompt is evaluated anew; the state is kept again by itself."
         return _warn("; ".join([*faults, *states]), advice)
