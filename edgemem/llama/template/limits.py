@@ -133,14 +133,9 @@ def _one_by_one(messages: Sequence[Message]) -> list[Message]:
         at += len(results)
         for n, call in enumerate(calls):
             out.append({**message, "content": message.get("content") if n == 0 else "", "tool_calls": [call]})
-            # A result without an id belongs to the call at its place.
-            own = [result for result in results if result.get("tool_call_id") == call.get("id")] or results[
-                :1
-            ]
-            if n == len(calls) - 1:
-                own = results
-            out += own
-            results = [result for result in results if not any(result is taken for taken in own)]
+            own = [result for result in results if result.get("tool_call_id") == call.get("id")]
+            out += results if n == len(calls) - 1 else own
+            results = [result for result in results if result not in own]
     return out
 
 
