@@ -294,13 +294,9 @@ class HttpLlama(ChatContext):
     within a second while it evaluates a prompt.
 
     Conversations of one process take different slots while the server has some: start it with `-np` and their number,
-    because one that finds the number itself empties the slots that rest. With one slot they wait for one another,
-    and each change from one to the other evaluates the prompt again from where the two differ.
-
-    Args:
-        server: `http://127.0.0.1:8080` or `unix:///run/llama.sock`; another host only if the settings name it.
-        settings: `[chat]` of the profile.
-        template: a chat template in place of the server's.
+    because one that finds the number itself empties the slots that rest. With one slot each change from one to the
+    other evaluates the prompt again from where the two differ. `server` is `http://127.0.0.1:8080` or
+    `unix:///run/llama.sock`, another host only if the settings, `[chat]` of the profile, name it.
     """
 
     larger = "start the server with a larger window (-c)"
