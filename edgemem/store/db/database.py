@@ -288,7 +288,10 @@ class Database(Closable):
             )
         with self._exclusively():
             if self._options.durable:
-                self._set_synchronous("full" if durable else "normal")
+                level = "full" if durable else "normal"
+                if level != self._synchronous:
+                    connection.execute(f"pragma synchronous = {level}")
+                    self._synchronous = level
             connection.execute("begin immediate")
             try:
                 self._version = self._ticks.look(connection, self._version)
@@ -306,11 +309,6 @@ class Database(Closable):
                 raise
             self._log.unsynced = not durable
             return result
-
-    def _set_synchronous(self, level: str) -> None:
-        if level != self._synchronous:
-            self._connection.execute(f"pragma synchronous = {level}")
-            self._synchronous = level
 
     # Opening
 

@@ -276,7 +276,7 @@ def find_mentions(
     quoted: list[Mention] = []
     count = 0
     for kind, place, by, lead, texts in _texts(db, notes, bank):
-        for text in map(_composed, texts):
+        for text in (normalize("NFC", text) for text in texts):
             if (match := pattern.search(text)) is not None:
                 count += 1
                 if len(quoted) < MAX_QUOTED:
@@ -284,10 +284,6 @@ def find_mentions(
                     quoted.append(Mention(kind, place, quote, by))
                 break
     return Mentions(tuple(quoted), count)
-
-
-def _composed(text: str) -> str:
-    return normalize("NFC", text)
 
 
 def _around(text: str, at: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -64,7 +65,9 @@ class JsonFile(Generic[T]):
             except (ValueError, RecursionError) as error:
                 fault = error
             pause = next(pauses, None)
-            if pause is None or not _just_written(self._stamp):
+            # The file system dates files by the wall clock, whatever the robot's own clock says.
+            age = abs(time.time() - self._stamp.modified_ns / 1e9) if self._stamp else math.inf
+            if pause is None or age >= 2 * sum(_PAUSES_S):
                 break
             time.sleep(pause)  # an editor may still be writing it
         aside = name_aside(self.path)
@@ -141,8 +144,3 @@ def erase(path: Path) -> bool:
 
 def _new(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
-
-
-def _just_written(stamp: Stamp | None) -> bool:
-    # The file system dates files by the wall clock, whatever the robot's own clock says.
-    return stamp is not None and abs(time.time() - stamp.modified_ns / 1e9) < 2 * sum(_PAUSES_S)

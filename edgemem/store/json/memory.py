@@ -153,7 +153,7 @@ class JSONMemoryStore(TableMemoryStore):
             if file is None:
                 if self._file.damaged and self._known:
                     # The tables are in no file any more.
-                    self._unsaved.append((self._clock.tick(), _nothing))
+                    self._unsaved.append((self._clock.tick(), lambda _tx: None))
                     self._write_soon()
                 return
             problems = self._tables.write(lambda tx: self._take_in(tx, file))
@@ -263,10 +263,6 @@ class JSONMemoryStore(TableMemoryStore):
             self.flush()
         except EdgememError as error:
             _log.warning("Memory is not in its file yet: %s It is tried again with the next change.", error)
-
-
-def _nothing(_tx: Transaction) -> None:
-    """Change nothing, and have it written."""
 
 
 def _forms(text: str) -> tuple[bytes, ...]:

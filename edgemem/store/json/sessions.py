@@ -18,7 +18,7 @@ import msgspec
 
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
-from edgemem.records import Message, Session
+from edgemem.records import Session
 from edgemem.store.db.files import Closable, locked_beside, translated_errors
 from edgemem.store.json.files import JsonFile, erase
 from edgemem.store.messages import message_of, row_of, stored_message
@@ -63,7 +63,9 @@ class JSONSessionStore(Closable):
         check_session_id(id)
         check_session(session)
         state = msgspec.json.decode(state_text(session.state, self._warned))
-        new = _SessionFile([_as_stored(message) for message in session.messages], state, id)
+        # A message that no file can hold is refused.
+        rows = [row_of(stored_message(message)) for message in session.messages]
+        new = _SessionFile([message_of((0, *row)).as_message() for row in rows], state, id)
         path = self._path(id)
         with self._lock, locked_beside(self.base / "sessions"):
             file = JsonFile(path, _SessionFile)
@@ -112,11 +114,6 @@ class JSONSessionStore(Closable):
 def _parts(file: _SessionFile) -> bytes:
     """Return JSON that is equal for equal conversations: 1, 1.0 and true are not."""
     return msgspec.json.encode((file.messages, file.state), order="sorted")
-
-
-def _as_stored(message: Message) -> Message:
-    """Return a message as a file has it; raise InvalidInputError for one that no file can hold."""
-    return message_of((0, *row_of(stored_message(message)))).as_message()
 
 
 def _name_of(session_id: str) -> str:

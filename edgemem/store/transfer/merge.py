@@ -93,7 +93,10 @@ def import_lines(
     def work(tx: Transaction) -> _Merge:
         merge = _Merge(tx)
         try:
-            for key, group in groupby(reading, key=_key_of):
+            # The lines about a fact come one behind the other.
+            fact = CODECS[FACTS.table].record
+            keys = groupby(reading, lambda line: (line.scope, line.key) if isinstance(line, fact) else None)
+            for key, group in keys:
                 spelled = (_spelled(tx, record) for record in group)
                 if key is not None:
                     merge.take_fact(spelled)
@@ -117,11 +120,6 @@ def import_lines(
         for file in merge.files:
             _take_file(bank, file, merge.report)
     return merge.report
-
-
-def _key_of(line: Any) -> tuple[str, str] | None:
-    """Return the scope and key of a line about a fact, whose lines come one behind the other; None for other lines."""
-    return (line.scope, line.key) if isinstance(line, CODECS[FACTS.table].record) else None
 
 
 def _spelled(tx: Transaction, line: Any) -> Any:
