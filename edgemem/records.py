@@ -279,6 +279,8 @@ TurnState = Literal["open", "complete", "interrupted", "unfinished"]
 
 AGENT = "agent"
 """The role under which the truth keeps a user message that an agent wrote: nobody said it."""
+BY_AGENT = {"by": AGENT}
+"""The metadata of such a message in a prompt."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -298,6 +300,12 @@ class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the chat message that a loop and a template understand."""
         role = "user" if self.role == AGENT else self.role
         return {"role": role, "content": self.content, **self.extra}
+
+    def as_prompted(self) -> Message:
+        """Return the chat message without what programs keep and models do not know; an agent's is marked."""
+        apart = ("metadata", "content_blocks")
+        message = {key: part for key, part in self.as_message().items() if key not in apart}
+        return {**message, "metadata": BY_AGENT} if self.role == AGENT else message
 
 
 Subject = tuple[str, str, str]

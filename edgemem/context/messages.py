@@ -20,6 +20,9 @@ NO_RESULT = "no result: interrupted"
 INSTRUCTIONS = ("system", "developer")
 """Roles of the operator."""
 
+TOOL_USE, TOOL_RESULT = "tool_use", "tool_result"
+"""Types of the parts in which Anthropic's messages call tools and answer them."""
+
 
 def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Return the instructions and the turns, as the same message objects.
@@ -52,7 +55,13 @@ def repair_orphans(messages: Sequence[Message]) -> list[Message]:
     waiting: list[dict[str, Any]] = []
     for message in messages:
         role = message.get("role")
-        if role == "tool":
+        if results := result_parts(message):
+            known = [call.get("id") for call in waiting]
+            answered_ids = [part.get("tool_use_id") for part in results]
+            waiting = [call for call in waiting if call.get("id") not in answered_ids]
+            if not is_spoken(message) and not set(known).intersection(answered_ids):
+                continue
+        elif role == "tool":
             answered = next((i for i, call in enumerate(waiting) if _answers(message, call)), None)
             if answered is None:
                 continue
@@ -65,9 +74,37 @@ def repair_orphans(messages: Sequence[Message]) -> list[Message]:
 
 
 def tool_calls(message: Message) -> list[dict[str, Any]]:
-    """Return the tool calls of an assistant message; none for any other message."""
-    calls = message.get("tool_calls") if message.get("role") == "assistant" else None
-    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, (list, tuple)) else []
+    """Return the tool calls of an assistant message, also Anthropic's, which are parts of it; none for any other message."""
+    if message.get("role") != "assistant":
+        return []
+    calls = message.get("tool_calls")
+    if isinstance(calls, (list, tuple)) and calls:
+        return [call for call in calls if isinstance(call, dict)]
+    return [
+        {"id": part.get("id"), "name": part.get("name"), "arguments": part.get("input"), "type": TOOL_USE}
+        for part in _parts(message, TOOL_USE)
+    ]
+
+
+def result_parts(message: Message) -> list[dict[str, Any]]:
+    """Return the results of tools that a message in the user's place has as parts, as Anthropic's API wants it."""
+    return _parts(message, TOOL_RESULT) if message.get("role") == "user" else []
+
+
+def is_spoken(message: Message) -> bool:
+    """Tell whether a message stands in the user's place, and is more than the results of tools."""
+    return message.get("role") == "user" and not (
+        isinstance(content := message.get("content"), list)
+        and content
+        and len(result_parts(message)) == len(content)
+    )
+
+
+def _parts(message: Message, kind: str) -> list[dict[str, Any]]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return []
+    return [part for part in content if isinstance(part, dict) and part.get("type") == kind]
 
 
 def call_name(call: Mapping[str, Any]) -> str:
@@ -106,6 +143,9 @@ def _answers(result: Message, call: dict[str, Any]) -> bool:
 
 
 def _no_result(call: dict[str, Any]) -> Message:
+    if call.get("type") == TOOL_USE:
+        part = {"type": TOOL_RESULT, "tool_use_id": call.get("id"), "content": NO_RESULT}
+        return {"role": "user", "content": [part]}
     message: Message = {"role": "tool"}
     if call.get("id"):
         message["tool_call_id"] = call["id"]
@@ -127,7 +167,7 @@ UNANSWERED: Message = {"role": "assistant", "content": "…"}
 
 def newest_user(messages: Sequence[Message]) -> int | None:
     """Return the number of the newest user message, or None."""
-    return next((n for n in range(len(messages) - 1, -1, -1) if messages[n].get("role") == "user"), None)
+    return next((n for n in range(len(messages) - 1, -1, -1) if is_spoken(messages[n])), None)
 
 
 def split_instructions(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:

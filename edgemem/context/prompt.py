@@ -183,8 +183,7 @@ def turn_of(turn: Turn) -> PromptTurn:
     A stored session begins with no instructions, so those that a program stored at its head are left out.
     """
     kept = [stored for n, stored in enumerate(turn.messages) if stored.role != "system" or n or turn.n]
-    apart = ("metadata", "content_blocks")  # programs keep these, and models do not know them
-    messages = [{k: part for k, part in stored.as_message().items() if k not in apart} for stored in kept]
+    messages = [stored.as_prompted() for stored in kept]
     sources = {id(message): stored for message, stored in zip(messages, kept, strict=True)}
     repaired = [(message, sources.get(id(message))) for message in repair_orphans(messages)]
     utterance = None if turn.utterance is None else turn.messages[turn.utterance]

@@ -9,17 +9,17 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.context.messages import INSTRUCTIONS
-from edgemem.errors import InvalidInputError
+from edgemem.context.messages import INSTRUCTIONS, is_spoken, tool_calls
+from edgemem.errors import InvalidInputError, TurnEndedError
 from edgemem.hooks.edgevox import OuterRun, inward, outer_run, outward, results_in_words
-from edgemem.hooks.loop_list import Key, LoopList, key_of, split_head
-from edgemem.records import Heard, Message, Session, as_ours, text_of
+from edgemem.hooks.loop_list import split_head
+from edgemem.hooks.loops import LOOP, Loop, LoopState, close_unreadable, newest_spoken, without_mark
+from edgemem.records import Message, Session, as_ours, text_of
 from edgemem.session.conversation import Conversation
 from edgemem.session.log import STATE_KEY, Moment, SessionLog
 from edgemem.session.points import (
@@ -27,6 +27,7 @@ from edgemem.session.points import (
     AFTER_TOOL,
     BEFORE_LLM,
     BEFORE_TOOL,
+    CLASSIC_POINTS,
     ON_ABORT,
     ON_IDLE,
     ON_INTERRUPT,
@@ -42,16 +43,13 @@ from edgemem.session.points import (
 )
 from edgemem.session.steps import Parts, Step, Steps
 from edgemem.session.tools import CALLED
-from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn
+from edgemem.session.turn import TOOL_TURN, OpenTurn
 from edgemem.store.messages import without_thoughts
 from edgemem.store.turn_steps import BeginEpoch
 
-TASK_KEYS = ("task", "speaker", "heard", "private", "audience")
-"""The payload of `on_run_start`."""
-
-
-MAX_NESTED_TURNS = 8
-"""Turns that agents may have within one tool."""
+_ENDED = (
+    "The turn was ended before its loop had its reply, which is kept nowhere; one session has one open turn."
+)
 
 
 class Part(Protocol):
@@ -60,37 +58,6 @@ class Part(Protocol):
     field: str
     """The name of the part."""
     part: Any
-
-
-class LoopState:
-    """The newest turn of a session, as its loops have told of it: agents of one session share it."""
-
-    def __init__(self) -> None:
-        self.turn: OpenTurn | None = None
-        self.agent: Agent | None = None
-        """The agent that began it."""
-        self.list = LoopList()
-        self.task: dict[str, Any] | None = None
-        """The payload of an `on_run_start` whose turn has not begun."""
-        self.session = Session()
-        """The session of the loop that told it."""
-        self.start: dict[str, Any] | None = None
-        """The payload of that of the open turn; None: it had none."""
-        self.outer: OuterRun | None = None
-        """The run of a framework that the turn is."""
-        self.tasks: set[Key] = set()
-        """Messages in a person's place that an agent wrote: they are handed on, and kept nowhere."""
-        self.tokens: list[tuple[int, ...]] = []
-        self.outcomes: list[Any] = []
-        """The results of tools since the model was called."""
-        self.running = 0
-        """How many tools run."""
-        self.within = 0
-        """How many turns of agents there were within the newest of them."""
-        self.is_new = True
-        """Whether the session has had no utterance, so that a loop's list is history from elsewhere."""
-        self.is_cut = False
-        """Whether a voice has reported that the newest reply was cut off."""
 
 
 class LoopAdapter:
@@ -127,7 +94,7 @@ class LoopAdapter:
         self.state = log.loops if isinstance(log.loops, LoopState) else LoopState()
         log.loops = self.state
         self._acts: dict[str, Callable[[Any, Any], HookResult | None]] = {
-            ON_RUN_START: self._start, BEFORE_LLM: self._prompt, AFTER_LLM: self._answer,
+            BEFORE_LLM: self._prompt, AFTER_LLM: self._answer,
             BEFORE_TOOL: self._call, AFTER_TOOL: self._result, ON_RUN_END: self._end, ON_ABORT: self._abort,
             ON_INTERRUPT: self._interrupt, ON_SPEECH_START: self._speech, ON_PARTIAL: self._partial, ON_IDLE: self._idle,
         }  # fmt: skip
@@ -135,7 +102,7 @@ class LoopAdapter:
     @property
     def turn(self) -> OpenTurn | None:
         """Return the turn that the loops of this session have open."""
-        return self.state.turn if self.state.turn is not None and self.state.turn.is_open else None
+        return self.state.loop.open_turn
 
     def join(self, *hooks: Part) -> None:
         """Take the parts that hooks bring."""
@@ -151,134 +118,193 @@ class LoopAdapter:
             self.conversation.agent.steps = Steps(parts, self.registry)
 
     def act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Act at a point of a turn."""
+        """Act at a point of a turn; where a prompt cannot be made, the model reads the speaker's own words alone."""
         with self.log.lock:
-            agent, known = self.conversation.agent, as_ours(ctx, TurnContext)
-            if agent.ctx.session.state is not ctx.session.state:
-                if self._in_nested_agent(point):
-                    return None
-                agent.ctx.session = Session(self.log.record.messages, ctx.session.state)
-                ctx.session.state[STATE_KEY] = self.log
-            agent.ctx.llm, agent.ctx.agent_name = known.llm, self._name or known.agent_name
-            return self._acts[point](ctx, payload)
+            try:
+                return self._act(point, ctx, payload)
+            except Exception as error:
+                if point != BEFORE_LLM:
+                    raise
+                self.registry.note("edgemem", point, error)
+                known = [each for each in payload.get("messages") or () if isinstance(each, dict)]
+                head, listed = split_head(inward(known))
+                spoken = newest_spoken(listed, self.state.loop.text)
+                own = [] if spoken is None else listed[spoken:]
+                return HookResult.replace({**payload, "messages": outward([*head, *own])})
 
-    def _in_nested_agent(self, point: str) -> bool:
-        """Tell whether a point is of an agent that runs within a tool of the loop, with the same hooks."""
-        self.state.within += point == ON_RUN_START
-        if self.state.within > MAX_NESTED_TURNS:  # the tool was given up, and its loop never said so
-            self.state.running = 0
-        return self.state.running > 0
+    def _act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        state, loop = self.state, self._loop_of(point, ctx, payload)
+        if loop is not state.loop:
+            outer = TOOL_TURN.get()
+            if outer is not None and outer.is_open and outer.log is self.log:
+                return None  # an agent within a tool of the turn, with the same hooks
+        run = outer_run() if point == ON_RUN_START else None
+        if run is not None and state.outer is not None and state.outer.holds(run):
+            state.outer.agents.add(str(ctx.agent_name))
+            ctx.session.state[LOOP] = state.loop
+            return None  # one agent after the other answers
+        if loop is not state.loop:
+            if point in (ON_RUN_START, BEFORE_LLM) or (
+                point == ON_RUN_END and (loop.task is not None or loop.turn is None)
+            ):
+                self._keep_unasked()
+                self._close(state.loop.messages)
+                state.loop = loop
+            elif point in CLASSIC_POINTS or point == ON_ABORT:
+                self._late(loop, point)
+                return None
+        if point not in (BEFORE_TOOL, AFTER_TOOL):
+            _leave_tool(loop)  # its framework may have told of no end
+        agent, known = self.conversation.agent, as_ours(ctx, TurnContext)
+        if agent.ctx.session.state is not ctx.session.state and loop is state.loop:
+            agent.ctx.session = Session(self.log.record.messages, ctx.session.state)
+            ctx.session.state[STATE_KEY] = self.log
+        agent.ctx.llm, agent.ctx.agent_name = known.llm, self._name or known.agent_name
+        if point == ON_RUN_START:
+            self._start(ctx, payload, run)
+            return None
+        return self._acts[point](ctx, payload)
+
+    def _loop_of(self, point: str, ctx: Any, payload: Any) -> Loop:
+        """Return the loop of a context; one that comes with a new context at each point goes on with its turn."""
+        loop, current = ctx.session.state.get(LOOP), self.state.loop
+        if isinstance(loop, Loop) and loop.log is self.log:
+            is_own = loop.ctx.session.state is ctx.session.state
+            if is_own:
+                loop.ctx = ctx
+            if is_own or point != ON_RUN_START:
+                return loop
+        if current.log is not None and point != ON_RUN_START:
+            asks = point == BEFORE_LLM and not payload.get("hop")
+            messages = payload["messages"] if asks else ctx.session.messages if point == ON_RUN_END else ()
+            spoken = newest_spoken(messages)
+            if spoken is None or text_of(messages[spoken]) == current.text:
+                return current
+        loop = ctx.session.state[LOOP] = Loop(self.log, ctx)
+        return loop
+
+    def _late(self, loop: Loop, point: str) -> None:
+        """Take what a loop tells of a turn that another one has ended."""
+        if point == BEFORE_TOOL:
+            self._enter_tool(loop)
+        elif point == AFTER_TOOL:
+            _leave_tool(loop)
+        elif point == ON_ABORT:
+            loop.task = loop.start = None
+        elif point == ON_RUN_END and loop.start is not None:
+            loop.start = None
+            raise TurnEndedError(_ENDED)
 
     # -- a turn --------------------------------------------------------------------------------------
 
-    def _start(self, ctx: Any, payload: Any) -> None:
-        run = outer_run()
-        if run is not None and self.state.outer is not None and self.state.outer.holds(run):
-            self.state.outer.agents.add(str(ctx.agent_name))
-            return  # one agent after the other answers
-        listed = split_head(inward(self.state.session.messages))[1]
-        self._keep_unasked(ctx, listed)
-        if ctx.session is not self.state.session:  # another loop's list has nothing of that turn
-            self._close(listed)
-        self.state.session = ctx.session
-        if run is not None or self.state.outer is not None:
+    def _start(self, ctx: Any, payload: Any, run: OuterRun | None) -> None:
+        state = self.state
+        self._keep_unasked()
+        if run is not None or state.outer is not None:
             self._close()
         if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:
             upkeep.begin(self._moment(payload))
-        self.state.is_new = self.state.is_new and self.state.task is None
-        self.state.task = dict(payload) if isinstance(payload, dict) else {}
-        self.state.outer = run
+        state.utterances += 1
+        task = state.loop.task = dict(payload) if isinstance(payload, dict) else {}
+        state.outer = run
         if run is not None:
             run.agents.add(str(ctx.agent_name))
             run.listen(lambda reply: self._close(reply=reply))
-        for name in self.state.task.keys() - set(TASK_KEYS):
-            if near := get_close_matches(str(name), TASK_KEYS, n=1):
-                raise InvalidInputError(
-                    f"on_run_start was told {name!r}, which nobody reads; it is {near[0]!r}."
-                )
+        if wrong := close_unreadable(task):
+            raise InvalidInputError(" ".join(wrong))
 
-    def _keep_unasked(self, ctx: Any, listed: Sequence[Message]) -> None:
+    def _keep_unasked(self) -> None:
         """Keep an utterance whose loop failed before it asked its model, if its list has it."""
-        task = (self.state.task or {}).get("task")
-        for n, message in enumerate(listed if task else ()):
-            is_task = message.get("role") == "user" and text_of(message) == task
-            if is_task and not self.state.list.holds(message):
+        loop = self.state.loop
+        text = (loop.task or {}).get("task")
+        listed = loop.messages if text else []
+        for n, message in enumerate(listed):
+            if is_spoken(message) and text_of(message) == text and not loop.list.holds(message):
                 self._close(listed[:n])
-                self._begin(ctx, listed[:n], message.get("content"))
+                self._begin(listed[:n], message.get("content"))
                 return
 
     def _prompt(self, ctx: Any, payload: Any) -> HookResult:
+        if wrong := [each for each in payload["messages"] if not isinstance(each, dict)]:
+            raise InvalidInputError(f"A message must be a dict with `role`; got {type(wrong[0]).__name__}.")
         head, listed = split_head(inward(payload["messages"]))
-        turn = self._opened(ctx, listed, payload.get("hop", 0))
-        agent = self.state.agent or self.conversation.agent
+        turn, loop = self._opened(listed, payload.get("hop", 0)), self.state.loop
+        agent = loop.agent or self.conversation.agent
         agent.system, agent.schemas = head, list(payload.get("tools") or ())
-        view = [*head, *listed[-1:]]
-        if turn is not None:
+        if turn is None:
+            view = [*head, *(message for message in listed[-1:] if not loop.list.holds(message))]
+        else:
             view = turn.messages
             if turn.hook_reply is not None:
                 return HookResult.end(turn.hook_reply)
-            self.state.list.hold(listed, view)
-            placed = [message for message in listed if self._is_placed(message)]
-            view = outward(self.state.list.placed(view, placed, listed) if placed else view)
+            loop.list.hold(listed, view)
+            view = outward(without_mark(each) for each in loop.list.placed(view, listed))
             payload = {**payload, "now": turn.now}
         return HookResult.replace({**payload, "messages": view})
 
-    def _opened(self, ctx: Any, listed: Sequence[Message], hop: int) -> OpenTurn | None:
+    def _opened(self, listed: Sequence[Message], hop: int) -> OpenTurn | None:
         """Return the turn that a list belongs to, with all of its messages that are new."""
-        state, turn = self.state, self.turn
-        place = None if turn is None else state.list.utterance(listed, is_asked=True)
-        newest = _newest_user(listed)
+        state, loop = self.state, self.state.loop
+        turn, newest = loop.open_turn, newest_spoken(listed, loop.text)
+        place = None if turn is None else loop.list.utterance(listed, is_asked=True)
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
-            if state.task is not None or (state.start is None and newest != place):
+            if loop.task is not None or (loop.start is None and newest != place):
                 self._close(listed[:newest])  # the next utterance
-            elif newest != place and state.list.is_new:
+            elif loop.list.is_new and (
+                place is None or any(map(loop.list.was_said, listed[place + 1 : newest]))
+            ):
                 turn.abort()  # other words in the same turn: they are asked again
-                state.task = state.start
-        elif turn is not None and state.task is not None:
+                loop.task = loop.start
+        elif turn is not None and loop.task is not None:
             self._close(listed)
-        if (turn := self.turn) is None:
-            content = (state.task or {}).get("task") if newest is None else listed[newest].get("content")
+        elif turn is None and not loop.task and newest is not None and loop.list.is_utterance(listed[newest]):
+            loop.task = loop.start  # another loop, or the quiet, has ended the turn that goes on
+        if (turn := loop.open_turn) is None:
+            content = (loop.task or {}).get("task") if newest is None else listed[newest].get("content")
             if content is None:
                 return None
-            turn, place = self._begin(ctx, listed[:newest], content), newest
+            turn, place = self._begin(listed[:newest], content), newest
         if place is not None:
             self._follow(turn, listed[place + 1 :])
         elif state.outer is not None:
             self._follow(turn, listed)  # an agent with a list of its own
         return turn
 
-    def _begin(self, ctx: Any, before: Sequence[Message] | None, content: Any) -> OpenTurn:
+    def _begin(self, before: Sequence[Message] | None, content: Any) -> OpenTurn:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed what was said."""
-        log, task, known = self.log, self.state.task or {}, as_ours(ctx, TurnContext)
-        self.state.is_cut = False
-        self.state.start, self.state.task = self.state.task, None
-        self.state.tokens, self.state.outcomes = [], []
+        log, state, loop = self.log, self.state, self.state.loop
+        task, known = loop.task or {}, as_ours(loop.ctx, TurnContext)
+        state.is_cut = False
+        state.utterances += loop.task is None
+        loop.tokens, loop.outcomes = [], []
         steps = self.conversation.agent.steps
         resume = Step(steps.parts.session.name, steps.parts.session.begin)
         steps.run((resume,), ON_RUN_START, self._moment(task))
         utterance: Message = {"role": "user", "content": content}
-        between = list(takewhile(lambda each: not self.state.list.holds(each), reversed(before or ())))[::-1]
+        between = list(takewhile(lambda each: not loop.list.holds(each), reversed(before or ())))[::-1]
         for message in between:
             self._take_late(message)
         between = [each for each in between if log.prompt_log.turns and each.get("role") in INSTRUCTIONS]
-        edited = self.state.list.begin(log.prompt_log.turns, utterance, before)
+        edited = loop.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
-            history = before if self.state.is_new and log.is_resumed and before is not None else ()
-            log.record.messages[:] = [each for each in history if each.get("role") not in INSTRUCTIONS]
+            is_first = state.utterances <= 1 and log.is_resumed and before is not None
+            log.record.messages[:] = [
+                each for each in before or () if is_first and each.get("role") not in INSTRUCTIONS
+            ]
         elif edited is not None:
             self._begin_epoch(edited + 1)
-        told = msgspec.UNSET if known.speaker is None else known.speaker
-        heard = task.get("heard") or known.heard
-        self.state.agent = self.conversation.agent
-        turn = self.state.turn = self.conversation.turn(
+        named = msgspec.UNSET if known.speaker is None else known.speaker
+        loop.agent = self.conversation.agent
+        turn = self.conversation.turn(
             content,
-            speaker=task.get("speaker", told),
+            speaker=task.get("speaker", named),
             audience=task.get("audience") or known.audience or (),
             private=bool(task.get("private") or known.private),
-            heard=heard if isinstance(heard, Heard) else None,
+            heard=task.get("heard") or known.heard,
         )
+        loop.turn, loop.start, loop.task = turn, loop.task, None
         if running := log.prompt_log.running:
-            self.state.list.alias(running.messages[running.utterance or 0], utterance)
+            loop.list.alias(running.messages[running.utterance or 0], utterance)
         turn.precede(between)
         return turn
 
@@ -295,30 +321,31 @@ class LoopAdapter:
         self.log.epoch_writes.append(BeginEpoch(prompt_log.epoch, as_of))
 
     def _follow(self, turn: OpenTurn, behind: Sequence[Message]) -> None:
-        """Add the messages behind an utterance that are new."""
-        new = self.state.list.added(behind)
-        asked = next((message for message in new if message.get("role") == "user"), None)
-        if asked is not None and self.state.outcomes:
+        """Add the messages behind an utterance that are new; those in a person's place are an agent's."""
+        loop = self.state.loop
+        new = loop.list.added(behind)
+        asked = next((message for message in new if is_spoken(message)), None)
+        if asked is not None and loop.outcomes:
             # Its model is told in a person's place what its tools answered.
-            words = results_in_words(self.state.outcomes, turn.hops)
+            words = results_in_words(loop.outcomes, turn.hops)
             new = inward(words if message is asked else message for message in new)
             for message in (asked, words):
-                self.state.list.alias(message, words.results[-1])
+                loop.list.alias(message, words.results[-1])
         for message in new:
             role = message.get("role")
             if role == "tool" and self._take_late(message):
-                self.state.list.add(message)
-                continue
-            if role == "assistant" and not message.get("tool_calls"):
-                if self.state.list.was_said(message):
-                    continue
-                turn.reply_text = text_of(without_thoughts(message))
-            if role in ("assistant", "tool", *INSTRUCTIONS):
-                tokens = self.state.tokens.pop(0) if role == "assistant" and self.state.tokens else ()
-                self.state.list.add(message, turn.note(message, tokens))
-            elif role == "user" and not self.state.list.was_said(message):
-                self.state.tasks.add(key_of(message))
-        self.state.outcomes = [] if new else self.state.outcomes
+                loop.list.add(message)
+            elif role == "user":
+                if not (loop.list.is_utterance(message) or loop.list.was_said(message)):
+                    loop.list.add(message, turn.add(message))
+            else:
+                if role == "assistant" and not tool_calls(message):
+                    if loop.list.was_said(message):
+                        continue
+                    turn.reply_text = text_of(without_thoughts(message))
+                tokens = loop.tokens.pop(0) if role == "assistant" and loop.tokens else ()
+                loop.list.add(message, turn.note(message, tokens))
+        loop.outcomes = [] if new else loop.outcomes
 
     def _take_late(self, message: Message) -> bool:
         """Take the result of a tool that was called in an earlier turn and had none; tell whether a message is one."""
@@ -331,35 +358,33 @@ class LoopAdapter:
         self.conversation.result(str(call_id), text_of(message))
         return True
 
-    def _is_placed(self, message: Message) -> bool:
-        if message.get("role") in INSTRUCTIONS:
-            return True
-        return bool(self.state.tasks) and key_of(message) in self.state.tasks
-
     def _answer(self, ctx: Any, payload: Any) -> HookResult | None:
         if self.turn is None:
             return None
-        self.state.tokens.append(tuple(payload.get("tokens") or ()))
-        self.state.outcomes = []
+        self.state.loop.tokens.append(tuple(payload.get("tokens") or ()))
+        self.state.loop.outcomes = []
         if not payload.get("tool_calls"):
             self.log.answered = payload.get("content") or None
             self.log.accept()
         return self._take(AFTER_LLM, payload)
 
     def _call(self, ctx: Any, payload: Any) -> HookResult | None:
-        self.state.running += 1
-        self.state.within = 0
         self.log.called_tools = True
-        TOOL_TURN.set(self.turn)  # an agent that it runs is none of the people here
-        CALLED.set(None if self.turn is None else self.turn.tool_turn(self.log.prompt_log.next_n))
+        self._enter_tool(self.state.loop)
         return self._take(BEFORE_TOOL, payload)
 
+    def _enter_tool(self, loop: Loop) -> None:
+        """Have an agent that a tool runs known by its context: it is none of the people here."""
+        if (around := TOOL_TURN.get()) is not loop.turn:
+            loop.around = around, CALLED.get()
+        TOOL_TURN.set(loop.turn)
+        CALLED.set(None if loop.turn is None else loop.turn.tool_turn(self.log.prompt_log.next_n))
+
     def _result(self, ctx: Any, payload: Any) -> HookResult | None:
-        self.state.running = max(0, self.state.running - 1)
-        TOOL_TURN.set(None)
-        CALLED.set(None)
+        _leave_tool(self.state.loop)
         fired = self._take(AFTER_TOOL, payload)
-        self.state.outcomes.append(fired.payload if fired is not None and fired.is_modify else payload)
+        outcome = fired.payload if fired is not None and fired.is_modify else payload
+        self.state.loop.outcomes.append(outcome)
         return fired
 
     def _moment(self, payload: Any) -> Moment:
@@ -377,26 +402,28 @@ class LoopAdapter:
     # -- how it ends ---------------------------------------------------------------------------------
 
     def _end(self, ctx: Any, payload: Any) -> None:
-        self.state.running = 0
         if isinstance(payload, (str, dict)):
             reply = payload if isinstance(payload, str) else payload.get("reply")
             payload = AgentResult(str(reply or ""))
-        ended = as_ours(payload, Ended)
+        ended, loop = as_ours(payload, Ended), self.state.loop
         listed = split_head(inward(ctx.session.messages))[1]
-        newest = _newest_user(listed)
-        if self.state.task is not None:
+        newest = newest_spoken(listed, loop.text)
+        if loop.task is not None:
             self._close()
-        if (turn := self.turn) is None and (task := (self.state.task or {}).get("task")):
-            turn = self._begin(ctx, None, task)  # a hook has ended it before the model was asked
-        elif turn is None and newest is not None and not self.state.list.holds(listed[newest]):
+        if (turn := self.turn) is None and (task := (loop.task or {}).get("task")):
+            turn = self._begin(None, task)  # a hook has ended it before the model was asked
+        elif turn is None and newest is not None and not loop.list.holds(listed[newest]):
             # A hook has ended it before this one knew who spoke.
-            self.state.task = {"private": as_ours(ctx, TurnContext).speaker is None}
-            turn = self._begin(ctx, listed[:newest], listed[newest].get("content"))
+            loop.task = {"private": as_ours(ctx, TurnContext).speaker is None}
+            turn = self._begin(listed[:newest], listed[newest].get("content"))
+        start, loop.start = loop.start, None
         if turn is None:
             if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:
                 upkeep.end(self._moment(payload))
+            if start is not None and loop.list.added([{"role": "assistant", "content": ended.reply}]):
+                raise TurnEndedError(_ENDED)
             return
-        if (place := self.state.list.utterance(listed)) is not None:
+        if (place := loop.list.utterance(listed)) is not None:
             self._follow(turn, listed[place + 1 :])
         interrupted = bool(ended.interrupted or ended.preempted)
         self._reply(turn, (self.log.answered or "") if interrupted and not ended.interrupted else ended.reply)
@@ -406,9 +433,10 @@ class LoopAdapter:
 
     def _reply(self, turn: OpenTurn, reply: str) -> None:
         message: Message = {"role": "assistant", "content": reply}
-        if reply and self.state.list.added([message]):
-            turn.note(message, self.state.tokens.pop() if self.state.tokens else ())
-            self.state.list.add(message)
+        loop = self.state.loop
+        if reply and loop.list.added([message]):
+            turn.note(message, loop.tokens.pop() if loop.tokens else ())
+            loop.list.add(message)
         turn.reply_text = reply or turn.reply_text
 
     def _close(self, listed: Sequence[Message] = (), reply: str = "") -> None:
@@ -418,11 +446,11 @@ class LoopAdapter:
             listed: the list of its loop, which may have more of it.
         """
         with self.log.lock:
-            turn = self.turn
+            turn, loop = self.turn, self.state.loop
             if turn is not None:
-                place = self.state.list.utterance(listed)
+                place = loop.list.utterance(listed)
                 behind = () if place is None else listed[place + 1 :]
-                if _newest_user(behind) is None or self.state.outcomes:
+                if newest_spoken(behind) is None or loop.outcomes:
                     self._follow(turn, behind)
                     reply = reply or _newest_reply(behind)
                 self._reply(turn, self.log.answered or ("" if turn.reply_text else reply))
@@ -441,7 +469,8 @@ class LoopAdapter:
 
     def abort(self) -> None:
         """Throw the open turn away."""
-        task, self.state.task, self.state.running = self.state.task, None, 0
+        loop = self.state.loop
+        task, loop.task, loop.start = loop.task, None, None
         if self.turn is not None and task is None:
             self.turn.abort()
 
@@ -465,8 +494,11 @@ class LoopAdapter:
         self.conversation.idle(payload.get("seconds", 0.0))
 
 
-def _newest_user(messages: Sequence[Message]) -> int | None:
-    return next((n for n in range(len(messages) - 1, -1, -1) if messages[n].get("role") == "user"), None)
+def _leave_tool(loop: Loop) -> None:
+    """Have no tool of a loop run in this context."""
+    if loop.turn is not None and TOOL_TURN.get() is loop.turn:
+        TOOL_TURN.set(loop.around[0])
+        CALLED.set(loop.around[1])
 
 
 def _newest_reply(messages: Sequence[Message]) -> str:

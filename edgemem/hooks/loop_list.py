@@ -7,13 +7,20 @@ a list as stood there last time is known already, so that a turn costs what is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 
-from edgemem.context.messages import INSTRUCTIONS, UNANSWERED, UTTERANCE_BYTES, tool_calls
+from edgemem.context.messages import (
+    INSTRUCTIONS,
+    UNANSWERED,
+    UTTERANCE_BYTES,
+    is_spoken,
+    result_parts,
+    tool_calls,
+)
 from edgemem.context.prompt import CLOSED, PromptTurn
 from edgemem.hooks.edgevox import IN_WORDS
-from edgemem.records import Message, text_of
+from edgemem.records import AGENT, BY_AGENT, Message, text_of
 from edgemem.store.messages import without_thoughts
 
 Key = tuple[str, str, tuple[str, ...]]
@@ -21,6 +28,7 @@ Key = tuple[str, str, tuple[str, ...]]
 
 _STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLOSED, UNANSWERED["content"]))
 """What memory puts in the place of answers, and no loop has said."""
+_WORDS = ("role", "content")
 _KEY_CHARS = 4 * UTTERANCE_BYTES
 """A longer text is known by its beginning: an utterance is bounded below that, and the block before it is shorter."""
 
@@ -150,9 +158,7 @@ class LoopList:
         place = self._newest_place(messages)
         behind = () if place is None else messages[place + 1 :]
         # An older turn may have begun with the same words.
-        if place is None or any(
-            message.get("role") == "user" and self.was_said(message) for message in behind
-        ):
+        if place is None or any(is_spoken(message) and self.was_said(message) for message in behind):
             return None
         return place if is_asked or self._is_start(messages[: place + 1], behind) else None
 
@@ -242,6 +248,10 @@ class LoopList:
         """Tell whether a message stands in the committed turns."""
         return self._key(message) in self._places
 
+    def is_utterance(self, message: Message) -> bool:
+        """Tell whether a message is the utterance of the newest turn."""
+        return self._opened[:1] == [self._key(message)]
+
     def holds(self, message: Message) -> bool:
         """Tell whether a message is known, of the open turn too."""
         return self._key(message) in self._opened or self.was_said(message)
@@ -256,21 +266,32 @@ class LoopList:
                 new.append(message)
         return new
 
-    def placed(
-        self, view: Sequence[Message], messages: Sequence[Message], listed: Sequence[Message]
-    ) -> list[Message]:
-        """Return a prompt with messages of a list at the places that they have in the list."""
-        out, keys = list(view), list(map(self._key, view))
-        messages = [message for message in messages if self._key(message) not in keys]
+    def placed(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
+        """Return a prompt with the operator's messages at the places that they have in a list, and with all that a person's have
+        there beside their words, such as images.
+        """  # noqa: D205
+        own = {
+            self._key(message): message
+            for message in listed
+            if message.get("role") == "user" and len(message) > len(_WORDS)
+        }
+        out = [self._completed(message, own) for message in view] if own else list(view)
+        placed = [message for message in listed if message.get("role") in INSTRUCTIONS]
+        keys = list(map(self._key, view)) if placed else []
+        missing = [message for message in placed if self._key(message) not in keys]
         at = end = len(out)
-        for message in reversed(listed):
-            if any(message is own for own in messages):
+        for message in reversed(listed if missing else ()):
+            if any(message is each for each in missing):
                 out.insert(at, message)
             else:
                 key = self._key(message)
                 end = next((place for place in range(end - 1, -1, -1) if keys[place] == key), end)
                 at = end
         return out
+
+    def _completed(self, message: Message, own: Mapping[Key, Message]) -> Message:
+        more = own.get(self._key(message))
+        return message if more is None else {**more, **message}
 
     def _key(self, message: Message) -> Key:
         """Return what a message is known by, or the message that it stands for."""
@@ -286,9 +307,11 @@ def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message
 
 def key_of(message: Message) -> Key:
     """Return what a message is known by."""
-    ids = (str(call.get("id") or "") for call in tool_calls(message))
+    ids = [str(call.get("id") or "") for call in tool_calls(message)]
+    ids += [str(part.get("tool_use_id")) for part in result_parts(message)]
     text = "".join(text_of(without_thoughts(message))[:_KEY_CHARS].split())
-    return str(message.get("role")), text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))
+    role = AGENT if message.get("metadata") == BY_AGENT else str(message.get("role"))
+    return role, text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))
 
 
 def _is_said(known: Sequence[Key], key: Key) -> bool:

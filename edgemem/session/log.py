@@ -20,6 +20,7 @@ from edgemem.context.prompt import PromptLog, PromptTurn, turn_of
 from edgemem.errors import InvalidInputError
 from edgemem.records import (
     AGENT,
+    BY_AGENT,
     Epoch,
     Heard,
     Message,
@@ -50,9 +51,6 @@ if TYPE_CHECKING:
 
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
-
-BY_AGENT = {"by": AGENT}
-"""The metadata of a user message that an agent wrote."""
 
 Also = list[Callable[[Any], Any]]
 """Writes that belong into a transaction of the journal."""
@@ -268,7 +266,7 @@ class SessionLog:
         self.value_exists = value_exists
 
     def _has_call(self, messages: Sequence[Message]) -> bool:
-        return self.called_tools or any(message.get("tool_calls") for message in messages)
+        return self.called_tools or any(map(tool_calls, messages))
 
     def record_of(self, turn: PromptTurn, state: TurnState, *, reply: str | None = None) -> Turn:
         """Return the record of a prompt turn.
@@ -283,7 +281,8 @@ class SessionLog:
         ]
         for n, message in enumerate(turn.messages):
             if message.get("metadata") == BY_AGENT:
-                messages[n] = msgspec.structs.replace(messages[n], role=AGENT, extra={})
+                extra = {name: value for name, value in messages[n].extra.items() if name != "metadata"}
+                messages[n] = msgspec.structs.replace(messages[n], role=AGENT, extra=extra)
         for n in turn.full_messages:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         if reply:

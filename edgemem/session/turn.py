@@ -15,7 +15,7 @@ from edgemem.context.messages import (
     tool_calls,
 )
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
-from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
+from edgemem.records import BY_AGENT, BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.arguments import (
     call_of,
     calling,
@@ -24,7 +24,7 @@ from edgemem.session.arguments import (
     checked_message,
     checked_tokens,
 )
-from edgemem.session.log import BY_AGENT, STATE_KEY, LateResult, Moment, Prompt, SessionLog
+from edgemem.session.log import STATE_KEY, LateResult, Moment, Prompt, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,

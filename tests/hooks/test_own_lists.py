@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,17 @@ import pytest
 
 from edgemem.hooks import (
     AFTER_LLM,
+    AFTER_TOOL,
     BEFORE_LLM,
+    BEFORE_TOOL,
     ON_ABORT,
     ON_RUN_END,
     ON_RUN_START,
     AgentResult,
     HookRegistry,
     HookResult,
+    ToolCallRequest,
+    ToolCallResult,
     TurnContext,
 )
 from edgemem.loop.loop import AgentLoop
@@ -350,3 +355,215 @@ def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
     assert [message["role"] for message in loop.run("Thanks.", "anna")] == ["user", "assistant"] * 4 + [
         "user"
     ]
+
+
+# What stands behind the utterance
+
+USE: Message = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}],
+}
+RESULT: Message = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "the code is 4711"}],
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "Planner: the code is 4711."},
+        RESULT,
+        *({"role": role, "content": "4711"} for role in ("function", "ipython", "model", "Assistant")),
+    ],
+    ids=lambda message: str(message["role"]),
+)
+def test_what_stands_behind_the_utterance_is_part_of_its_answer(memory: Memory, message: Message) -> None:
+    """The model reads it where it stood; it is nobody's words, and who may not read the answer is not told it."""
+    loop = OwnList(memory)
+    for speaker in ("alice", "alice", "ben", None):
+        private = speaker == "alice"
+        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "And?", "speaker": speaker, "private": private})
+        loop.messages.append({"role": "user", "content": "And?"})
+        if private:
+            loop.messages += [USE, message] if message is RESULT else [message]
+        loop.ask()
+        loop.ask(hop=1)
+        assert loop.handed[-1]["content"] == loop.messages[-1]["content"]
+        assert ("4711" in str(loop.handed)) == private
+        loop.messages.append({"role": "assistant", "content": "Fine."})
+        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Fine."))
+    assert loop.hooks.failures() == []
+    assert [said[0] for _, said in loop.stored()] == [("user", "And?")] * 4
+    assert all(role != "user" for _, said in loop.stored() for role, _ in said[1:])
+
+
+def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
+    """A loop of Anthropic's API that tells no start has its turn whole, and after a restart each call has its result."""
+    for n in range(2):
+        with opened(tmp_path / "home") as memory:
+            loop = OwnList(memory)
+            loop.messages.append({"role": "user", "content": "Look, please."})
+            loop.ask()
+            if n == 0:
+                loop.messages += [USE, RESULT]
+                loop.ask()
+                assert loop.handed[-2:] == [USE, RESULT]
+                loop.messages.append({"role": "assistant", "content": "Flour."})
+                loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Flour."))
+                assert [role for role, _ in loop.stored()[0][1]] == [
+                    "user",
+                    "assistant",
+                    "agent",
+                    "assistant",
+                ]
+    assert loop.handed[1:3] == [USE, RESULT]
+
+
+def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory) -> None:
+    """Images are for the model, in this turn and the next."""
+    loop = OwnList(memory)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "What is this?", "speaker": "alice"})
+    loop.messages.append({"role": "user", "content": "What is this?", "images": ["iVBO"]})
+    loop.ask()
+    assert loop.handed[-1]["images"] == ["iVBO"]
+    loop.turn("And now?", speaker="alice")
+    assert [message.get("images") for message in loop.handed if message["role"] == "user"] == [["iVBO"], None]
+
+
+# What cannot be told apart
+
+CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice", "private": True}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    "wrong", [{"audience": "carl"}, {"speaker": ["ben"]}, {"audience": [1.5]}, {"heard": 1}, {"privat": True}]
+)
+def test_what_a_start_tells_wrongly_opens_nothing(
+    memory: Memory, wrong: dict[str, Any], *, first: bool
+) -> None:
+    """The turn goes on as closed as it may have been meant, and one sentence says what was wrong."""
+    loop = OwnList(memory)
+    loop.turn(**{**CODE, **(wrong if first else {})})
+    loop.turn("Ben is here.", **{"speaker": "ben", **({} if first else wrong)})
+    assert "4711" not in str(loop.handed)
+    assert loop.handed[-1]["content"] == "Ben is here."
+    assert len(loop.stored()) == 2
+    assert [failure.count for failure in loop.hooks.failures()] == [1]
+    loop.turn("And now?", speaker="carl")
+    assert "4711" not in str(loop.handed)
+    assert ("Ben is here." in str(loop.handed)) == (first or wrong.keys() <= {"speaker", "heard"})
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("wrong", ["no dict", {"role": "user", "content": 7}])
+def test_of_a_list_that_cannot_be_read_the_model_has_the_newest_words_alone(
+    memory: Memory, wrong: Any, *, first: bool
+) -> None:
+    """Nothing that others said goes on to it, and what was said is kept with its reply."""
+    loop = OwnList(memory)
+    loop.messages.append({"role": "system", "content": "You help."})
+    if not first:
+        loop.turn(**CODE)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Hello.", "speaker": "ben"})
+    loop.messages += [wrong] if isinstance(wrong, dict) else [{"role": "user", "content": "Hello."}, wrong]
+    loop.ask()
+    assert [message["role"] for message in loop.handed] == ["system", "user"]
+    assert "4711" not in str(loop.handed)
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Hello, Ben."))
+    assert loop.stored()[-1] == ("ben", [("user", "Hello."), ("assistant", "Hello, Ben.")])
+    assert [failure.point for failure in loop.hooks.failures()] == ["before_llm"]
+
+
+def test_an_aborted_first_turn_is_no_history(memory: Memory) -> None:
+    """What was thrown away before the model was asked comes from nowhere else, though the list still has it."""
+    loop = OwnList(memory)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "My code is 4711.", "speaker": "alice", "private": True})
+    loop.messages.append({"role": "user", "content": "My code is 4711."})
+    loop.hooks.fire(ON_ABORT, loop.ctx, {})
+    loop.turn("Hello.", speaker="ben")
+    assert "4711" not in str(loop.handed)
+    assert loop.stored() == [("ben", [("user", "Hello."), ("assistant", "Fine.")])]
+
+
+@pytest.mark.parametrize("told", [{"speaker": None}, {"speaker": "alice"}, {"private": False}])
+def test_only_a_speaker_that_is_left_out_is_the_conversations(memory: Memory, told: dict[str, Any]) -> None:
+    """None is an unknown voice, which is told nothing of the one who usually speaks."""
+    memory.store.add_fact("door code", "4711", scope="user:alice")
+    memory.idle(1)
+    loop = OwnList(memory)
+    loop.hooks = HookRegistry(memory.hooks(session_id="kitchen", speaker="alice"))
+    loop.turn("What is the door code?", **told)
+    is_unknown = told.get("speaker", "") is None
+    assert loop.stored()[0][0] == (None if is_unknown else "alice")
+    assert ("4711" in str(loop.handed)) == (not is_unknown)
+
+
+# Several loops of one session
+
+
+def test_loops_that_begin_at_once_tell_each_its_own_words(memory: Memory) -> None:
+    """Each utterance has the start of its own loop, though another began in between; a reply that comes late says so."""
+    first, second = OwnList(memory), OwnList(memory)
+    second.hooks = first.hooks
+    first.hooks.fire(
+        ON_RUN_START, first.ctx, {"task": "My code is 4711.", "speaker": "alice", "private": True}
+    )
+    second.hooks.fire(ON_RUN_START, second.ctx, {"task": "Hello.", "speaker": "ben"})
+    for loop, text in ((first, "My code is 4711."), (second, "Hello.")):
+        loop.messages.append({"role": "user", "content": text})
+        loop.ask()
+    assert "4711" not in str(second.handed)
+    for loop, reply in ((first, "4711 it is."), (second, "Hello, Ben.")):
+        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult(reply))
+    assert loop.stored() == [
+        ("alice", [("user", "My code is 4711.")]),
+        ("ben", [("user", "Hello."), ("assistant", "Hello, Ben.")]),
+    ]
+    assert ["its loop had its reply" in failure.message for failure in loop.hooks.failures()] == [True]
+    third = OwnList(memory)
+    third.turn("And now?", speaker="carl")
+    assert "4711" not in str(third.handed)
+
+
+def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
+    """What somebody says elsewhere while a tool runs is theirs; what an agent in the tool's context says is nobody's."""
+    memory.store.add_fact("tea", "black", scope="user:ben")
+    memory.idle(1)
+    first, second, agent = OwnList(memory), OwnList(memory), OwnList(memory)
+    second.hooks = agent.hooks = first.hooks
+    first.hooks.fire(ON_RUN_START, first.ctx, {"task": "Fetch the cup.", "speaker": "alice"})
+    first.messages.append({"role": "user", "content": "Fetch the cup."})
+    first.ask()
+    first.hooks.fire(BEFORE_TOOL, first.ctx, ToolCallRequest("fetch", {}))
+    agent.turn("Where is the cup?", speaker="alice")
+    thread = threading.Thread(target=second.turn, args=("How do I take my tea?",), kwargs={"speaker": "ben"})
+    thread.start()
+    thread.join()
+    assert "black" in str(second.handed)
+    first.hooks.fire(AFTER_TOOL, first.ctx, ToolCallResult("fetch", {}, "here"))
+    assert [(speaker, said[0][1]) for speaker, said in first.stored()] == [
+        ("alice", "Fetch the cup."),
+        ("ben", "How do I take my tea?"),
+    ]
+
+
+@pytest.mark.parametrize("point", [BEFORE_LLM, ON_RUN_END, ON_ABORT, ON_RUN_START])
+def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory, point: str) -> None:
+    """What is said in that thread in another session then is no agent's within it."""
+    loop = OwnList(memory)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Fetch.", "speaker": "alice", "private": True})
+    loop.messages.append({"role": "user", "content": "Fetch."})
+    loop.ask()
+    loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))
+    payloads: dict[str, Any] = {
+        BEFORE_LLM: {"messages": loop.messages, "hop": 1},
+        ON_RUN_END: AgentResult(""),
+    }
+    loop.hooks.fire(point, loop.ctx, payloads.get(point, {"task": "Fetch!", "speaker": "alice"}))
+    hall = memory.session("hall")
+    with hall.turn("My bus is late.", speaker="ben") as turn:
+        turn.reply("Oh.")
+    memory.diagnostics.database.flush()
+    assert [turn.owner for turn in memory.sessions.journal.read_turns("hall")] == ["ben"]

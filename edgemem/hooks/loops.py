@@ -1,0 +1,121 @@
+"""The loops of one session: what each has told of its newest turn, and how its words are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from edgemem.context.messages import INSTRUCTIONS, is_spoken
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.edgevox import OuterRun, inward
+from edgemem.hooks.loop_list import LoopList, split_head
+from edgemem.records import BY_AGENT, Message, Session, text_of
+from edgemem.session.arguments import checked_audience, checked_hearing, checked_speaker
+from edgemem.session.log import SessionLog
+from edgemem.session.points import TurnContext
+from edgemem.session.tools import ToolTurn
+from edgemem.session.turn import Agent, OpenTurn
+
+TASK_KEYS = ("task", "speaker", "heard", "private", "audience")
+"""The payload of `on_run_start`."""
+
+
+_CHECKS: tuple[tuple[str, Callable[[Any], object], Any], ...] = (
+    ("speaker", checked_speaker, None),
+    ("heard", checked_hearing, None),
+    ("audience", lambda names: checked_audience(names or ()), ("",)),
+)
+"""How its parts are looked at, and what stands for one that cannot be read: an unknown voice may speak, and listen."""
+
+LOOP = "__edgemem_list"
+"""Where the state of a loop's session keeps what the loop has told."""
+
+
+class Loop:
+    """One loop, and its newest turn as it has told of it."""
+
+    def __init__(self, log: SessionLog | None, ctx: Any) -> None:
+        self.log, self.ctx = log, ctx
+        self.turn: OpenTurn | None = None
+        self.agent: Agent | None = None
+        """The agent that began it."""
+        self.list = LoopList()
+        self.task: dict[str, Any] | None = None
+        """The payload of an `on_run_start` whose turn has not begun."""
+        self.start: dict[str, Any] | None = None
+        """The payload of that of the turn, until the loop has ended it; None: it had none."""
+        self.tokens: list[tuple[int, ...]] = []
+        self.outcomes: list[Any] = []
+        """The results of tools since the model was called."""
+        self.around: tuple[OpenTurn | None, ToolTurn | None] = None, None
+        """The turn in whose tool the loop itself runs."""
+
+    @property
+    def open_turn(self) -> OpenTurn | None:
+        """Return its turn, if that is open."""
+        return self.turn if self.turn is not None and self.turn.is_open else None
+
+    @property
+    def messages(self) -> list[Message]:
+        """Return what the list of its session holds behind the instructions."""
+        return split_head(inward(self.ctx.session.messages))[1]
+
+    @property
+    def text(self) -> Any:
+        """Return the utterance as its start has told it; None: it told of none."""
+        return ((self.start if self.task is None else self.task) or {}).get("task")
+
+
+class LoopState:
+    """The loops of one session."""
+
+    def __init__(self) -> None:
+        self.loop = Loop(None, TurnContext(Session()))
+        """The one that told the newest turn."""
+        self.outer: OuterRun | None = None
+        """The run of a framework that the turn is."""
+        self.utterances = 0
+        """How many they have told of: a list before the first is history from elsewhere."""
+        self.is_cut = False
+        """Whether a voice has reported that the newest reply was cut off."""
+
+
+def newest_spoken(messages: Sequence[Message], text: Any = None) -> int | None:
+    """Return the place of the newest utterance: of the messages in a person's place behind the newest answer the one with a
+    text, else the newest; None: there is none.
+    """  # noqa: D205
+    newest = None
+    for n in range(len(messages) - 1, -1, -1):
+        if is_spoken(messages[n]):
+            newest = n if newest is None else newest
+            if text is None or text_of(messages[n]) == text:
+                return n
+        elif newest is not None and messages[n].get("role") not in INSTRUCTIONS:
+            break
+    return newest
+
+
+def without_mark(message: Message) -> Message:
+    """Return a message without the mark of an agent's, which no provider knows."""
+    if message.get("metadata") != BY_AGENT:
+        return message
+    return {name: part for name, part in message.items() if name != "metadata"}
+
+
+def close_unreadable(task: dict[str, Any]) -> list[str]:
+    """Take out of the payload of a start what cannot be read, and close its turn where that may be who listens; say what."""
+    wrong, closed = [], False
+    for name in task.keys() - set(TASK_KEYS):
+        if near := get_close_matches(str(name), TASK_KEYS, n=1):
+            wrong.append(f"on_run_start was told {name!r}, which nobody reads; it is {near[0]!r}.")
+            closed |= near[0] in ("private", "audience")
+    for name, check, instead in _CHECKS:
+        try:
+            check(task.get(name, instead))
+        except InvalidInputError as error:  # noqa: PERF203 - three of them, once a turn
+            wrong.append(str(error))
+            task[name] = instead
+            closed |= name == "audience"
+    task["private"] = closed or task.get("private")
+    return wrong
