@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import edgemem
-from edgemem.config import LlamaSettings, Profile
+from edgemem.memory import Memory
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 
@@ -21,18 +18,16 @@ SAID = {
 
 
 @pytest.mark.parametrize("language", SAID)
-def test_what_is_mine_is_mine(language: str, tmp_path: Path) -> None:
+def test_what_is_mine_is_mine(language: str, memory: Memory) -> None:
     """Two people say the same of themselves, and the same is known of both; each is told first what is theirs."""
     sentence, values, question = SAID[language]
     thing = {"en": "bicycle", "de": "Fahrrad", "es": "bicicleta", "vi": "xe đạp", "zh": "自行车"}[language]
-    profile = Profile(llama=LlamaSettings(embedder=""))
-    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
-        for number, (who, value) in enumerate(zip(("Anna", "Ben"), values, strict=True)):
-            messages = (StoredMessage("user", sentence.format(value)),)
-            turn = Turn(f"talk {number}", 0, messages, heard=Heard(speaker=who))
-            memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
-            memory.store.add_fact(f"{who.lower()}.{thing}", value, scope="household")
-        memory.idle(60.0)
-        for who, value in zip(("Anna", "Ben"), values, strict=True):
-            assert memory.recall(question, speaker=who, kinds={"turn"})[0].text == sentence.format(value)
-            assert memory.recall(question, speaker=who, kinds={"fact"})[0].value == value
+    for number, (who, value) in enumerate(zip(("Anna", "Ben"), values, strict=True)):
+        messages = (StoredMessage("user", sentence.format(value)),)
+        turn = Turn(f"talk {number}", 0, messages, heard=Heard(speaker=who))
+        memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+        memory.store.add_fact(f"{who.lower()}.{thing}", value, scope="household")
+    memory.idle(60.0)
+    for who, value in zip(("Anna", "Ben"), values, strict=True):
+        assert memory.recall(question, speaker=who, kinds={"turn"})[0].text == sentence.format(value)
+        assert memory.recall(question, speaker=who, kinds={"fact"})[0].value == value

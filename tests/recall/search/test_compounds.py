@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import edgemem
-from edgemem.config import LlamaSettings, Profile
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from edgemem.memory import Memory
 
@@ -25,13 +22,6 @@ OTHERS = (
     "Lena lernt für die Prüfung.",
 )
 BIN, PAPER_BIN = "Die Tonne wird am Dienstag geleert.", "Die Papiertonne wird am Dienstag geleert."
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return a memory that finds by words alone."""
-    with edgemem.open(tmp_path, profile=Profile(llama=LlamaSettings(embedder="")), worker=False) as opened:
-        yield opened
 
 
 @pytest.fixture(params=["at once", "indexed"])

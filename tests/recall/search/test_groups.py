@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-import edgemem
-from edgemem.config import LlamaSettings
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from edgemem.recall.recall import Request
@@ -17,13 +11,6 @@ from edgemem.recall.search.selection import name_of
 from edgemem.records import Heard, Reader, Recalled
 
 ANYBODY = Reader("alice")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
-    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as opened:
-        yield opened
 
 
 def test_kinds_apart_compete_only_among_themselves(memory: Memory) -> None:

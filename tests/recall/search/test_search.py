@@ -50,6 +50,7 @@ def scores(folder, secret, query, *, idle, reader=None):
     ("query", "secret"),
     [
         ("where is the kettle", "hot kettle pot"),
+        ("where is the kettle", "kettle kettle kettle"),
         ("what does ann want", "I want ann home"),
         ("which pet is hungry", "my dog likes the rabbit"),
         ("wo ist mein board", " ".join(f"ca{letter}board" for letter in "abcdefghijklmnopqrst")),
@@ -60,13 +61,6 @@ def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle
     found = scores(tmp_path / "a", secret, query, idle=idle)
     assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=idle)
     assert found
-
-
-def test_a_private_text_that_is_the_nearest_of_all_changes_nothing_for_others(tmp_path):
-    """Where it would be the best answer, others find theirs as if it were not there."""
-    query = "where is the kettle"
-    found = scores(tmp_path / "a", "kettle kettle kettle", query, idle=True)
-    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=True)
 
 
 def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
