@@ -139,11 +139,9 @@ def neutralise(text: str, markers: re.Pattern[str]) -> str:
 
 def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
     """Return a message as templates expect it: text content, arguments of calls as objects, a developer as the system."""
-    operator = message.get("role") in (
-        "system",
-        "developer",
-    )  # few templates know the second name, some refuse it
-    clean = clean if clean is not None and not operator else _unchanged
+    # few templates know the second name, some refuse it
+    operator = message.get("role") in ("system", "developer")
+    clean = _unchanged if clean is None or operator else clean
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
