@@ -158,9 +158,9 @@ class Connection(http.client.HTTPConnection):
             self.close()
             self.connect()
 
-    def ask(self, method: str, path: str, body: Any = None, *, timeout_s: float) -> bytes:
-        """Send a request with a JSON body and return the answer's; after `timeout_s` of silence the server counts as stuck."""
-        return self._whole(self._send(method, path, body, timeout_s), timeout_s)
+    def ask(self, path: str, body: Any = None, *, timeout_s: float) -> bytes:
+        """Return the answer to a request, a POST where it has a body of JSON; after `timeout_s` of silence the server is stuck."""
+        return self._whole(self._send(path, body, timeout_s), timeout_s)
 
     def steps(self, path: str, body: Any, *, first_s: float, between_s: float) -> Generator[Step, None, None]:
         """Send a request and yield what the model makes of it; a cut ends that without an error.
@@ -171,7 +171,7 @@ class Connection(http.client.HTTPConnection):
         ended = False
         timeout_s = first_s
         try:
-            response = self._send("POST", path, body, first_s)
+            response = self._send(path, body, first_s)
             if response.status != http.client.OK:
                 self._whole(response, first_s)
             for line in response:
@@ -218,9 +218,9 @@ class Connection(http.client.HTTPConnection):
             refusal = {"code": response.status, "message": body[:200].decode("utf-8", "replace")}
         raise self._refusal(refusal)
 
-    def _send(self, method: str, path: str, body: Any, timeout_s: float) -> http.client.HTTPResponse:
+    def _send(self, path: str, body: Any, timeout_s: float) -> http.client.HTTPResponse:
         sent = None if body is None else msgspec.json.encode(body)
-        headers = {} if sent is None else {"Content-Type": "application/json"}
+        method, headers = ("GET", {}) if sent is None else ("POST", {"Content-Type": "application/json"})
         self.asked += 1
         while True:
             opened = self.opened
@@ -317,8 +317,7 @@ class LlamaServer:
         """Ask what needs no computing by the model; a body makes it a POST."""
         with self._lock:
             self._check_open()
-            method = "GET" if body is None else "POST"
-            raw = self._asking.ask(method, path, body, timeout_s=ANSWER_S)
+            raw = self._asking.ask(path, body, timeout_s=ANSWER_S)
         try:
             return msgspec.json.decode(raw, type=dict[str, Any])
         except msgspec.DecodeError as error:
