@@ -37,12 +37,24 @@ def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _:
         return content
     parts = content if isinstance(content, (list, tuple)) else (content,)
     return "\n".join(
-        str(part.get("text") or part.get("transcript") or image(part))
+        str(
+            part.get("text")
+            or part.get("transcript")
+            or part.get("refusal")
+            or _transcript(part)
+            or image(part)
+        )
         if isinstance(part, dict)
         else str(part)
         for part in parts
         if part is not None
     )
+
+
+def _transcript(part: dict[str, Any]) -> str:
+    """Return what a recogniser made of a part with sound, where that stands beside the sound."""
+    inner = (value.get("transcript") for value in part.values() if isinstance(value, dict))
+    return next((text for text in inner if isinstance(text, str)), "")
 
 
 REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from edgemem.context.bargein import heard_part
@@ -118,6 +118,8 @@ def checked_message(message: Any) -> Message:
     content = message.get("content")
     if role == "tool" and isinstance(content, Mapping) and "type" not in content:  # a result as it is
         content = json.dumps(content, ensure_ascii=False, default=str)
+    if content is None and isinstance(sound := message.get("audio"), Mapping):  # a spoken reply
+        content = sound.get("transcript")
     content = checked_content(content, "content", is_optional=True)
     return {**_copy(dict(message), "message"), "content": content}
 
@@ -164,6 +166,44 @@ def checked_call(call: Any) -> ToolCall:
     if not isinstance(call, ToolCall):
         raise InvalidInputError("A call must be a ToolCall, or an entry of a message's `tool_calls`.")
     return call
+
+
+def check_payload(before: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+    """Raise InvalidInputError where a hook has put something of another kind into a payload.
+
+    Args:
+        before: the payload as the hook was handed it.
+    """
+    if missing := before.keys() - payload.keys():
+        raise InvalidInputError(f"it took {min(missing)!r} out of its payload.")
+    for key, check in _CHECKS.items():
+        if key in payload and (key not in before or payload[key] != before[key]):
+            check(payload[key])
+
+
+def _check_messages(messages: Any) -> None:
+    if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
+        raise InvalidInputError("`messages` must be a list of messages.")
+
+
+def _check_calls(calls: Any) -> None:
+    if not isinstance(calls, (list, tuple, type(None))):
+        raise InvalidInputError(f"`tool_calls` must be a list of calls; got {type(calls).__name__}.")
+    for call in calls or ():
+        checked_call(call)
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "task": checked_utterance,
+    "speaker": checked_speaker,
+    "audience": checked_audience,
+    "private": lambda private: checked_flag(private, "private"),
+    "heard": checked_hearing,
+    "messages": _check_messages,
+    "content": lambda content: checked_content(content, "content", is_optional=True),
+    "tool_calls": _check_calls,
+}
+"""How each part of a payload is looked at."""
 
 
 def call_of(call: Mapping[str, Any]) -> ToolCall:

@@ -21,6 +21,7 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import Heard, Session, as_ours, has_methods
+from edgemem.session.arguments import check_payload
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -300,24 +301,33 @@ class HookRegistry:
         return self._fire(self._at.get(point, ()), point, ctx, payload)
 
     def fire_own(self, point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call the hooks of a point that are none of edgemem's, as `fire` does: the door calls the parts itself."""
-        return self._fire(self.own.get(point, ()), point, ctx, payload)
+        """Call the hooks of a point that are none of edgemem's, as `fire` does: the door calls the parts itself.
+
+        What one puts into a payload must be of the payload's kind; else it counts as failed, and the payload stays.
+        """
+        return self._fire(self.own.get(point, ()), point, ctx, payload, is_of_door=True)
 
     def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call one hook alone, for a framework whose own registry keeps the order."""
         entries = [entry for entry in self._at.get(point, ()) if entry.hook is hook]
         return self._fire(entries, point, ctx, payload)
 
-    def _fire(self, entries: Iterable[HookEntry], point: str, ctx: Any, payload: Any) -> HookResult:
+    def _fire(
+        self, entries: Iterable[HookEntry], point: str, ctx: Any, payload: Any, *, is_of_door: bool = False
+    ) -> HookResult:
         changed = False
         reasons: list[str] = []
         for entry in entries:
+            before = _snapshot(payload) if is_of_door and isinstance(payload, dict) else None
             try:
                 answer = entry.hook(point, ctx, payload)
-                if answer is None:  # as most do
-                    continue
-                result = HookResult.from_answer(answer, payload)
+                result = HookResult() if answer is None else HookResult.from_answer(answer, payload)
+                if before is not None and not result.is_end:
+                    check_payload(before, result.payload if result.is_modify else payload)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
+                if before is not None:
+                    payload.clear()
+                    payload.update(before)
                 self.note(hook_name(entry.hook), point, error)
                 if entry.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
@@ -357,6 +367,10 @@ class HookRegistry:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
             )
+
+
+def _snapshot(payload: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, list) else value for key, value in payload.items()}
 
 
 def traits_of(hook: Any) -> HookTraits:

@@ -19,9 +19,11 @@ from edgemem.records import BY_AGENT, BlockLine, Heard, Message, Reader, Session
 from edgemem.session.arguments import (
     call_of,
     calling,
+    checked_audience,
     checked_call,
     checked_flag,
     checked_message,
+    checked_speaker,
     checked_tokens,
 )
 from edgemem.session.log import STATE_KEY, LateResult, Moment, Prompt, SessionLog
@@ -130,7 +132,8 @@ class OpenTurn:
             words = task.get("task")
             content = words if isinstance(words, list) else str(words)
         outer = self._outer
-        self.reader = Reader(task.get("speaker"), frozenset(task.get("audience") or ()))
+        audience = checked_audience(task["audience"])
+        self.reader = Reader(checked_speaker(task["speaker"]), frozenset(audience))
         if outer is not None and not is_reader_given:
             self.reader = outer.reader
         self._private = bool(task.get("private"))
@@ -142,7 +145,7 @@ class OpenTurn:
         self._heard = None if outer is not None else heard  # an agent's words are nobody's
         ctx = agent.ctx
         ctx.speaker, ctx.heard = self.reader.speaker, self._heard
-        ctx.audience, ctx.private = tuple(task.get("audience") or ()), self._private
+        ctx.audience, ctx.private = audience, self._private
         record = ctx.session.messages
         level: Level | None = "private" if self._private else None
         outer_log, around = (None, None) if outer is None else (outer.log, outer.prompt_turn)
@@ -309,7 +312,8 @@ class OpenTurn:
         moment = Moment(self.log, agent.ctx, payload)
         agent.steps.run(agent.steps.answer, AFTER_LLM, moment)
         self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
-        content, left = moment.payload.get("content"), list(moment.payload.get("tool_calls") or ())
+        content = moment.payload.get("content")
+        left = [checked_call(call) for call in moment.payload.get("tool_calls") or ()]
         if content != text:
             message = {**message, "content": content}
         if left != calls:
@@ -483,13 +487,14 @@ class OpenTurn:
             self._check_open()
             agent, log = self._agent, self.log
             cut = interrupted or self._interrupted
-            moment = Moment(log, agent.ctx, AgentResult(self.reply_text or "", self.hops, cut, error))
+            result = AgentResult(self.reply_text or "", self.hops, cut, error)
+            moment = Moment(log, agent.ctx, result)
             self._close()
             agent.steps.run(agent.steps.end, ON_RUN_END, moment)
             if log.prompt_log.turns and log.prompt_log.turns[-1].heard_until is not None:  # cut at the end
                 log.refresh_record()
-        ended: AgentResult = moment.payload
-        return ended
+        ended = moment.payload
+        return ended if isinstance(ended, AgentResult) else result
 
     def abort(self) -> None:
         """Throw the turn away without a trace; what its tools have written stays.

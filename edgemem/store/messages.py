@@ -17,14 +17,26 @@ from edgemem.records import Message, StoredMessage, text_of
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
+_TAG = r"(?:\w+:)?(?:think(?:ing)?|thought)"
 _THOUGHTS = re.compile(
-    r"<((?:\w+:)?think(?:ing)?)>.*?(?:</\1>|\Z)|\A(?:(?!<(?:\w+:)?think).)*</think(?:ing)?>", re.DOTALL
+    rf"<({_TAG})\b[^>]*>.*?(?:</\1>|\Z)"
+    r"|\[think\].*?(?:\[/think\]|\Z)|◁think▷.*?(?:◁/think▷|\Z)"
+    r"|<\|start_thinking\|>.*?(?:<\|end_thinking\|>|\Z)|<\|channel>.*?(?:<channel\|>|\Z)"
+    r"|<\|channel\|>(?:final<\|message\|>|.*?(?:<\|channel\|>final<\|message\|>|\Z))"
+    rf"|\A(?:(?!<{_TAG}).)*</{_TAG}>",
+    re.DOTALL | re.IGNORECASE,
 )
 """A thought within a reply; where the prompt opened it, the reply begins within it."""
-_WORDS = frozenset(("text", "transcript"))
+_WORDS = frozenset(("text", "transcript", "refusal"))
 """Keys of a part that hold words, whatever these look like."""
-_THOUGHT_PARTS = frozenset(("thinking", "redacted_thinking", "reasoning"))
-_THOUGHT_KEYS = frozenset(("reasoning_content", "reasoning", "reasoning_details", "thinking"))
+_THOUGHT_PARTS = frozenset(("thinking", "redacted_thinking", "reasoning", "reasoning_text"))
+_THOUGHT_KEYS = frozenset(
+    ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks")
+)
+_BY_PROVIDER = "provider_specific_fields"
+"""Where some programs keep what else a provider told."""
+_BASE64 = re.compile(r"[\w+/=-]{256,}", re.ASCII)
+"""Bytes as text: no word of any language is as long."""
 
 COLUMNS = "m.id, m.role, m.content, m.unheard, m.extra, m.tokens"
 
@@ -46,7 +58,7 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
             f"A message must be a dict with a role, such as {{'role': 'user', 'content': '…'}}; got {message!r:.80}."
         )
     spoken = without_thoughts(message)
-    extra = {key: value for key, value in spoken.items() if key not in ("role", "content")}
+    extra = {key: _kept_value(value) for key, value in spoken.items() if key not in ("role", "content")}
     content = spoken.get("content")
     if content is not None and not isinstance(content, str):
         # Parts are kept in their order, without the bytes of images; their text is found in a column of its own.
@@ -67,18 +79,23 @@ def without_thoughts(message: Message) -> Message:
     if isinstance(content, str):
         visible = _unthought(content)
     elif isinstance(content, list):
-        parts = (
-            part for part in content if not (isinstance(part, dict) and part.get("type") in _THOUGHT_PARTS)
-        )
-        visible = [
-            {**part, "text": _unthought(part["text"])}
-            if isinstance(part, dict) and isinstance(part.get("text"), str)
-            else part
-            for part in parts
-        ]
-    if visible == content and _THOUGHT_KEYS.isdisjoint(message):
+        visible = [_unthought_part(part) for part in content if not _is_thought(part)]
+    if visible == content and _THOUGHT_KEYS.isdisjoint(message) and _BY_PROVIDER not in message:
         return message
-    return {**{key: value for key, value in message.items() if key not in _THOUGHT_KEYS}, "content": visible}
+    kept = {key: value for key, value in message.items() if key not in _THOUGHT_KEYS}
+    if isinstance(told := kept.get(_BY_PROVIDER), dict):
+        kept[_BY_PROVIDER] = {key: value for key, value in told.items() if key not in _THOUGHT_KEYS}
+    return {**kept, "content": visible}
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and (part.get("type") in _THOUGHT_PARTS or part.get("thought") is True)
+
+
+def _unthought_part(part: Any) -> Any:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return {**part, "text": _unthought(part["text"])}
+    return _unthought(part) if isinstance(part, str) else part
 
 
 def _unthought(text: str) -> str:
@@ -92,26 +109,45 @@ def _kept_part(part: Any) -> Any:
     if not size:
         return part
     words = text_of({"content": part}) if isinstance(part, dict) else ""
-    return {"type": "text", "text": words or f"({kind or 'bytes'}, {size / 1000:.0f} kB)"}
+    return {"type": "text", "text": words or _placeholder(kind, size)}
+
+
+def _placeholder(kind: str | None, size: int) -> str:
+    return f"({kind or 'bytes'}, {size / 1000:.0f} kB)" if size > 1 else f"({kind})"
+
+
+def _kept_value(value: Any) -> Any:
+    """Return what else a message says as the database keeps it: without bytes, and without what is no JSON."""
+    if isinstance(value, (list, tuple)):
+        return [_kept_value(part) for part in value]
+    if isinstance(value, dict):
+        return {
+            key: part if isinstance(part, str) and key in _WORDS else _kept_value(part)
+            for key, part in value.items()
+        }
+    kind, size = _bytes_in(value)
+    return _placeholder(kind, size) if size else value
 
 
 def _bytes_in(part: Any, key: str = "") -> tuple[str, int]:
-    """Return the type of the bytes that a part carries, as far as it says, and how many they are; 0: none."""
+    """Return the type of the bytes that a part carries, as far as it says, and how many they are; 0: none, 1: nobody knows."""
     if isinstance(part, (bytes, bytearray, memoryview)):
         return "", len(part)
     if isinstance(part, str):
         lead, comma, rest = part.partition(",")
         if lead.startswith("data:") and comma:
             return lead[len("data:") :].partition(";")[0], len(rest) * 3 // 4
-        return "", len(part) * 3 // 4 if key == "data" else 0
-    if isinstance(part, list):
+        return "", len(part) * 3 // 4 if key == "data" or _BASE64.fullmatch(part) else 0
+    if isinstance(part, (list, tuple, set, frozenset)):
         sizes = [_bytes_in(item) for item in part]
     elif isinstance(part, dict):
         sizes = [_bytes_in(value, str(name)) for name, value in part.items() if name not in _WORDS]
         named = (part.get(name) for name in ("media_type", "mime_type", "mimeType", "format", "type"))
         sizes.append((next((str(name) for name in named if name), ""), 0))
-    else:
+    elif part is None or isinstance(part, (bool, int, float, msgspec.Struct)):
         return "", 0
+    else:  # an object of a model's library, such as an image
+        return type(part).__name__, 1
     return next((kind for kind, _ in sizes if kind), ""), sum(size for _, size in sizes)
 
 

@@ -399,6 +399,37 @@ def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
     assert "!" not in str(turns_of(memory))
 
 
+@pytest.mark.parametrize(
+    ("point", "wrong"),
+    [
+        *(("on_run_start", {"audience": wrong}) for wrong in (5, "ben")),
+        ("on_run_start", {"speaker": ["x"]}),
+        *(("on_run_start", {"task": wrong}) for wrong in (None, 5)),
+        *(("before_llm", {"messages": wrong}) for wrong in (None, 5, ["x"])),
+        *(("after_llm", wrong) for wrong in ({"tool_calls": 5}, {"tool_calls": [7]}, {"content": 5})),
+        ("on_run_start", None),
+    ],
+)
+def test_a_payload_of_another_kind_is_counted_and_left_out(
+    memory: Memory, point: str, wrong: dict[str, Any] | None
+) -> None:
+    """Whether a hook hands it back or changes it in place; the turn goes on as it was told."""
+
+    class Mine:
+        points, priority = frozenset({point}), 0
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+            return payload.clear() if wrong is None else HookResult.replace({**payload, **wrong})
+
+    kitchen = memory.session("kitchen", speaker="alice")
+    kitchen.hooks.register(Mine())
+    with kitchen.turn("Hello.") as turn:
+        assert texts(turn.messages) == [("user", "Hello.")]
+        assert turn.reply("Hi.") == "Hi."
+    assert [told(turn) for turn in turns_of(memory)] == [[("user", "Hello."), ("assistant", "Hi.")]]
+    assert [(failure.hook, failure.count) for failure in kitchen.failures()] == [("Mine", 1)]
+
+
 @pytest.mark.parametrize("point", ["on_run_start", "before_llm", "after_llm", "before_tool", "after_tool"])
 def test_a_failing_safety_hook_gives_the_reply(memory: Memory, point: str) -> None:
     """One that fails closed ends the turn of any loop, at each point; no tool runs behind it, and no other word is kept."""
@@ -651,6 +682,99 @@ def test_two_threads_in_one_conversation_lose_nothing(memory: Memory) -> None:
     assert kitchen.failures() == []
     asked = [(told(turn)[0][1], turn.heard and turn.heard.speaker) for turn in turns_of(memory)]
     assert sorted(asked) == sorted((f"{who} {n}", who) for who in ("alice", "bob") for n in range(20))
+
+
+SOUND = "UklGRiQA" * 100
+KEPT: dict[str, dict[str, Any]] = {
+    "an object": {
+        "role": "user",
+        "content": [{"type": "text", "text": "alpha"}, {"type": "image", "image": object()}],
+    },
+    "a field": {"role": "assistant", "content": "alpha", "raw": object(), "images": [SOUND]},
+    "a call": {
+        **ASK,
+        "content": "alpha",
+        "tool_calls": [{"id": "c", "name": "see", "arguments": {"at": b"xy"}}],
+    },
+    "a spoken reply": {"role": "assistant", "content": None, "audio": {"data": SOUND, "transcript": "alpha"}},
+    "a refusal": {"role": "assistant", "content": [{"type": "refusal", "refusal": "alpha"}]},
+    "sound": {"role": "user", "content": [{"type": "input_audio", "audio": SOUND, "transcript": "alpha"}]},
+    "sound within": {
+        "role": "user",
+        "content": [{"type": "input_audio", "input_audio": {"data": SOUND, "transcript": "alpha"}}],
+    },
+}
+
+
+@pytest.mark.parametrize("message", KEPT.values(), ids=KEPT)
+def test_words_are_kept_and_bytes_and_objects_are_not(memory: Memory, message: dict[str, Any]) -> None:
+    """Whatever library or provider a message comes from, the turn is stored."""
+    kitchen = memory.session("kitchen")
+    with kitchen.turn("Hello.", speaker="alice") as turn:
+        assert turn.messages
+        turn.add(message)
+        turn.reply("Hi.")
+    assert kitchen.failures() == []
+    (kept,) = turns_of(memory)
+    assert kept.messages[1].content == "alpha"
+    assert SOUND not in str(kept)
+
+
+THOUGHT: dict[str, dict[str, Any]] = {
+    **{
+        form: {"content": form.format("secret")}
+        for form in (
+            "[THINK]{}[/THINK]alpha",
+            "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>alpha",
+            "<|channel>thought\n{}<channel|>alpha",
+            "<THINK>{}</THINK>alpha",
+            "<think type='x'>{}</think>alpha",
+            "<thought>{}</thought>alpha",
+            "◁think▷{}◁/think▷alpha",
+        )
+    },
+    "a mark": {"content": [{"text": "secret", "thought": True}, {"text": "alpha"}]},
+    "a type": {"content": [{"type": "reasoning_text", "text": "secret"}, {"type": "text", "text": "alpha"}]},
+    "plain text as a part": {"content": ["<think>secret</think>alpha"]},
+    "blocks": {"content": "alpha", "thinking_blocks": [{"thinking": "secret"}]},
+    "a provider": {"content": "alpha", "provider_specific_fields": {"reasoning_content": "secret"}},
+}
+
+
+@pytest.mark.parametrize("message", THOUGHT.values(), ids=THOUGHT)
+def test_a_thought_of_any_form_is_left_out(memory: Memory, message: dict[str, Any]) -> None:
+    """It stands in no later prompt and in no store; the words do."""
+    kitchen = memory.session("kitchen")
+    with kitchen.turn("Think.", speaker="alice") as turn:
+        turn.add({"role": "assistant", **message})
+    for kept in (str(kitchen.turn("Again.", speaker="alice").messages), str(turns_of(memory))):
+        assert ("secret" in kept, "alpha" in kept) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("secret", "said", "value"),
+    [
+        ("★☆★ ☾", "keep the word door", "door ★☆★ ☾"),
+        ("#*!", "keep door", "door #*!"),
+        ("🍎🍌", "keep door", "door 🍎🍌"),
+        ("-7", "keep door 7", "door -7"),
+        ("1.5", "keep door 1 5", "door 1.5"),
+    ],
+)
+def test_signs_that_nobody_said_are_written_for_the_speaker_alone(
+    memory: Memory, secret: str, said: str, value: str
+) -> None:
+    """A tool writes to the household what was said aloud; signs, and the sign or point of a number, are content."""
+    memory.store.add_fact("secret phrase", secret, scope="user:alice")
+    memory.idle(2)
+    kitchen = memory.session("kitchen", tools=memory.tools())
+    for aloud, scope in (("", "user:alice"), (f" {value}", "household")):
+        with kitchen.turn(f"What is my secret phrase? Please {said}.{aloud}", speaker="alice") as turn:
+            assert secret in str(turn.messages)
+            fact = {"key": "door", "value": value, "scope": "household"}
+            turn.call(ToolCall("remember_fact", fact))
+            turn.reply("Done.")
+        assert (memory.store.get_fact("door", scope=scope)) == value
 
 
 def test_thinking_is_neither_read_again_nor_kept(memory: Memory) -> None:

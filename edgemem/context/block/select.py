@@ -53,6 +53,8 @@ MIN_SAFETY_SCORE = 0.2
 _SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
 """Letters and digits that were said one by one."""
 _BETWEEN = re.compile(r"[\W_]+")
+_SIGN = re.compile(r"[^\w\s.,;:!?'\"()…–—/‘’“”«»¿¡。、，！？：；「」%€$£°&-]")
+_NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")
 
 
 class Floors(NamedTuple):
@@ -365,16 +367,23 @@ def _small_talk() -> _SmallTalk:
 def repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
     """Tell whether each content word and number of some texts is in other texts, and the last of them has one.
 
-    A name that was spelled counts as one word, as does a number that was said digit by digit.
+    A name that was spelled counts as one word, as does a number that was said digit by digit. So does a sign, such as ★ or #.
     """
-    written = [_spelt(text) for text in texts]
-    if not written[-1].tokens:
+    written, others = [_spelt(text) for text in texts], list(others)
+    if not written[-1].tokens or not _signs(texts) <= _signs(others):
         return False
     known = [_spelt(text) for text in others]
     words = frozenset(word for text in known for word, _ in text.tokens if word)
     terms = frozenset(term for text in known for term in text.terms())
     tokens = chain.from_iterable(text.tokens for text in written)
     return all(word in words or terms.issuperset(stems) for word, stems in tokens)
+
+
+def _signs(texts: Iterable[str]) -> set[str]:
+    """Return the signs of some texts that are no punctuation, and their numbers with a sign or a point."""
+    numbers = (number for text in texts for number in _NUMBER.findall(text))
+    signs = (sign for text in texts for sign in _SIGN.findall(text))
+    return {*signs, *(number for number in numbers if not number.isdigit())}
 
 
 def _spelt(text: str) -> Analysis:
