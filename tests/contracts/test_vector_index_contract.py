@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgemem.recall.index import vectors as vectors_module
-from edgemem.recall.index.file import SCHEMA, note_removals, set_meta
+from edgemem.recall.index.file import SCHEMA, note_removals
 from edgemem.recall.index.vectors import Vectors, add_vectors, move_vectors, remove_vectors
 from edgemem.store.db.database import Database
 
@@ -137,17 +137,6 @@ def test_a_removed_vector_is_gone(database, vectors):
     assert [id_ for id_, _ in vectors.nearest(rows[1], 5, [2, 3])] == [3]
 
 
-def test_the_vectors_of_another_model_are_not_found(database, vectors):
-    """While the file has another model's vectors, of one length or not, this one finds none."""
-    rows = unit(5, DIMENSIONS)
-    fill(database, rows)
-    assert vectors.nearest(rows[0], 5)
-    database.write(lambda tx: set_meta(tx, "model", "another"))
-    fill(database, -rows)
-    assert vectors.nearest(-rows[0], 5) == []
-    assert vectors.cosines(rows[1], [2]) == {}
-
-
 def test_a_text_is_as_near_as_its_best_piece(database, vectors):
     """Pieces have one id: it is found once, with its best cosine, and goes as a whole."""
     rows = unit(60, DIMENSIONS)
@@ -163,17 +152,6 @@ def test_a_text_is_as_near_as_its_best_piece(database, vectors):
     assert vectors.cosines(query, [1]) == {1: pytest.approx(rows[0] @ query, abs=5e-3)}
     remove(database, [1])
     assert len(vectors.nearest(query, 60)) == 20
-
-
-def test_a_row_of_another_length_is_not_found(database, vectors):
-    """A damaged row is none, and nothing else is worse for it."""
-    rows = unit(6, DIMENSIONS)
-    fill(database, rows)
-    database.write(lambda tx: tx.execute("update vectors set codes = x'00' where doc = 4"))
-    database.write(lambda tx: tx.execute("update vectors set codes = ? where doc = 3", (bytes(DIMENSIONS),)))
-    assert vectors.nearest(rows[4], 1) == [(5, pytest.approx(1.0, abs=5e-3))]
-    assert {id_ for id_, _ in vectors.nearest(rows[4], 6)} == {1, 2, 3, 5, 6}
-    assert vectors.cosines(rows[0], [3, 4]) == {3: 0.0}
 
 
 def test_vectors_that_move_are_found_on_the_other_side(database, vectors):
@@ -210,19 +188,6 @@ def test_memory_follows_what_other_processes_write(database, monkeypatch):
         assert mine.nearest(rows[30], 5) == []
         add(other, [(1, rows[39]), (1, rows[38])])
         assert dict(mine.nearest(rows[39], 5)) == pytest.approx({1: 1.0}, abs=5e-3)
-
-
-def test_memory_keeps_nothing_of_what_was_removed(database, monkeypatch):
-    """Where nobody asks anything, idle time wipes it all the same."""
-    monkeypatch.setattr(vectors_module, "LEAST", 1)
-    rows = unit(20, DIMENSIONS)
-    mine = Vectors(database, DIMENSIONS)
-    fill(database, rows)
-    mine.warm()
-    remove(database, [4])
-    mine.follow_removals()
-    assert 4 not in mine.packed[False].ids
-    assert len(mine.packed[False]) == 19
 
 
 def test_vectors_are_read_in_steps(database, monkeypatch):

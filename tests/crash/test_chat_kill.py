@@ -6,12 +6,10 @@ import codecs
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,11 @@ import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.store.spool import read_foreign_spool, spool_paths
 from edgemem.store.turns import STATES
+from support.kills import TRUTH, rows, select
 from support.models import write_llama_gguf
 from support.selection import LONG
 
 ROOT = Path(__file__).parents[2]
-TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
 BEFORE_COMMIT, AFTER_COMMIT = 1, 0
 """Whether the robot stops just before the step that commits the turn, or just after it."""
 
@@ -144,22 +142,9 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def select(file: Path, sql: str) -> list[tuple[Any, ...]]:
-    """Read as a person would, while the robot runs or after it died."""
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-        return database.execute(sql).fetchall()
-
-
-def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Return every row of the truth."""
-    return {table: select(home / "db" / "memory.db", f"select * from {table}") for table in TRUTH}
-
-
 def states(home: Path) -> list[str]:
     """Return the states of the session's turns in order."""
-    return [
-        STATES[state] for (state,) in select(home / "db" / "memory.db", "select state from turns order by n")
-    ]
+    return [STATES[state] for (state,) in select(home, "select state from turns order by n")]
 
 
 def accepted(home: Path) -> bytes:
@@ -236,7 +221,7 @@ def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path
     assert robot.bye() == ""
     assert rows(home)["messages"][: len(kept["messages"])] == kept["messages"]
     assert states(home) == ["complete"] * 3 + ["unfinished"] + ["complete"] * 6
-    said = select(home / "db" / "memory.db", "select content from messages where role = 'user' order by id")
+    said = select(home, "select content from messages where role = 'user' order by id")
     assert said == [(f"Number {n} is on the table.",) for n in range(10)]
 
     # What was generated is stored as generated, also where the answer was never printed.
@@ -282,7 +267,7 @@ def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
         assert ("cut off" in status) == (unfinished == 1)
         assert [answer["said"] for answer in answers] == told[: len(answers)]
         now = select(
-            home / "db" / "memory.db",
+            home,
             "select id, turn, role, content, unheard, tokens from messages order by id",
         )
         assert now[: len(kept)] == kept

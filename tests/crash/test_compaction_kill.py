@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,10 @@ from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
 from edgemem.context.messages import repair_orphans
 from edgemem.inspect.replay import Line, ScriptedCall
-from support.kills import start
+from support.kills import TRUTH, rows, start
 from support.selection import LONG
 from support.tokenizers import WordTokenizer
 
-TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
 STEPS = ("planning", "summarising", "switching", "writing", "written")
 
 TALKER = """
@@ -115,12 +112,6 @@ def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
 def robot_of(memory: edgemem.Memory) -> Robot:
     """Return a robot in the one session."""
     return Robot(memory.hooks(session_id="kitchen", speaker="mara"), tools=[KEEP_PLAN])
-
-
-def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Return every row of the truth, as a person would read them."""
-    with closing(sqlite3.connect(f"file:{home}/db/memory.db?mode=ro", uri=True)) as database:
-        return {table: database.execute(f"select * from {table}").fetchall() for table in TRUTH}
 
 
 def taken_over(home: Path) -> dict[str, list[tuple[Any, ...]]]:

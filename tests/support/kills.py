@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 _ROOT = Path(__file__).parents[2]
+TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
+"""The tables of what was said."""
 _PLACES = (_ROOT, _ROOT / "tests", _ROOT / "tests" / "crash")
 
 
@@ -34,3 +39,14 @@ def kill_after(process: subprocess.Popen[str], lines: int, *, pause_s: float = 0
         printed += [line for line in told if line.endswith("\n")]
     process.wait(10)
     return printed
+
+
+def select(home: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Read the truth of a home as a person would, while the robot runs or after it died."""
+    with closing(sqlite3.connect(f"file:{home}/db/memory.db?mode=ro", uri=True)) as database:
+        return database.execute(sql).fetchall()
+
+
+def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of what was said."""
+    return {table: select(home, f"select * from {table}") for table in TRUTH}
