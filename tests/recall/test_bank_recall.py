@@ -73,7 +73,7 @@ def test_a_name_that_is_spelled_later_keeps_its_files(tmp_path):
         memory.idle(seconds=60)
         assert [item.owner for item in memory.recall("pumpkins", speaker="mARa")] == ["Mara"]
         memory.bank.for_person("Mara", "one").write("a.md", "x")
-        assert sorted(path.name for path in (memory.home / "bank").iterdir()) == [".lock", "mara"]
+        assert sorted(path.name for path in (memory.home / "bank").iterdir()) == ["mara"]
 
 
 def test_a_long_section_is_found_by_its_paragraphs(tmp_path):

@@ -185,15 +185,13 @@ class Index:
 
         def steps() -> list[Step]:
             # A commit takes along everything that waits: each commit writes the last pages of the same tables.
-            due = _is_due(self.truth, self.state(), sources, least=least, wait_s=wait_s)
-
-            def rows(limit: int) -> int:
-                return _take_rows(self.database, self.truth, self.state(), sources, limit, stop) if due else 0
+            due = self._is_due(sources, least, wait_s)
 
             def renew(limit: int) -> int:
                 return renew_some(self.database, self.originals, self.state(), limit)
 
-            return [self._take_changes, rows, self._take_texts, renew]
+            rows = [partial(self._take_rows, sources, stop)] if due else []
+            return [self._take_changes, *rows, self._take_texts, renew]
 
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
@@ -317,17 +315,102 @@ class Index:
 
     # Full text
 
-    def _take_changes(self, limit: int) -> int:
-        seen, erased = _take_changes(self.database, self.truth, self.state(), limit)
-        if erased:
-            self._follow_removals()
-        return seen
+    def _is_due(self, sources: Sequence[Source], least: int, wait_s: float) -> bool:
+        """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
+        if least <= 0:
+            return True
+        state, waiting, oldest = self.state(), 0, []
+        for source in sources:
+            rows = self.truth.query(
+                f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
+                (state.reached(source.table), least),
+            )
+            if rows[0][0]:
+                waiting += least if source.table == "facts" else rows[0][0]
+                oldest.append(rows[0][1])
+        late = bool(oldest) and self.truth.clock.now() - min(oldest) / 1e6 > wait_s
+        return waiting >= least or late
+
+    def _take_rows(self, sources: Sequence[Source], stop: Stop | None, limit: int) -> int:
+        """Take at most `limit` rows of the truth in, or those whose texts were read before `stop()`; return how many."""
+        state, now = self.state(), self.truth.clock.now()
+        pieces: list[tuple[Source, int, list[ReadDoc]]] = []
+        """The new docs of each source, up to an id."""
+        for source in sources:
+            reached, last = state.reached(source.table), newest_id(self.truth, source)
+            if last > reached and limit > 0:
+                docs = read_between(self.truth, source, reached, last, limit, now)
+                read = _read_until(docs, stop)
+                cut = len(read) < len(docs)
+                pieces.append((source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
+                limit = 0 if cut else limit - len(docs)
+
+        def work(tx: Transaction) -> None:
+            # Another process may have been faster, or have seen a change of these rows before they were in.
+            if get_meta(tx, "queue") != state.queue or any(
+                get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
+            ):
+                return
+            add_read(tx, [doc for _, _, read in pieces for doc in read])
+            for source, upto, _ in pieces:
+                set_meta(tx, source.table, upto)
+
+        # One transaction for all sources: each writes the last pages of the same tables.
+        if pieces:
+            self.database.write(work)
+        return sum(len(read) for _, _, read in pieces)
 
     def _take_texts(self, _limit: int) -> int:
-        taken = sum(_take_texts(self.database, texts, self.state()) for texts in self._texts)
+        """Bring the docs of texts that are no rows in line with them; return how many came or went."""
+        taken = 0
+        for texts in self._texts:
+            if self.state().stamp(texts.stamped_as) != (stamp := texts.stamp()):
+                gone, new = self.database.write(partial(_replace_texts, texts, stamp, texts.docs()))
+                if gone:
+                    self.database.checkpoint()
+                taken += gone + new
         if taken:
             self._follow_removals()
         return taken
+
+    def _take_changes(self, limit: int) -> int:
+        """Bring the index in line with the next rows of the truth's queue; return how many."""
+        state = self.state()
+        rows = self.truth.query(
+            "select id, kind, ref from index_queue where id > ? order by id limit ?", (state.queue, limit)
+        )
+        if not rows:
+            return 0
+        upto = rows[-1][0]
+        changed: list[Doc] = []
+        erased: list[tuple[int, int]] = []
+        for source in SOURCES:
+            # Later rows are not indexed yet and will be read as they are then.
+            refs = {
+                ref for _, kind, ref in rows if kind == source.table and ref <= state.reached(source.table)
+            }
+            if source.table == "facts":  # the statements that pieces of facts belong to
+                sql = "select origin from facts where id = ?"
+                refs |= {origin for ref in refs for (origin,) in self.truth.query(sql, (ref,))}
+            docs = read_docs(self.truth, source, refs, self.truth.clock.now())
+            changed.extend(docs.values())
+            erased.extend((source.kind, ref) for ref in refs - docs.keys())
+
+        def work(tx: Transaction) -> None:
+            if get_meta(tx, "queue") >= upto:
+                return  # another process was faster
+            for kind, ref in erased:
+                remove_doc(tx, kind, ref)
+            for doc in changed:
+                replace_doc(tx, doc)
+            trim_removals(tx)
+            set_meta(tx, "queue", upto)
+
+        self.database.write(work)
+        _shorten_queue(self.truth, upto)
+        if erased:
+            self._follow_removals()
+        return len(rows)
 
     def _follow_removals(self) -> None:
         """Drop from memory the docs that were taken out of the file."""
@@ -372,87 +455,6 @@ class Index:
             self.damaged = False
 
 
-def _is_due(truth: Database, state: State, sources: Sequence[Source], *, least: int, wait_s: float) -> bool:
-    """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
-    if least <= 0:
-        return True
-    waiting, oldest = 0, []
-    for source in sources:
-        rows = truth.query(
-            f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
-            (state.reached(source.table), least),
-        )
-        if rows[0][0]:
-            waiting += least if source.table == "facts" else rows[0][0]
-            oldest.append(rows[0][1])
-    late = bool(oldest) and truth.clock.now() - min(oldest) / 1e6 > wait_s
-    return waiting >= least or late
-
-
-def _take_rows(
-    database: Database,
-    truth: Database,
-    state: State,
-    sources: Sequence[Source],
-    limit: int,
-    stop: Callable[[], bool] | None = None,
-) -> int:
-    """Take at most `limit` rows of the truth in; return how many.
-
-    Args:
-        stop: asked after each text; the texts that were read until then are taken in.
-    """
-    now = truth.clock.now()
-    pieces: list[tuple[Source, int, list[ReadDoc]]] = []
-    """The new docs of each source, up to an id."""
-    for source in sources:
-        reached, last = state.reached(source.table), newest_id(truth, source)
-        if last > reached and limit > 0:
-            docs = read_between(truth, source, reached, last, limit, now)
-            read = _read_until(docs, stop)
-            cut = len(read) < len(docs)
-            pieces.append((source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
-            limit = 0 if cut else limit - len(docs)
-
-    def work(tx: Transaction) -> None:
-        # Another process may have been faster, or have seen a change of these rows before they were in.
-        if get_meta(tx, "queue") != state.queue or any(
-            get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
-        ):
-            return
-        add_read(tx, [doc for _, _, read in pieces for doc in read])
-        for source, upto, _ in pieces:
-            set_meta(tx, source.table, upto)
-
-    # One transaction for all sources: each writes the last pages of the same tables.
-    if pieces:
-        database.write(work)
-    return sum(len(read) for _, _, read in pieces)
-
-
-def _take_texts(database: Database, texts: Written, state: State) -> int:
-    """Bring the docs of texts that are no rows in line with them; return how many came or went."""
-    stamp = texts.stamp()
-    if state.stamp(texts.stamped_as) == stamp:
-        return 0
-    docs = texts.docs()
-
-    def work(tx: Transaction) -> tuple[int, int]:
-        known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (texts.kind,))}
-        gone = known - docs.keys()
-        for ref in gone:
-            remove_doc(tx, texts.kind, ref)
-        new = [doc for ref, doc in docs.items() if ref not in known]
-        add_docs(tx, new)
-        set_meta(tx, texts.stamped_as, stamp)
-        return len(gone), len(new)
-
-    gone, new = database.write(work)
-    if gone:
-        database.checkpoint()
-    return gone + new
-
-
 def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[ReadDoc]:
     """Read docs until somebody is waiting, and the first one in any case."""
     read: list[ReadDoc] = []
@@ -463,39 +465,16 @@ def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[Re
     return read
 
 
-def _take_changes(database: Database, truth: Database, state: State, limit: int) -> tuple[int, bool]:
-    """Bring the index in line with the next rows of the truth's queue; return how many, and whether anything was erased."""
-    rows = truth.query(
-        "select id, kind, ref from index_queue where id > ? order by id limit ?", (state.queue, limit)
-    )
-    if not rows:
-        return 0, False
-    upto = rows[-1][0]
-    changed: list[Doc] = []
-    erased: list[tuple[int, int]] = []
-    for source in SOURCES:
-        # Later rows are not indexed yet and will be read as they are then.
-        refs = {ref for _, kind, ref in rows if kind == source.table and ref <= state.reached(source.table)}
-        if source.table == "facts":  # the statements that pieces of facts belong to
-            sql = "select origin from facts where id = ?"
-            refs |= {origin for ref in refs for (origin,) in truth.query(sql, (ref,))}
-        docs = read_docs(truth, source, refs, truth.clock.now())
-        changed.extend(docs.values())
-        erased.extend((source.kind, ref) for ref in refs - docs.keys())
-
-    def work(tx: Transaction) -> None:
-        if get_meta(tx, "queue") >= upto:
-            return  # another process was faster
-        for kind, ref in erased:
-            remove_doc(tx, kind, ref)
-        for doc in changed:
-            replace_doc(tx, doc)
-        trim_removals(tx)
-        set_meta(tx, "queue", upto)
-
-    database.write(work)
-    _shorten_queue(truth, upto)
-    return len(rows), bool(erased)
+def _replace_texts(texts: Written, stamp: str, docs: Mapping[int, Doc], tx: Transaction) -> tuple[int, int]:
+    """Have the file hold these docs of texts that are no rows; return how many went, and how many came."""
+    known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (texts.kind,))}
+    gone = known - docs.keys()
+    for ref in gone:
+        remove_doc(tx, texts.kind, ref)
+    new = [doc for ref, doc in docs.items() if ref not in known]
+    add_docs(tx, new)
+    set_meta(tx, texts.stamped_as, stamp)
+    return len(gone), len(new)
 
 
 def _shorten_queue(truth: Database, upto: int) -> None:
