@@ -467,9 +467,7 @@ class PromptLog:
             texts: what it writes, the value last.
         """
         answer = self.answer
-        if RANK[answer] <= RANK[level] or repeats(texts, self._seen_at(level)):
-            return level
-        return answer
+        return level if RANK[answer] <= RANK[level] or repeats(texts, self._seen_at(level)) else answer
 
     def _seen_at(self, level: Level) -> Iterator[str]:
         """Yield the texts of the present prompt that somebody sees who reads no more than a level."""
@@ -513,6 +511,12 @@ class PromptLog:
             level = max(levels, key=RANK.__getitem__)
             self._newest = key, Committed(turns, carried, level, *self._messages_of(turns, head))
         return self._newest[1]
+
+    def has_turn(self, item: Recalled) -> bool:
+        """Tell whether a recalled item is a turn of the present prompt, or a summary of its session."""
+        if item.session != self.session:
+            return False
+        return item.kind == "summary" or item.turn == self.next_n or item.turn in self.committed().numbers
 
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
         """Return the committed turns that stand word for word in the prompt of an epoch (None: this one), whoever reads it."""
@@ -582,8 +586,7 @@ class PromptLog:
         """
         for n, text in heard.items():
             turn.cut(n, text)
-        turn.heard_until = heard_in(turn.messages)
-        turn.reported = False
+        turn.heard_until, turn.reported = heard_in(turn.messages), False
         if turn is self.running:
             return None
         self._replace(self.turns)

@@ -283,16 +283,10 @@ class _MemoryTools:
         """Find what was said, done and remembered, by words and meaning."""
         results = self._recall(query, turn.reader) if self._recall is not None else ()
         prompt_log = turn.prompt_log
-        # The turns of the prompt stand there already, this one among them.
-        here = (
-            prompt_log.committed().numbers | {prompt_log.next_n}
-            if prompt_log is not None
-            else frozenset[int]()
-        )
         best = sorted(results, key=lambda item: -item.score)
-        lines = lines_for(
-            best, visible=VisibleLines(), visible_turns=here, session=prompt_log.session if prompt_log else ""
-        )
+        # The turns of the prompt stand there already, this one among them.
+        best = [item for item in best if prompt_log is None or not prompt_log.has_turn(item)]
+        lines = lines_for(best, visible=VisibleLines())
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
         # With the name under which an episode can be forgotten.

@@ -188,14 +188,11 @@ class MemoryBlock:
         worth = select_items(self.last, self.floors, utterance=question, answer=answer)
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
-        header = f"{self.header}\n" if self.header else ""
         candidates = lines_for(
             considered,
             visible=visible,
-            visible_turns=committed.numbers,
-            session=prompt_log.session,
             kept=self._exists,
-            is_in_conversation=committed.holds,
+            is_in_conversation=lambda item: prompt_log.has_turn(item) or committed.holds(item),
             question=question,
             now=now,
         )
@@ -206,8 +203,7 @@ class MemoryBlock:
             lines,
             tokens=math.inf if tokens is None else tokens,
             count=self._sizes.tokens,
-            spent=self._sizes.tokens(f"{OPEN}\n") + self._sizes.tokens(f"{header}{CLOSE}"),
-            alone=not self.header,
+            header=self.header,
             recalled=considered,
             question=question,
             now=now,

@@ -50,10 +50,7 @@ def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path)
         (hits,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
         assert (hits.value, hits.doubt) == ("comes on monday", "comes on friday")
         assert hits.text == "doctor: comes on monday (since then heard, perhaps misheard: comes on friday)"
-        lines = [
-            line.line
-            for line in lines_for([hits], visible=VisibleLines(), visible_turns=frozenset(), session="s")
-        ]
+        lines = [line.line for line in lines_for([hits], visible=VisibleLines())]
         assert lines == ["- doctor: comes on monday", "- perhaps misheard: doctor: comes on friday"]
         memory.store.add_fact("doctor", "comes on monday")
         assert memory.recall("doctor", k=1)[0].text == "doctor: comes on monday"
@@ -68,7 +65,7 @@ def test_recall_and_the_prompt_say_who_is_not_believed(tmp_path):
         assert hit.text.endswith(
             "(since then heard, not believed: comes on friday; an unknown voice said so)"
         )
-        lines = lines_for([hit], visible=VisibleLines(), visible_turns=frozenset(), session="s")
+        lines = lines_for([hit], visible=VisibleLines())
         assert lines[1].line == "- not believed: doctor: comes on friday (an unknown voice said so)"
 
 

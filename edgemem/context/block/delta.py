@@ -53,8 +53,6 @@ def lines_for(
     recalled: Iterable[Recalled],
     *,
     visible: VisibleLines,
-    visible_turns: frozenset[int],
-    session: str,
     kept: Callable[[BlockLine], bool] = lambda _: True,
     is_in_conversation: Callable[[Recalled], bool] = lambda _: False,
     question: Analysis = NOTHING,
@@ -72,14 +70,8 @@ def lines_for(
     out = []
     for item in recalled:
         name = f"{item.kind}:{item.id}"
-        if (
-            name in visible
-            or (item.session == session and item.turn in visible_turns)
-            or is_in_conversation(item)
-        ):
+        if name in visible or is_in_conversation(item):
             continue
-        if item.kind == "summary" and item.session == session:
-            continue  # the head of the prompt holds it, or the prompt holds its turns
         if item.past:
             out.append(_line_of_past(name, item, now=now))
             continue

@@ -20,7 +20,7 @@ from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, fitting
 from edgemem.context.sentences import split_sentences
-from edgemem.fence import fence
+from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.search import selection
@@ -193,8 +193,7 @@ def fit_lines(
     *,
     tokens: float,
     count: Callable[[str], int],
-    spent: int = 0,
-    alone: bool = False,
+    header: str = "",
     recalled: Iterable[Recalled] = (),
     question: Analysis = NOTHING,
     now: float | None = None,
@@ -206,20 +205,20 @@ def fit_lines(
     Args:
         tokens: the budget of the whole block.
         count: tokens of a text.
-        spent: tokens that the fence and other lines take already.
-        alone: whether they stand in a fence of their own, in which a single line takes less (`fence`).
+        header: a line that opens the block; without one a single line takes less (`fence`).
         recalled: the items of the lines; any other line is shown unchanged or not at all.
         question: chooses the excerpt of a long turn.
         now: as for `lines_for`.
     """
     count = cache(count)  # a block that was tried is the one that is said
+    spent = count(f"{OPEN}\n") + count(f"{header}\n{CLOSE}" if header else CLOSE)
     items = {
         name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
     }
     # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
     if shown and not (cut and math.isfinite(tokens)):
-        size = _size(shown, count, spent, alone=alone, most=tokens)
+        size = _size(shown, count, spent, alone=not header, most=tokens)
         if size <= tokens:
             return FittingLines(list(shown), size)
     out: list[BlockLine] = []
@@ -233,10 +232,10 @@ def fit_lines(
         items,
         question=question,
         room=tokens,
-        count=lambda some: _size([*out, *some], count, spent, alone=alone, most=tokens),
+        count=lambda some: _size([*out, *some], count, spent, alone=not header, most=tokens),
         now=now,
     )
-    return FittingLines(out, _size(out, count, spent, alone=alone) if out else 0)
+    return FittingLines(out, _size(out, count, spent, alone=not header) if out else 0)
 
 
 def _size(

@@ -16,6 +16,7 @@ from edgemem.context.block.select import (
     adds_information,
     select_items,
 )
+from edgemem.context.prompt import PromptLog
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import BlockLine, Held, Recalled
 
@@ -25,10 +26,8 @@ def fact(id_: str, text: str, scope: str = "global") -> Recalled:
     return Recalled("fact", id_, text, 0.9, scope=scope, key=key, value=value)
 
 
-def lines(
-    *recalled: Recalled, visible: dict[str, BlockLine] | None = None, turns: frozenset[int] = frozenset()
-) -> list[BlockLine]:
-    return lines_for(recalled, visible=VisibleLines(visible or {}), visible_turns=turns, session="kitchen")
+def lines(*recalled: Recalled, visible: dict[str, BlockLine] | None = None) -> list[BlockLine]:
+    return lines_for(recalled, visible=VisibleLines(visible or {}))
 
 
 def test_a_changed_fact_is_said_as_a_change() -> None:
@@ -175,9 +174,8 @@ def test_a_fact_that_was_taken_back_has_no_day() -> None:
 def test_the_summary_of_this_conversation_stands_in_the_prompt_already() -> None:
     """One of another is said, as what it is."""
     told = Recalled("summary", "7", "Ann likes tea.", 0.8, session="kitchen", recorded_at=1_770_000_000.0)
-    assert lines(told) == []
-    (line,) = lines_for([told], visible=VisibleLines(), visible_turns=frozenset(), session="hall")
-    assert line.line == "- 2 Feb summary: Ann likes tea."
+    assert (PromptLog("kitchen").has_turn(told), PromptLog("hall").has_turn(told)) == (True, False)
+    assert [line.line for line in lines(told)] == ["- 2 Feb summary: Ann likes tea."]
 
 
 SOCKS = "Why do socks vanish in the wash?"

@@ -49,10 +49,10 @@ def block(
     *items: Recalled, tokens: float, question: str = "", visible: dict[str, BlockLine] | None = None
 ) -> list[BlockLine]:
     asked = analyse(question)
-    lines = lines_for(
-        items, visible=VisibleLines(visible or {}), visible_turns=frozenset(), session="s", question=asked
-    )
-    return fit_lines(lines, tokens=tokens, count=count, recalled=items, question=asked).lines
+    lines = lines_for(items, visible=VisibleLines(visible or {}), question=asked)
+    return fit_lines(
+        lines, tokens=tokens + 3, count=count, header="Known:", recalled=items, question=asked
+    ).lines
 
 
 def test_a_line_begins_with_who_and_when() -> None:
