@@ -95,7 +95,7 @@ def session_parts(
         planner,
         log,
         # On the hot path there is no time to read all of it, or to embed it.
-        fallback=ExtractiveSummarizer(None, budget.tokenizer, max_chars=QUICK_CHARS),
+        fallback=ExtractiveSummarizer(budget.tokenizer, max_chars=QUICK_CHARS),
         model=_in_process(model),
     )
     home.in_use.hooks.add(compaction)
@@ -179,7 +179,7 @@ def state_keeping(home: Home, model: ChatModel | None) -> StateKeeping | None:
 
 def _summarizer(home: Home, budget: Budget, model: ChatModel | None) -> Summarizer:
     """Return what makes the summaries in idle time."""
-    extractive = ExtractiveSummarizer(home.embedder, budget.tokenizer)
+    extractive = ExtractiveSummarizer(budget.tokenizer)
     compaction = home.profile.compaction
     if compaction.summarizer == "extractive" or model is None:
         return extractive

@@ -75,32 +75,30 @@ class Conversation:
         Raises:
             InvalidInputError: an argument is of another kind.
         """
-        self._log, self._registry = log, steps.registry
+        self.log = log
+        """The log, which all agents of the session share."""
+        self._registry = steps.registry
         offered = {tool.name: tool for tool in checked_tools(tools)}
         log.record.state[STATE_KEY] = log
         ctx = TurnContext(log.record, agent_name=checked_text(agent, "agent"), llm=model)
         self.speaker = speaker
         ctx.speaker = self.speaker
         schemas = [tool.schema() for tool in offered.values()]
-        self._agent = Agent(steps, ctx, [], offered, schemas)
+        self.agent = Agent(steps, ctx, [], offered, schemas)
+        """What the turns of this agent share."""
         self.instructions = instructions
         self._inner: SessionLog | None = None
         """The log of this agent where it runs within a tool of its own conversation."""
 
     @property
-    def log(self) -> SessionLog:
-        """Return the log, which all agents of the session share."""
-        return self._log
-
-    @property
     def instructions(self) -> str:
         """The system message; another one begins a new epoch with the next turn."""
-        return "".join(map(text_of, self._agent.system))
+        return "".join(map(text_of, self.agent.system))
 
     @instructions.setter
     def instructions(self, text: str) -> None:
         content = checked_text(text, "instructions")
-        self._agent.system = [{"role": "system", "content": content}] if content else []
+        self.agent.system = [{"role": "system", "content": content}] if content else []
 
     @property
     def speaker(self) -> str | None:
@@ -112,19 +110,14 @@ class Conversation:
         self._speaker = checked_speaker(name)
 
     @property
-    def agent(self) -> Agent:
-        """Return what the turns of this agent share."""
-        return self._agent
-
-    @property
     def tools(self) -> dict[str, Tool]:
         """Return the tools that the model may call, by their names."""
-        return self._agent.tools
+        return self.agent.tools
 
     @property
     def ctx(self) -> TurnContext:
         """Return the context that hooks are handed."""
-        return self._agent.ctx
+        return self.agent.ctx
 
     @property
     def hooks(self) -> HookRegistry:
@@ -134,7 +127,7 @@ class Conversation:
     @property
     def upkeep(self) -> Upkeep | None:
         """Return what works while nobody speaks; None: there is none."""
-        part = self._agent.steps.parts.upkeep
+        part = self.agent.steps.parts.upkeep
         return None if part is None else part.upkeep
 
     def failures(self) -> list[HookFailure]:
@@ -181,7 +174,7 @@ class Conversation:
             raise InvalidInputError(f"`within` must be a turn; got {type(within).__name__}.")
         if within is None:
             outer = calling_turn()
-        log, agent = self._log, self._agent
+        log, agent = self.log, self.agent
         if outer is not None and outer.is_open and outer.log is log:
             log, agent = self._within(outer)
         task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
@@ -201,13 +194,13 @@ class Conversation:
         """Return the log and agent of a turn within a tool of this very conversation: its words are kept nowhere."""
         if self._inner is None:
             self._inner = detached_log(outer)
-        ctx = msgspec.structs.replace(self._agent.ctx, session=self._inner.record, hook_state={})
-        return self._inner, msgspec.structs.replace(self._agent, ctx=ctx)
+        ctx = msgspec.structs.replace(self.agent.ctx, session=self._inner.record, hook_state={})
+        return self._inner, msgspec.structs.replace(self.agent, ctx=ctx)
 
     @property
     def open_turn(self) -> OpenTurn | None:
         """Return the turn that is open, if any agent of the session has one."""
-        turn = self._log.open_turn
+        turn = self.log.open_turn
         return turn if isinstance(turn, OpenTurn) else None
 
     # -- speech --------------------------------------------------------------------------------------
@@ -241,7 +234,7 @@ class Conversation:
         payload = checked_report(heard_text, heard_ms, words)
         if prepared is not None:
             payload["prepared"] = prepared
-        log, agent = self._log, self._agent
+        log, agent = self.log, self.agent
         with log.lock:
             running = log.prompt_log.running
             moment = Moment(log, agent.ctx, payload)
@@ -269,7 +262,7 @@ class Conversation:
             InvalidInputError: an argument is no text, or no call of this conversation has the id.
         """
         call_id, text = checked_text(call_id, "call_id"), checked_text(text, "text")
-        log, agent = self._log, self._agent
+        log, agent = self.log, self.agent
         with log.lock:
             if not log.is_resumed:
                 agent.steps.parts.session.begin(Moment(log, agent.ctx))
@@ -304,8 +297,8 @@ class Conversation:
         if listeners:
             heard["audience"] = listeners
         reader = Reader(name, frozenset(listeners))
-        moment = Moment(self._log, self._agent.ctx, heard, text=words, reader=reader)
-        self._agent.steps.run(self._agent.steps.partial, ON_PARTIAL, moment)
+        moment = Moment(self.log, self.agent.ctx, heard, text=words, reader=reader)
+        self.agent.steps.run(self.agent.steps.partial, ON_PARTIAL, moment)
 
     def speech_start(self, *, speaker: Speaker = msgspec.UNSET) -> None:
         """Tell that somebody begins to speak, from any thread.
@@ -314,24 +307,24 @@ class Conversation:
             speaker: who speaks; None while the voice is not recognised.
         """
         name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
-        self._agent.steps.run(
-            self._agent.steps.speech, ON_SPEECH_START, Moment(self._log, self._agent.ctx, {"speaker": name})
+        self.agent.steps.run(
+            self.agent.steps.speech, ON_SPEECH_START, Moment(self.log, self.agent.ctx, {"speaker": name})
         )
 
     def idle(self, seconds: float) -> None:
         """Tell that nobody speaks: a turn that is open ends, and upkeep has so many seconds."""
         duration = checked_number(seconds, "seconds")
-        with self._log.lock:
-            if self._log.open_turn is not None:
-                self._log.open_turn.end()
-        moment = Moment(self._log, self._agent.ctx, {"seconds": duration}, seconds=duration)
-        self._agent.steps.run(self._agent.steps.idle, ON_IDLE, moment)
+        with self.log.lock:
+            if self.log.open_turn is not None:
+                self.log.open_turn.end()
+        moment = Moment(self.log, self.agent.ctx, {"seconds": duration}, seconds=duration)
+        self.agent.steps.run(self.agent.steps.idle, ON_IDLE, moment)
 
     def close(self) -> None:
         """End the turn that is open; a second call does nothing."""
-        with self._log.lock:
-            if self._log.open_turn is not None:
-                self._log.open_turn.end()
+        with self.log.lock:
+            if self.log.open_turn is not None:
+                self.log.open_turn.end()
 
     def __enter__(self) -> Self:
         return self

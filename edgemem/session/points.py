@@ -307,11 +307,6 @@ class HookRegistry:
         """
         return self._fire(self.own.get(point, ()), point, ctx, payload, is_of_door=True)
 
-    def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call one hook alone, for a framework whose own registry keeps the order."""
-        entries = [entry for entry in self._at.get(point, ()) if entry.hook is hook]
-        return self._fire(entries, point, ctx, payload)
-
     def _fire(
         self, entries: Iterable[HookEntry], point: str, ctx: Any, payload: Any, *, is_of_door: bool = False
     ) -> HookResult:

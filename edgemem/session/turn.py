@@ -105,13 +105,13 @@ class OpenTurn:
         self._heard: Heard | None = None
         self._private = False
         self._utterance = ""
-        self._start = 0
+        self.start = 0
         """How many messages the session's record held before the turn."""
         self._messages: list[Message] | None = None
         """The prompt; None: something was added since it was made."""
         self._prompt = Prompt()
         self._interrupted = False
-        self._ended = False
+        self.is_open = True
 
     # -- how it begins -------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class OpenTurn:
         )
         if record and log.is_resumed and not log.prompt_log.turns:
             self._take(steps.adopt, ON_RUN_START)
-        self._start = len(record)
+        self.start = len(record)
         self._append({"role": "user", "content": content})
         self._fit_utterance()
         self.take_results()
@@ -514,18 +514,8 @@ class OpenTurn:
     def end(self) -> None:
         """Commit it, where it is open: complete with a reply, else unfinished."""
         with self.log.lock:
-            if not self._ended:
+            if self.is_open:
                 self.commit(error=None if self.reply_text is not None else NO_REPLY)
-
-    @property
-    def is_open(self) -> bool:
-        """Tell whether it goes on."""
-        return not self._ended
-
-    @property
-    def start(self) -> int:
-        """Return how many messages the session's record held before the turn."""
-        return self._start
 
     def note_interrupted(self) -> None:
         """Note that the robot was cut off in this turn."""
@@ -533,12 +523,12 @@ class OpenTurn:
         self._messages = None
 
     def _close(self) -> None:
-        self._ended = True
+        self.is_open = False
         if self.log.open_turn is self:
             self.log.open_turn = None
 
     def _check_open(self) -> None:
-        if self._ended:
+        if not self.is_open:
             raise TurnEndedError(ENDED)
 
     def __enter__(self) -> Self:
@@ -548,7 +538,7 @@ class OpenTurn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self.log.lock:
-            if not self._ended:
+            if self.is_open:
                 self.commit(error=None if error is None else f"{type(error).__name__}: {error}")
 
 

@@ -118,11 +118,6 @@ class Spool:
         return None
 
     @property
-    def reusable(self) -> bool:
-        """Tell whether new records may be put into it."""
-        return not self.damaged
-
-    @property
     def empty(self) -> bool:
         """Tell whether it holds no record."""
         return not self._places
@@ -236,7 +231,7 @@ class Spools:
 
     def reuse(self, left: Iterable[Spool]) -> None:
         """Use one of the files that were taken over and read, if there is none of our own."""
-        self.own = self.own or next((spool for spool in left if spool.reusable), None)
+        self.own = self.own or next((spool for spool in left if not spool.damaged), None)
 
     def reserve(self) -> Spool:
         """Return the spool of this process, with its room as far as the disk has it; raise StoreError or OSError."""

@@ -43,6 +43,12 @@ LIVE = (
 )
 
 
+_OPEN_TURN = f"""
+  select t.session_id, t.n from sessions s cross join turns t on t.session_id = s.id
+  and t.n = (select max(n) from turns where session_id = s.id) and t.state = {_OPEN} where s.name = ?
+"""  # noqa: S608 - our own
+"""The open turn of a session: only its newest can be."""
+
 ANSWER_LEVEL = "case t.state when 0 then 2 else t.answer end"
 """Who may read a turn but for its utterance: one that is open is its speaker's alone."""
 MESSAGE_LEVEL = "case when t.state = 0 then 2 when {m}.id = t.utterance then t.level else t.answer end"
@@ -161,14 +167,14 @@ def discard_turn(tx: Transaction, session: str, n: int) -> bool:
     return True
 
 
-def has_open(db: Database, session: str | None = None) -> bool:
-    """Tell whether a session (None: any) has a turn that is still open."""
-    return bool(db.query(*_open_turns(session)))
+def has_open(db: Database, session: str) -> bool:
+    """Tell whether a session has a turn that is still open."""
+    return bool(db.query(_OPEN_TURN, (session,)))
 
 
-def mark_unfinished(tx: Transaction, session: str | None = None) -> int:
-    """Mark the open turns of a session (None: of all) as cut off by a crash; return how many there were."""
-    rows = tx.execute(*_open_turns(session))
+def mark_unfinished(tx: Transaction, session: str) -> int:
+    """Mark the open turns of a session as cut off by a crash; return how many there were."""
+    rows = tx.execute(_OPEN_TURN, (session,))
     for session_id, n in rows:
         _leave_unfinished(tx, session_id, n)
     return len(rows)
@@ -292,15 +298,6 @@ def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages
         same += 1
     _erase_messages(tx, [message.id for message in stored[same:]])
     return [message.id for message in stored[:same]]
-
-
-def _open_turns(session: str | None) -> tuple[str, tuple[Any, ...]]:
-    # Only the newest turn of a session can be open.
-    sql = (
-        "select t.session_id, t.n from sessions s cross join turns t on t.session_id = s.id"  # noqa: S608 - our own
-        f" and t.n = (select max(n) from turns where session_id = s.id) and t.state = {_OPEN}"
-    )
-    return (sql, ()) if session is None else (f"{sql} where s.name = ?", (session,))
 
 
 def _messages_of(tx: Transaction, session_id: int, n: int) -> list[StoredMessage]:

@@ -161,23 +161,3 @@ def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
     for loop in (first, second, third):
         assert loop.hooks.failures() == []
     assert memory.diagnostics.database.query("select count(*) from messages") == [(14,)]
-
-
-def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
-    """A loop whose turn another one has ended throws nothing away: neither that turn, nor the one that is open."""
-    first, second = loop_of(memory), loop_of(memory)
-    first.prepare("first timer")
-    second.prepare("second timer")
-    first.abort()
-    second.commit()
-    first.prepare("first timer")
-    second.run("second again")
-    first.abort()
-    memory.diagnostics.database.flush()
-    assert [told(turn)[0][1] for turn in turns_of(memory)] == [
-        "first timer",
-        "second timer",
-        "first timer",
-        "second again",
-    ]
-    assert memory.diagnostics.database.query("select count(*) from messages") == [(14,)]

@@ -93,7 +93,7 @@ def test_an_open_turn_is_replaced_by_its_commit(db: Database) -> None:
     # The index, which passed the open turn over, finds it at this id.
     assert after.messages[0].id > before.messages[1].id
     assert db.query("select count(*) from messages") == [(2,)]
-    assert not has_open(db)
+    assert not has_open(db, "kitchen")
 
 
 def test_a_turn_is_written_once(db: Database) -> None:
@@ -151,7 +151,6 @@ def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> No
     db.write(lambda tx: begin_turn(tx, "kitchen", 1, turn(1)))
     db.write(lambda tx: discard_turn(tx, "kitchen", 1))
     db.write(lambda tx: mark_unfinished(tx, "kitchen"))
-    db.write(mark_unfinished)
     has_open(db, "kitchen")
     last_number(db, "kitchen")
     read_turns(db, "kitchen", from_n=1, reader=Reader("alice"))

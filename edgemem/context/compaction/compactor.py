@@ -124,7 +124,7 @@ class Compactor:
 
     def _summarizer_for(self, llm: Any) -> Summarizer:
         """Return the summarizer of a call: a model that is given is asked."""
-        sentences = ExtractiveSummarizer(None, self._tokenizer or tokenizer_of(llm))
+        sentences = ExtractiveSummarizer(self._tokenizer or tokenizer_of(llm))
         if self._summarizer is not None:
             return self._summarizer
         if has_methods(llm, "complete") or has_methods(llm, "create_chat_completion"):

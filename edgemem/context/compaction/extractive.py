@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 from edgemem.context.sentences import Sentence, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from edgemem.llama.protocols import Embedder, Tokenizer
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 
-DUPLICATE = 0.9
-"""Sentences with a higher cosine say the same."""
-
 _ALIKE = 0.8
-"""So do sentences that share more of their words, where no embedder tells."""
+"""Sentences that share more of their words say the same."""
 
 _LATE = 0.1
 """What the newest sentence is worth more than the oldest."""
@@ -65,23 +59,12 @@ class ExtractiveSummarizer:
     """Picks the sentences that say most; the newest wins over what it corrects, and over what says the same.
 
     Args:
-        embedder: tells which sentences mean the same; without one, their words do.
         max_chars: how many characters of the turns are read, newest first; None: all.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder | None,
-        tokenizer: Tokenizer,
-        *,
-        max_chars: int | None = None,
-    ) -> None:
-        self._embedder = embedder
+    def __init__(self, tokenizer: Tokenizer, *, max_chars: int | None = None) -> None:
         self._tokenizer = tokenizer
-
         self._max_chars = max_chars
-        self._known: dict[str, NDArray[np.float32]] = {}
-        """Vectors of sentences, by text, from a call that somebody's speech stopped; the next call uses them."""
 
     def summarize(
         self,
@@ -100,27 +83,7 @@ class ExtractiveSummarizer:
             ranked = sorted(range(len(sentences)), key=lambda i: (-sentences[i].information, -i))
             sentences = [sentences[i] for i in sorted(ranked[:_MOST_SENTENCES])]
         sentences = without_corrected(sentences, stopped)
-        vectors = self._vectors(sentences, stopped)
-        if vectors is None or stopped():
-            return ""
-        text = self._best_of(_without_duplicates(sentences, vectors), max_tokens)
-        if text:
-            self._known.clear()
-        return text
-
-    def _vectors(
-        self, sentences: Sequence[Sentence], stopped: Callable[[], bool]
-    ) -> Mapping[str, NDArray[np.float32]] | None:
-        """Return a unit vector for each text, none where no embedder is loaded; None when told to stop."""
-        embedder = self._embedder
-        if embedder is None:
-            return {}
-        missing = [
-            text for text in dict.fromkeys(sentence.text for sentence in sentences) if text not in self._known
-        ]
-        embedded = embedder.embed_until(missing, stopped) if missing else ()
-        self._known.update(zip(missing, embedded, strict=False))
-        return self._known if len(embedded) == len(missing) else None
+        return "" if stopped() else self._best_of(_without_duplicates(sentences), max_tokens)
 
     def _best_of(self, sentences: Sequence[Sentence], max_tokens: int) -> str:
         """Return the best sentences that take so many tokens together, in their order."""
@@ -173,13 +136,11 @@ def _corrects(new: Sentence, old: Sentence) -> bool:
     return close and (differ or (new.denial and shared > 1))
 
 
-def _without_duplicates(
-    sentences: Sequence[Sentence], vectors: Mapping[str, NDArray[np.float32]]
-) -> list[Sentence]:
+def _without_duplicates(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the sentences that say something of their own; of two that say the same, the newest."""
     kept: list[int] = []
     for i in reversed(range(len(sentences))):
-        same = [j for j in kept if _repeats(sentences[j], sentences[i], vectors)]
+        same = [j for j in kept if _repeats(sentences[j], sentences[i])]
         # A question or the robot's echo does not displace what somebody told.
         if all(
             not sentences[i].question and (sentences[j].question or _echoes(sentences[j], sentences[i]))
@@ -189,11 +150,9 @@ def _without_duplicates(
     return [sentences[i] for i in sorted(kept)]
 
 
-def _repeats(new: Sentence, old: Sentence, vectors: Mapping[str, NDArray[np.float32]]) -> bool:
+def _repeats(new: Sentence, old: Sentence) -> bool:
     if new.values != old.values or not _same_matter(new, old):
         return False
-    if vectors:
-        return bool(vectors[new.text] @ vectors[old.text] > DUPLICATE)
     return len(new.words & old.words) >= _ALIKE * len(new.words | old.words)
 
 

@@ -183,7 +183,7 @@ class ModelSummarizer:
 
     def __init__(self, model: Any, fallback: Summarizer | None = None) -> None:
         self.model: Writer = model if has_methods(model, "answer", "rest") else ChatWriter(model)
-        self.fallback = fallback or ExtractiveSummarizer(None, self.model.tokenizer)
+        self.fallback = fallback or ExtractiveSummarizer(self.model.tokenizer)
         self.how = ""
         """How the newest summary was made: `model`, or `extractive` and why."""
 

@@ -88,14 +88,6 @@ def test_each_of_two_changes_begins_one(robot: Robot) -> None:
     assert robot.day("You are Pop.", "You are Pup.") == ["begin", "instructions", "instructions"]
 
 
-def test_an_epoch_of_an_older_edgemem_is_no_change(robot: Robot) -> None:
-    """Nobody noted what stood before it, so it goes on, and is noted now."""
-    with edgemem.open(robot.home, worker=False) as memory:
-        memory.diagnostics.database.write(lambda tx: tx.execute("update epochs set head = null"))
-    assert robot.day("You are Pop.") == ["begin"]
-    assert robot.day("You are Pup.") == ["begin", "instructions"]
-
-
 def test_an_epoch_lasts(tmp_path: Path) -> None:
     """What was measured of the prompt before it says nothing of it: many turns fit before the next begins."""
     robot = Robot(tmp_path / "home")

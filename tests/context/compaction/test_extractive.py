@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +15,6 @@ from support.tokenizers import WordTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from edgemem.llama import Embedder
 
 
 def utterance(text: str, name: str = "Alice") -> dict[str, Any]:
@@ -33,9 +29,7 @@ def reply(text: str) -> dict[str, Any]:
 
 def summary_of(*turns: list[dict[str, Any]], max_tokens: int = 200, previous: str = "") -> str:
     """Summarise by words alone."""
-    return ExtractiveSummarizer(None, WordTokenizer()).summarize(
-        turns, max_tokens=max_tokens, previous=previous
-    )
+    return ExtractiveSummarizer(WordTokenizer()).summarize(turns, max_tokens=max_tokens, previous=previous)
 
 
 KITCHEN = [
@@ -136,7 +130,7 @@ def test_tool_calls_take_one_line() -> None:
 def test_an_earlier_summary_competes_and_does_not_pile_up() -> None:
     """Fifty rounds on top of each other stay within the budget, and the allergy survives them all."""
     tokenizer = WordTokenizer()
-    summarizer = ExtractiveSummarizer(None, tokenizer)
+    summarizer = ExtractiveSummarizer(tokenizer)
     summary = summarizer.summarize(KITCHEN, max_tokens=80)
     for n in range(50):
         turns = [
@@ -150,7 +144,7 @@ def test_an_earlier_summary_competes_and_does_not_pile_up() -> None:
 
 def test_nothing_in_nothing_out() -> None:
     """Empty turns, empty phrases, no room and a raised stop flag all give an empty text."""
-    summarizer = ExtractiveSummarizer(None, WordTokenizer())
+    summarizer = ExtractiveSummarizer(WordTokenizer())
     assert summarizer.summarize([], max_tokens=100) == ""
     assert summarizer.summarize([[]], max_tokens=100) == ""
     assert summarizer.summarize([[utterance("  "), reply("Okay.")]], max_tokens=100) == ""
@@ -162,7 +156,7 @@ def test_it_stops_in_the_middle() -> None:
     """Wherever the stop flag is raised, the result is empty rather than half a summary."""
     for after in range(12):
         looks: Iterator[int] = iter(range(100))
-        summarizer = ExtractiveSummarizer(None, WordTokenizer())
+        summarizer = ExtractiveSummarizer(WordTokenizer())
         assert (
             summarizer.summarize(KITCHEN, max_tokens=100, stop=lambda it=looks, n=after: next(it) >= n) == ""
         )
@@ -190,11 +184,9 @@ def test_a_summary_is_word_for_word_within_its_budget_and_repeatable(
 ) -> None:
     """Whatever was said: each sentence stands in the source, tokens are exact, the same input gives the same text."""
     tokenizer = WordTokenizer()
-    summary = ExtractiveSummarizer(None, tokenizer).summarize(conversation, max_tokens=max_tokens)
+    summary = ExtractiveSummarizer(tokenizer).summarize(conversation, max_tokens=max_tokens)
     assert len(tokenizer.encode(summary)) <= max_tokens
-    assert (
-        ExtractiveSummarizer(None, WordTokenizer()).summarize(conversation, max_tokens=max_tokens) == summary
-    )
+    assert ExtractiveSummarizer(WordTokenizer()).summarize(conversation, max_tokens=max_tokens) == summary
     sources = [str(m["content"]) for turn in conversation for m in turn if m["role"] in ("user", "assistant")]
     for line in summary.splitlines():
         speaker, _, text = line.partition(": ")
@@ -207,37 +199,8 @@ def test_a_megabyte_of_speech_is_summarised_within_its_budget() -> None:
     """The comparison of all pairs is bounded, so a huge utterance costs a bounded time."""
     flood = " ".join(f"I put box {n} on shelf {n % 7} in room {n % 3}." for n in range(6_000))
     tokenizer = WordTokenizer()
-    summary = ExtractiveSummarizer(None, tokenizer).summarize([[utterance(flood)]], max_tokens=120)
+    summary = ExtractiveSummarizer(tokenizer).summarize([[utterance(flood)]], max_tokens=120)
     assert 60 < len(tokenizer.encode(summary)) <= 120
-
-
-@pytest.fixture(scope="module")
-def embedder(minilm: Path) -> Iterator[Embedder]:
-    """Return the real default embedder."""
-    from edgemem.llama import LlamaEmbedder
-
-    with LlamaEmbedder(minilm) as model:
-        yield model
-
-
-def test_with_an_embedder_the_same_in_other_words_stands_once(embedder: Embedder, vocabularies: Path) -> None:
-    """Meaning decides what is a repetition; tokens are those of the real vocabulary."""
-    from edgemem.llama import LlamaTokenizer
-
-    tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf")
-    summarizer = ExtractiveSummarizer(embedder, tokenizer)
-    repeated = [
-        [utterance("My sister Anna lives in Hamburg with her husband.")],
-        *KITCHEN,
-        [utterance("My sister Anna lives in Hamburg together with her husband.")],
-    ]
-    summary = summarizer.summarize(repeated, max_tokens=90)
-    assert summary.count("Hamburg") == 1
-    assert "peanuts" in summary
-    assert "Thursday" in summary
-    assert "Tuesday" not in summary
-    assert 0 < len(tokenizer.encode(summary)) <= 90
-    assert summarizer.summarize(repeated, max_tokens=90) == summary
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def colour(n: int) -> str:
 
 def summarizer(model: Any) -> ModelSummarizer:
     """Return one with sentences that were said as its fallback."""
-    return ModelSummarizer(model, ExtractiveSummarizer(None, WordTokenizer()))
+    return ModelSummarizer(model, ExtractiveSummarizer(WordTokenizer()))
 
 
 def test_the_models_summary_is_used() -> None:
@@ -109,7 +109,7 @@ def test_after_a_refusal_sentences_that_were_said_are_used() -> None:
     """A model that invents is asked once, and its kind of fault is recorded."""
     model = Scribe(lambda record: "Alice: I put the aaaish cup into drawer 47.")
     used = summarizer(model)
-    extractive = ExtractiveSummarizer(None, WordTokenizer()).summarize(talk(3), max_tokens=60)
+    extractive = ExtractiveSummarizer(WordTokenizer()).summarize(talk(3), max_tokens=60)
     assert used.summarize(talk(3), max_tokens=60) == extractive
     assert len(model.prompts) == 1
     assert used.how == "extractive, the model's: unknown numbers"
