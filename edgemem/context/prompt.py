@@ -357,13 +357,13 @@ class PromptLog:
             cut.reported = any(name_key(turn.owner or "") == speaker for turn in later) or any(
                 item.id == line for turn in later for item in turn.shown
             )
-        self._replace(placed)
+        self.turns, self._changes = placed, self._changes + 1
 
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
         """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
         placed = [turn_of(turn) for turn in turns if turn.messages]
         known = any(message in turn.messages for turn in placed for message in messages)
-        self._replace(placed if known else [])
+        self.turns, self._changes = placed if known else [], self._changes + 1
 
     def adopt(self, messages: Sequence[Message]) -> PromptTurn | None:
         """Take the history up that a loop brings from elsewhere before the first turn; return the turn that it is.
@@ -378,11 +378,6 @@ class PromptLog:
         self.turns.append(turn)
         current.n = self.next_n
         return turn
-
-    def _replace(self, turns: list[PromptTurn]) -> None:
-        """Take these turns in place of all, or the same ones, which have changed."""
-        self.turns = turns
-        self._changes += 1
 
     @property
     def default_level(self) -> Level:
@@ -589,7 +584,7 @@ class PromptLog:
         turn.heard_until, turn.reported = heard_in(turn.messages), False
         if turn is self.running:
             return None
-        self._replace(self.turns)
+        self._changes += 1
         return turn
 
     def switch(self, epoch: Epoch) -> None:

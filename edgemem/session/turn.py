@@ -255,7 +255,7 @@ class OpenTurn:
         """Put instructions that its loop has before the utterance in front of that."""
         if (running := self.log.prompt_log.running) is not None:
             running.precede(messages)
-            self._agent.ctx.session.messages[self._start : self._start] = messages
+            self._agent.ctx.session.messages[self.start : self.start] = messages
 
     def reply(self, text: str, *, agent: str = "", tokens: Sequence[int] = ()) -> str:
         """Add the reply; return it as it is to be spoken: a hook may have put another in its place.

@@ -53,7 +53,7 @@ def watched(owner, name, at, before=False, happened=lambda result: True):
     setattr(owner, name, call)
 
 watched(EpochPlanner, "plan", "planning", happened=lambda first: first is not None)
-watched(ExtractiveSummarizer, "_vectors", "summarising", before=True)
+watched(ExtractiveSummarizer, "_best_of", "summarising", before=True)
 watched(PromptLog, "switch", "switching")
 watched(turn_steps, "append_epoch", "writing", happened=lambda epoch: epoch.first_turn > 0)
 
