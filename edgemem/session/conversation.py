@@ -179,7 +179,7 @@ class Conversation:
             log, agent = self._within(outer)
         task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
         with log.lock:
-            if self._log.is_closed:
+            if self.log.is_closed:
                 raise ClosedError(
                     "The memory of this conversation is closed; open the home again with edgemem.open()."
                 )
