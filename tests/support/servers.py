@@ -273,6 +273,8 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
     """Note what goes to the internet; sockets of other families do not."""
     if event not in WATCHED:
         return
+    if event == "socket.getaddrinfo" and re.fullmatch(r"[\d.]+|[\da-f:]*:[\da-f:]*", str(arguments[0])):
+        return  # an address in numbers is asked of nobody
     family = arguments[1] if event == "socket.__new__" else getattr(arguments[0], "family", socket.AF_INET)
     if family in (socket.AF_INET, socket.AF_INET6):
         seen.append(event)
