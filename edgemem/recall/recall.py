@@ -255,35 +255,26 @@ class Recall:
         names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
+        *,
+        indexed: bool = True,
     ) -> tuple[Search, ParsedQuery, Ranking]:
         """Search with the index, or without where it is broken."""
         try:
-            return self._search_with(asked, reader, names, allowed, limits, indexed=True)
+            with self._tail_lock:
+                # Read here: who has an older one than `UnindexedDocs` would take the same text from both.
+                state = self._index.state() if indexed else None
+                search = Search(self._index, state, self._embedder, allowed, limits, now=self._clock.now())
+                self._unindexed.refresh(state)
+                who = reader.speaker if reader else None
+                question, view = search.look_up_words(asked, self._unindexed, names=names, reader=who)
+            return search, question, search.run(question, view)
         except (StoreError, ClosedError) as error:
+            if not indexed:
+                raise
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            outcome = self._search_with(asked, reader, names, allowed, limits, indexed=False)
+            outcome = self._search(asked, reader, names, allowed, limits, indexed=False)
             self._index.mark_broken(error)
             return outcome
-
-    def _search_with(
-        self,
-        asked: Question,
-        reader: Reader | None,
-        names: Mapping[str, str],
-        allowed: Filter,
-        limits: Limits,
-        *,
-        indexed: bool,
-    ) -> tuple[Search, ParsedQuery, Ranking]:
-        with self._tail_lock:
-            # Read here: who has an older one than `UnindexedDocs` would take the same text from both.
-            state = self._index.state() if indexed else None
-            search = Search(self._index, state, self._embedder, allowed, limits, now=self._clock.now())
-            self._unindexed.refresh(state)
-            question, view = search.look_up_words(
-                asked, self._unindexed, names=names, reader=reader.speaker if reader else None
-            )
-        return search, question, search.run(question, view)
 
     def _read_again(
         self,
