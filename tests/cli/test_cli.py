@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 
 import edgemem
-from edgemem.cli import COMMANDS, main
+from edgemem.cli import COMMANDS
 from edgemem.cli.options import Begin, When
 from edgemem.cli.printing import plain
 from support.cli import refused, run
@@ -98,26 +95,6 @@ def test_stored_text_cannot_steer_the_terminal(home: Path) -> None:
     assert "\x1b[31m" not in out
     assert "\u202e" not in out
     assert plain("a\x1b[2Jb\u202ec\n\td") == "a\ufffd[2Jbc d"
-
-
-def examples(command: click.Command) -> list[str]:
-    """Return the examples in the help of a command and of those below it."""
-    found = re.findall(
-        r"^ *(?:\* \* \* \* \* )?(edgemem [^|\n]+?)(?:  .*| \|.*)?$", command.help or "", re.MULTILINE
-    )
-    below = command.commands.values() if isinstance(command, click.Group) and command is not main else ()
-    return [*found, *(each for one in below for each in examples(one))]
-
-
-@pytest.mark.parametrize("name", [None, *COMMANDS])
-def test_every_example_of_the_help_can_be_typed(name: str | None) -> None:
-    """Commands and options of each example are there."""
-    command = main if name is None else main.get_command(click.Context(main), name)
-    assert command is not None
-    for line in examples(command):
-        args = shlex.split(line.partition(" >")[0])[1:]
-        typed = [arg for arg in args if arg != "COMMAND"]
-        assert run(*typed, *(() if "--help" in typed else ("--help",))).exit_code == 0, line
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])
