@@ -43,7 +43,8 @@ TURNS = (
     *("ends", "ends", "ends", "raises", "raises", "forgets to end", "ends with an error", "ends twice"),
     *("ends before the reply is kept", "aborts", "aborts and keeps it", "is asked again", "begins only"),
     *("fails before the prompt", "calls a tool", "raises behind a tool", "is cut off", "is cut off within"),
-    *("answers and dies",),
+    *("answers and dies", "aborts before the prompt", "is told wrongly", "asks an agent"),
+    *("another speaks before the prompt", "another speaks behind it"),
 )
 BETWEEN = ("cut", "edit", "drop", "hand over", "resume", "resume with its list")
 
@@ -80,6 +81,8 @@ class Talk:
         self.full = dice.random() < 0.2
         self.edited = False
         """Whether words may be missing in its prompts: the loop changed its list, or was cut off in something private."""
+        self.planned = ""
+        """What an agent was asked in this turn."""
         self.unseen: set[str] = set()
         """Words that no hook has been shown yet."""
         self.begin(Session())
@@ -93,6 +96,8 @@ class Talk:
         else:
             hooks = [PersistSessionHook(self.memory.sessions, session_id=self.session)]
         self.hooks = HookRegistry(hooks)
+        self.other = TurnContext(Session())
+        """Another loop of the session, whose turns come in between."""
         self.take_over(session)
 
     def take_over(self, session: Session) -> None:
@@ -120,7 +125,7 @@ class Talk:
         speaker, private = dice.choice(PEOPLE), dice.random() < 0.4
         audience = (dice.choice(PEOPLE),) if dice.random() < 0.15 else ()
         self.may = Reader(speaker, frozenset(name or "" for name in audience if name != speaker))
-        mark = self.word(speaker, private=private)
+        mark, self.planned = self.word(speaker, private=private), ""
         same = dice.random() < 0.15
         text = "Hello." if same else f"Now {mark}, please."
         reply = f"{mark}."
@@ -128,6 +133,11 @@ class Talk:
         asked: Message = {"role": "user", "content": text}
         if self.kind == "is copied":
             self.said[:] = json.loads(json.dumps(self.said))
+        if how == "is told wrongly":
+            payload["audience"] = "dora"
+            self.may = Reader(speaker, frozenset({""}))
+            self.words[mark].level = "private"
+            self.words[mark].sure = False
         if self.kind == "grows early":
             self.said.append(asked)
         self.hooks.fire(ON_RUN_START, self.ctx, payload)
@@ -147,7 +157,24 @@ class Talk:
             self.words[mark].sure = self.kind != "at the end" and not same
             self.unseen.add(mark)
             return
+        if how == "aborts before the prompt":
+            self.words[mark].gone = True
+            self.hooks.fire(ON_ABORT, self.ctx, {})
+            if dice.random() < 0.5:
+                self.said[:] = self.before
+            return
+        if how.startswith("another speaks"):
+            self.words[mark].sure = False
+        if how == "another speaks before the prompt":
+            self.interject()
         self.ask(mark, text)
+        if how == "another speaks behind it":
+            self.interject()
+        if how == "asks an agent":
+            self.planned = self.word(speaker, private=private)
+            self.words[mark].sure = self.words[self.planned].sure = False
+            self.messages.append({"role": "user", "content": f"Planner: {self.planned}."})
+            self.ask(mark, self.planned, hop=1)
         if how == "is asked again":
             self.words[mark].sure = False
             mark = self.word(speaker, private=private)
@@ -165,9 +192,25 @@ class Talk:
             return
         self.end(how, reply, mark)
 
-    def ask(self, mark: str, text: str) -> None:
+    def interject(self) -> None:
+        """Have another loop of the session live a turn of somebody else's."""
+        speaker, private, mine = self.dice.choice(PEOPLE), self.dice.random() < 0.4, self.may
+        mark, self.may = self.word(speaker, private=private), Reader(speaker)
+        self.words[mark].sure = False
+        text, said = f"Now {mark}, please.", self.other.session.messages
+        self.hooks.fire(ON_RUN_START, self.other, {"task": text, "speaker": speaker, "private": private})
+        said.append({"role": "user", "content": text})
+        asked = {"messages": list(said), "hop": 0, "tools": []}
+        handed = self.hooks.fire(BEFORE_LLM, self.other, asked).payload["messages"]
+        self.check(handed, mark)
+        assert text in str(handed[-1]["content"])
+        said.append({"role": "assistant", "content": f"{mark}."})
+        self.hooks.fire(ON_RUN_END, self.other, AgentResult(f"{mark}."))
+        self.may = mine
+
+    def ask(self, mark: str, text: str, hop: int = 0) -> None:
         """Have the prompt made, and look at it."""
-        asked = {"messages": list(self.messages), "hop": 0, "tools": []}
+        asked = {"messages": list(self.messages), "hop": hop, "tools": []}
         handed = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
         self.check(handed, mark)
         self.unseen.clear()
@@ -183,7 +226,7 @@ class Talk:
 
     def check(self, handed: list[Message], now: str) -> None:
         """Compare a prompt with what its reader may read, and with what must stand in it."""
-        there = set(MARK.findall(json.dumps(handed))) - {now}
+        there = set(MARK.findall(json.dumps(handed))) - {now, self.planned}
         wrong = [mark for mark in there if not self.words[mark].may_be_read(self.may)]
         assert not wrong, (wrong, [self.words[mark] for mark in wrong], self.may)
         if not self.edited:
@@ -280,8 +323,9 @@ class Talk:
 
     def close(self) -> None:
         """Look at what is stored: each word under the name of who said it, as private as it was said."""
-        failures = [failure.message for failure in self.hooks.failures()]
-        assert failures == []
+        messages = [failure.message for failure in self.hooks.failures()]
+        told = ("`audience` must be a list", "before its loop had its reply")
+        assert [message for message in messages if not any(known in message for known in told)] == []
         if self.json is not None:
             return
         for turn in self.memory.sessions.journal.read_turns(self.session):
