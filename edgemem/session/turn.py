@@ -245,6 +245,8 @@ class OpenTurn:
 
     def note(self, message: Message, tokens: Sequence[int] = ()) -> Message:
         """Add a message at which the steps have looked already, and return it as it was added."""
+        if message.get("tool_calls"):  # what is none is left out
+            message = {**message, "tool_calls": tool_calls(message)}
         message = without_thoughts(checked_message(message))
         with self.log.lock:
             self._check_open()

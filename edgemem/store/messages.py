@@ -58,7 +58,12 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
             f"A message must be a dict with a role, such as {{'role': 'user', 'content': '…'}}; got {message!r:.80}."
         )
     spoken = without_thoughts(message)
-    extra = {key: _kept_value(value) for key, value in spoken.items() if key not in ("role", "content")}
+    # What holds bytes is for the model alone; a call without an argument would be another one.
+    extra = {
+        key: _kept_value(value)
+        for key, value in spoken.items()
+        if key not in ("role", "content") and (key == "tool_calls" or not _bytes_in(value)[1])
+    }
     content = spoken.get("content")
     if content is not None and not isinstance(content, str):
         # Parts are kept in their order, without the bytes of images; their text is found in a column of its own.
@@ -117,7 +122,7 @@ def _placeholder(kind: str | None, size: int) -> str:
 
 
 def _kept_value(value: Any) -> Any:
-    """Return what else a message says as the database keeps it: without bytes, and without what is no JSON."""
+    """Return calls as the database keeps them: without bytes, and without what is no JSON."""
     if isinstance(value, (list, tuple)):
         return [_kept_value(part) for part in value]
     if isinstance(value, dict):

@@ -172,7 +172,10 @@ for name in order:
     [
         (
             ["llm", "memory"],
-            [f"{one} says The chat model was closed; open it again" for one in ("llm", "memory")],
+            [
+                "llm says The chat model was closed; open it again",
+                "memory says The memory of this conversation is closed; open the home again with edgemem.open().",
+            ],
         ),
         ([], []),
     ],

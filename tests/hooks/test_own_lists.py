@@ -567,3 +567,19 @@ def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory
         turn.reply("Oh.")
     memory.diagnostics.database.flush()
     assert [turn.owner for turn in memory.sessions.journal.read_turns("hall")] == ["ben"]
+
+
+@pytest.mark.parametrize("calls", ["x", [5], {"id": 1}])
+def test_calls_that_are_none_are_left_out(memory: Memory, calls: Any) -> None:
+    """The turn is kept with all else, and no step fails at it."""
+    loop = OwnList(memory)
+    loop.messages.append({"role": "user", "content": "Look."})
+    loop.ask()
+    loop.messages.append({"role": "assistant", "content": "Let me see.", "tool_calls": calls})
+    loop.ask(hop=1)
+    loop.turn("And?")
+    assert loop.hooks.failures() == []
+    assert [said for _, said in loop.stored()] == [
+        [("user", "Look."), ("assistant", "Let me see.")],
+        [("user", "And?"), ("assistant", "Fine.")],
+    ]
