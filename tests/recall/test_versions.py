@@ -220,16 +220,6 @@ def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said,
         assert sorted(found) == sorted((n, key, *held) for (n, key, _), held in naive.items())
 
 
-def test_it_tells_nobody_of_what_is_private(settled):
-    """A version that somebody may not read is neither chosen nor does it push another out."""
-    settled.store.add_fact(
-        "door.code", "7777", scope="user:bob", valid_from=at("2026-03-01"), level="private", owner="bob"
-    )
-    found = settled.recall("What was the door code in March?", reader=Reader("ann"), kinds={"fact"})
-    assert found[0].value == "2222"
-    assert "7777" not in [item.value for item in found]
-
-
 @pytest.mark.parametrize(
     ("reader", "values"),
     [
