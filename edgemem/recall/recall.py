@@ -144,7 +144,7 @@ class Recall:
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
-        A message that only asks the same once more scores 0, and copies of a message are returned once; see `echoes`.
+        A message that only asks the same once more scores 0, and copies of a message are returned once; see `Echoes`.
         Where nobody asks the memory, a greeting or a thank-you finds nothing.
 
         Args:

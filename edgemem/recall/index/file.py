@@ -51,7 +51,7 @@ T = TypeVar("T")
 _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
-    # a fact that does not hold any more. terms: the stems of the text. flags, called, times: see `annotations`. length: how many
+    # a fact that does not hold any more. terms: the stems of the text. flags, called, times: see `docs`. length: how many
     # stems it has. names: those that it tells, as JSON. rules: the number of those that made it of its text. digest: of its text, which says whether its vectors
     # are still right.
     """

@@ -99,7 +99,7 @@ class Ranking:
         self._known, self._terms = view.known_share, len(question.terms)
         period = None if question.period is None else period_candidates(view, question, now)
         self.by_period = period is not None
-        """Whether the question asks for a period alone, so that no word of it ranks them; see `period`."""
+        """Whether the question asks for a period alone, so that no word of it ranks them; see `times`."""
         slots = np.flatnonzero(view.candidates) if period is None else period[0]
         kept = view.findable[slots]
         slots = slots[kept]
