@@ -164,9 +164,9 @@ class Conversation:
         """
         content = checked_utterance(utterance)
         text = text_of({"content": content})
-        is_given = not isinstance(speaker, msgspec.UnsetType)
-        named = heard.speaker if checked_hearing(heard) is not None and heard is not None else None
-        name = checked_speaker(speaker) if is_given else named or self.speaker
+        is_given, usual = not isinstance(speaker, msgspec.UnsetType), self.speaker
+        named = None if checked_hearing(heard) is None or heard is None else heard.speaker
+        name = checked_speaker(speaker) if is_given else named or usual
         listeners = checked_audience(audience)
         checked_flag(private, "private")
         outer = within.turn if isinstance(within, ToolTurn) else within
