@@ -53,17 +53,14 @@ SPARE_MB = 200
 
 
 def _ok(detail: str) -> Finding:
-    """Return that all is well."""
     return "ok", detail, ""
 
 
 def _warn(detail: str, advice: str) -> Finding:
-    """Return a warning, and what to do; the robot goes on."""
     return "warn", detail, advice
 
 
 def _fail(detail: str, advice: str) -> Finding:
-    """Return a failure, and what to do."""
     return "fail", detail, advice
 
 
@@ -164,7 +161,6 @@ def _losses(home: Home) -> Finding:
 
 
 def _more(rows: Sized) -> str:
-    """Return how many there are beside the one that is told."""
     return f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
 
 
@@ -404,7 +400,6 @@ def _state(home: Home) -> Finding:
 
 
 def _compaction(home: Home) -> Finding:
-    """Tell how summaries are made, what that costs, and why the model's were not used."""
     settings = home.profile.compaction
     writer, slotless = _writer(home)
     counts = SummaryCounts.from_reasons(count_reasons(home.database))

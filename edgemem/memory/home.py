@@ -1,14 +1,10 @@
-"""The home: a directory that belongs to its owner alone, with its profile.
+"""The truth of a home: opened, missed where it was lost, put back from a backup, or begun anew.
 
-The truth of a home: opened, missed where it was lost, put back from a backup, or begun anew.
-
-A home knows that it has had a truth: its mark says which, the index was made from it, and the backups hold it. So a file
-that is missing, empty, or another one is never taken for a new memory. A file in the truth's place when another
-takes it is put aside under a dated name, with its log; files derived from it are removed.
-
-Turns that wait to be written beside the truth were accepted and never stood in a backup. They stay where they are, and
-are written into the restored truth: each is written once, whatever is there already. Only where somebody puts a truth
-of another home in the place, or begins anew beside a sound one, they belong to what went, and go aside with it.
+A home knows that it had a truth: its mark names it, the index was made from it, and the backups hold it. So a file that is
+missing, empty or another one is never taken for a new memory. A truth that another one replaces is put aside under a dated
+name, with its log; files derived from it are removed. Turns that wait beside it were accepted and are in no backup: they stay,
+and are written into the restored truth once. They go aside with it only where a truth of another home takes its place, or one
+is begun anew beside a sound one.
 """
 
 from __future__ import annotations
@@ -50,11 +46,7 @@ class Restored(NamedTuple):
 
 
 class TruthFile:
-    """The file of a home's truth, and the files beside it.
-
-    Args:
-        timeout_s: how long to wait for others who have the home open, or replace its files.
-    """
+    """The file of a home's truth, and the files beside it; `timeout_s` bounds the wait for others who hold or replace them."""
 
     def __init__(self, home: Path, *, clock: Clock, timeout_s: float) -> None:
         self.home = home
@@ -68,17 +60,11 @@ class TruthFile:
             raise to_store_error(error, self.folder / _LOCK) from error
 
     def open(self, settings: StoreSettings, *, restore: str | None = None) -> Database:
-        """Open the truth, or make a new one in a home that never had any; from then on this process shares the home's lock.
+        """Open the truth, or make one in a home that never had any; from then on this process shares the home's lock.
 
-        Args:
-            restore: "newest": a truth that was lost or is damaged is replaced by the newest good backup, or where there is
-                none by an empty one, and `check` tells of it; the whole file is looked at. None: an error says what to do.
-
-        Where it cannot be written it is opened to be read only.
-
-        Raises:
-            LostTruthError: the home had a truth, and it is missing, empty or another one.
-            CorruptError: it is damaged.
+        With `restore="newest"` the whole file is read, and the newest good backup, or else an empty truth, replaces one that was
+        lost or is damaged; `check` tells of it. Without, LostTruthError (missing, empty or another one) or CorruptError (damaged)
+        says what to do. A truth that cannot be written is opened to be read only.
         """
         if restore not in (None, "newest"):
             raise InvalidInputError(f'restore can be None or "newest", not {restore!r}.')
@@ -109,7 +95,7 @@ class TruthFile:
         return self._open(settings)
 
     def is_sound(self) -> bool:
-        """Tell whether the truth can be read, and is not damaged."""
+        """Tell whether the truth can be read and is not damaged."""
         return origin_of(self.path, thorough=True) is not None
 
     def newest_backup(self) -> Path | None:
@@ -118,15 +104,10 @@ class TruthFile:
         return newest_good(self.backups, mark.truth if mark is not None else 0)
 
     def replace(self, source: Path | None, *, loss: str = "") -> Restored:
-        """Put a copy of a file in the truth's place, or begin anew; in one step, while nobody has the home open.
+        """Put a copy of another file in the truth's place, or begin anew; in one step, while nobody has the home open.
 
-        Args:
-            source: a backup, or another truth; None: begin anew.
-            loss: the fault of the truth, for `check` to report where nobody watches.
-
-        Raises:
-            InvalidInputError: the source is no memory of edgemem, or is damaged.
-            StoreError: the disk does not allow it; the old files are still there then, at the worst under their dated names.
+        `loss` is the fault of the truth, for `check` to report where nobody watches. Raise InvalidInputError where the source is
+        no memory of edgemem, or is damaged; StoreError where the disk refuses: the old files stay, at the worst with dated names.
         """
         mark, fresh = read_mark(self.folder), self.folder / ".memory.db.restoring"
         sound = self.is_sound()
@@ -244,7 +225,6 @@ class TruthFile:
 
 
 def _fault(error: CorruptError) -> str:
-    """Return the fault, without the advice for a store opened by its path."""
     text = str(error)
     return text if isinstance(error, LostTruthError) else f"{text.partition(';')[0].rstrip('.')}."
 
@@ -280,10 +260,7 @@ def meant_instead(home: Path) -> str:
 
 
 def checked_home(home: Path) -> Path:
-    """Return a home that may be opened or made; a file, and a directory of something else, are left alone.
-
-    A home is closed to others and gets folders of its own: nothing to do to somebody's working directory.
-    """
+    """Return a home that may be opened or made; a file or a directory of other things is refused, as a home is closed to others."""
     if home.exists() and not home.is_dir():
         raise InvalidInputError(
             f"{home} is a file; a memory's home is a directory. Name another with --home."
@@ -297,13 +274,8 @@ def checked_home(home: Path) -> Path:
 
 
 def make_home(home: Path) -> Path:
-    """Make a home and its folders, closed to others, and return it.
-
-    Raises:
-        InvalidInputError: it is a file, or a directory that holds other things.
-        ReadOnlyError: it cannot be made.
-    """
-    # What others may use already is not closed to them: the root of a disk, say, with nothing on it but lost+found.
+    """Make a home and its folders, closed to others; raise InvalidInputError as `checked_home`, ReadOnlyError where it cannot."""
+    # A folder that others may use already is not closed to them: the root of a disk, say, with only lost+found.
     ours = not checked_home(home).exists() or had_truth(home) or not any(home.iterdir())
     known = had_truth(home)
     for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):

@@ -1,7 +1,7 @@
-"""Idle time: upkeep of a memory while nobody speaks, in small steps, by a thread that yields at once.
+"""Idle time: upkeep of a memory while nobody speaks, by a thread that yields at once.
 
-A step is a function that does one bounded piece of work and says whether there was any. Steps are tried in the order of
-what the next turn needs most; a step gets a `stop` function that becomes true as soon as somebody begins to speak.
+A step does one bounded piece of work and returns whether there was any. It gets a `stop` function that becomes true as soon
+as somebody begins to speak. Steps are tried in the order of what the next turn needs most.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ class IdleFailure(NamedTuple):
 
 
 class IdleWorker:
-    """Runs steps when nobody speaks.
+    """Runs steps, the most urgent first, when nobody speaks.
 
     Args:
-        steps: kinds of upkeep, the most urgent first: each does a bounded piece of work and returns whether there was any.
-        settle_s: returns how many seconds it waits after a turn.
-        on_hold: is called as soon as somebody speaks, in their thread; it stops what a step cannot look up from.
+        settle_s: returns the seconds to wait after a turn.
+        on_hold: called in the speaker's thread as soon as somebody speaks; it stops what a step cannot look up from.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class IdleWorker:
         on_hold: Callable[[], None] = lambda: None,
     ) -> None:
         self.again_s = AGAIN_S
-        """How long it waits before it looks again, for work that only time makes due."""
         self._steps, self._settle_s, self._on_hold = steps, settle_s, on_hold
         # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
         self._speaking: WeakSet[Any] = WeakSet()
@@ -61,14 +59,14 @@ class IdleWorker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once; it begins with the work that was due at the opening, and with the needs of the first turn."""
+        """Start the thread, once; it begins with what was due at the opening, and what the first turn needs."""
         if self._thread is None and not self._closed.is_set():
             self._woken.set()
             self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)
             self._thread.start()
 
     def hold(self, by: object = None) -> None:
-        """Stop working: somebody speaks, or a turn runs. Callers are referenced weakly; several agents may share one worker."""
+        """Stop working: somebody speaks, or a turn runs. Callers are referenced weakly; agents may share one worker."""
         with self._speaking_lock:
             self._speaking.add(self if by is None else by)
         self._on_hold()
@@ -86,10 +84,7 @@ class IdleWorker:
     def run(self, seconds: float, *, yielding: bool = False, stop: Stop = lambda: False) -> bool:
         """Work in the caller's thread until nothing is left or the time is over; return whether all was done.
 
-        Where it is another agent's quiet that is used, `yielding` stops it when somebody speaks, too.
-
-        Args:
-            stop: asked every few milliseconds; once it is true, work ends.
+        `stop` is asked every few milliseconds; `yielding` also stops it when somebody speaks, in another agent's quiet.
         """
         end = monotonic() + seconds
 

@@ -52,23 +52,22 @@ class Memory:
 
     Args:
         home: the directory; `~` is expanded.
-        profile: a profile, the name of a shipped one (`"pi5"`), or a file; default: the home's `edgemem.toml`.
+        profile: itself, the name of a shipped one (`"pi5"`), or a file; default: the home's `edgemem.toml`.
         embedder: finds meaning; default: the profile's model, if it was fetched.
         reranker: orders the found items; default: the profile's model, if it names one.
-        tokenizer: counts tokens; give your chat model's. Without one, counts are estimates and say so.
-        clock: for tests and replays; default: the machine's.
-        worker: do upkeep in a thread of its own. False: only when `idle()` is called.
+        tokenizer: your chat model's; without one, counts are estimates and say so.
+        clock: for tests and replays.
+        worker: do upkeep in a thread. False: only when `idle()` is called.
         watch: pick up changes of the profile, notes, bank and hooks while running; default: as `worker`.
-        restore: "newest": for a robot that nobody watches. A truth that was lost or is damaged is replaced by the newest
-            good backup; where there is none, it is put aside and the memory begins empty. `check` tells of either until
-            `edgemem check --acknowledge`. The whole file is read at each start, some 5 ms a megabyte. None: see below.
+        restore: "newest": for a robot that nobody watches. A lost or damaged truth is put aside for the newest good backup, or
+            else for an empty one; `check` tells of it until `edgemem check --acknowledge`. Each start then reads the whole
+            file, some 5 ms a megabyte.
 
     Raises:
         ConfigError: the profile, or a hook that it names, cannot be read.
         InvalidInputError: this cannot be a home, or holds something else.
-        StoreError: the truth cannot be opened: `BusyError`, `ReadOnlyError`, `DiskFullError`, `CorruptError`,
-            `NewerSchemaError` say why, and `LostTruthError` that it is missing, empty or another one. A damaged index or model
-            is no reason: `check` tells of them.
+        StoreError: the truth cannot be opened; the subclass says why, `LostTruthError` that it is missing, empty or another
+            one. A damaged index or model is no reason: `check` tells of them.
     """
 
     def __init__(
@@ -125,26 +124,20 @@ class Memory:
     ) -> list[Recalled]:
         """Return memories about something, best first.
 
-        Facts that do not hold any more are among it where the question asks about the past ("what did Mara drink
-        before?"); they are marked as `past`, and their text says until when they held.
+        Where the question asks about the past ("what did Mara drink before?"), facts that do not hold any more are among them,
+        marked as `past`; their text says until when they held.
 
         Args:
-            speaker: read as this person; None is an unknown voice, which reads only shared records.
-                Not given, it is the operator who reads, and sees everything.
+            speaker: who reads; None is an unknown voice, which reads shared records. Not given: the operator, who sees everything.
             k: at most this many; default: the profile's.
-            kinds: only these kinds.
-            min_score: only what reaches this score, 0 to 1.
-            asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
-                less then.
-            include_past: whether facts that do not hold are wanted; None: the question decides.
-            valid_at: facts as they held then, instead of now; seconds since the epoch, as in `store.facts_as_of`. Talk,
-                deeds, notes and summaries are found all the same.
-            known_at: as it was known then: facts as they were believed, at `valid_at` or then, and all else that had
-                been learnt.
+            min_score: 0 to 1.
+            asked: False: the query is what somebody said, which may want nothing of the memory, and scores less then.
+            include_past: None: the question decides.
+            valid_at: facts as they held then, seconds since the epoch, as in `store.facts_as_of`; all else is found all the same.
+            known_at: facts as they were believed then (of `valid_at`, if given), and all else that had been learnt by then.
 
         Raises:
-            InvalidInputError: the query is no text, k is below 0, a kind is unknown, a score or a time is no
-                number of seconds, or memory knew nothing then.
+            InvalidInputError: a value is of the wrong kind or out of range, or memory knew nothing then.
         """
         return self._home.checked().search.recall(
             checked_text(query, "the query"),
@@ -173,16 +166,7 @@ class Memory:
         """Return the sessions in which something was talked about, best first, each with the messages that tell so.
 
         "When did we talk about the holidays?" A session is ranked by all of its messages that this reader may read (see
-        `recall.sessions_found`), and one of which they may read nothing is none for them.
-
-        Args:
-            speaker: who reads, as in `recall`.
-            k: at most this many sessions; default: the profile's.
-            min_score: only what reaches this score, 0 to 1, the same as that of a message.
-            known_at: only what had been said then, seconds since the epoch.
-
-        Raises:
-            InvalidInputError: as in `recall`.
+        `recall.sessions_found`). Arguments and errors are those of `recall`; `k` counts sessions.
         """
         most, least = self._most(k), checked_number(min_score, "min_score")
         messages = self._home.checked().search.recall(
@@ -215,23 +199,19 @@ class Memory:
             with conversation.turn("Can I eat this cake?") as turn:
                 turn.reply(ask_your_model(turn.messages))
 
-        Conversations with one id share their log, each with its own instructions, tools and agent; one that is stored is taken
-        up where it was.
+        Conversations with one id share their log, each with its own instructions, tools and agent; a stored one goes on.
 
         Args:
-            id: names the conversation.
-            model: the chat model, whose own window counts where it is smaller than the profile's. What it has evaluated
-                is kept over a restart (`[chat] keep_state`). With `[compaction] summarizer = "model"` it also writes the
-                summaries, in a second context. Close it before this memory.
+            model: the chat model, whose own window counts where it is smaller than the profile's. What it has evaluated is kept
+                over a restart (`[chat] keep_state`); with `[compaction] summarizer = "model"` it also writes the summaries, in a
+                second context. Close it before this memory.
             tokenizer: the chat model's, if it is not the memory's.
             instructions: the system message.
-            tools: what the model may call.
             speaker: who speaks where a turn does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry.
 
         Raises:
             ContextOverflowError: the instructions and tools leave no room for a turn in the window.
-            InvalidInputError: an argument is of another kind.
         """
         offered = checked_tools(tools)
         checked_text(instructions, "instructions")
@@ -259,11 +239,9 @@ class Memory:
         *,
         agent: str,
     ) -> tuple[SessionLog, Parts]:
-        """Return the log and the parts of a session, whose window has room for the instructions and tools of its head.
+        """Return the log and the parts of a session; raise ContextOverflowError where its head leaves no room for a turn.
 
-        Raises:
-            ContextOverflowError: the head leaves no room for a turn.
-            InvalidInputError: nothing can ever be stored under the id. Hooks must not fail a reply, so each turn would be lost.
+        An id that can never be stored is refused here: hooks must not fail a reply, so each turn would be lost.
         """
         home, (instructions, tools) = self._home.checked(), head
         check_session_id(session_id)
@@ -288,9 +266,8 @@ class Memory:
     ) -> list[Hook]:
         """Return everything that a loop needs for one session, in no particular order.
 
-        Agents that each talk for themselves, and one that talks on two channels, take hooks for each session: what they
-        learn is shared; an utterance is not repeated to the other, though it is remembered. Agents that hand one
-        conversation over take the very same hooks; each goes on where the other stopped:
+        Agents that each talk for themselves, or on two channels, take hooks for each session: what they learn is shared, an
+        utterance is not repeated to the other. Agents that hand one conversation over take the very same hooks:
 
             hooks = memory.hooks(session_id="kitchen", speaker="alice")
             cook = AgentLoop(model, hooks=hooks, instructions="You cook.", tools=[stove], agent_name="cook")
@@ -299,10 +276,9 @@ class Memory:
             host.run("And who is coming?")      # knows the conversation; another prompt's head, so all of it is read once
 
         Args:
-            session_id: the conversation; one that exists is taken up where it was.
             speaker: who speaks where the loop does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry; without it, the `agent_name` of the loop.
-            tokenizer, model: as in `session`; a model that was just opened begins with the state of before a restart.
+            tokenizer, model: as in `session`.
             instructions, tools: what the loop will tell and offer its model, to be measured now and not at the first turn.
 
         Raises:
@@ -318,18 +294,15 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has shared records.
-            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md,
-                and of `memory_read`, `memory_write`, `memory_append`, `memory_list` and `memory_delete`, for files of the
-                bank; None: all, those of the bank where `[bank] backend` says where it is.
+            include: names of `edgemem.memory_tools`, `notes` (for NOTES.md), `memory_read`, `memory_write`, `memory_append`,
+                `memory_list`, `memory_delete` (for the bank); None: all, the bank's where `[bank] backend` says where it is.
         """
         return default_tools(self._home.checked(), include=include, speaker=speaker)
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
 
-        Args:
-            limit: at most so many.
-            speaker: who is going to speak; None: one of the household, so that nothing private is among them.
+        Without a `speaker`, somebody of the household is going to speak, and nothing private is among them.
         """
         home, reader = self._home.checked(), SOMEBODY_HERE if speaker is None else Reader(speaker)
         return find_hints(
@@ -348,26 +321,20 @@ class Memory:
     ) -> Forgotten:
         """Erase one thing in the truth and in every copy; the result is true if there was one.
 
-        A fact goes with its whole history. What the memory's own tools repeated of it goes too, also from what running
-        conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone.
+        A fact goes with its whole history, and with what the memory's own tools repeated of it, also from what running
+        conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone. Of a
+        person, everything goes that they said or own, in every backup too. What others said of them, and NOTES.md, stays; the
+        result says where the name is still written.
 
-        Of a person, everything goes that they said or own, in every backup too. What others said of them, and NOTES.md,
-        stays; the result says where the name is still written.
-
-        Nobody recalls it any more once it is committed. Then this waits until its bytes are gone from every file, for
-        `[store] busy_timeout_s` seconds; a file `pending` then, because another program reads it, is emptied in idle time,
-        also after a restart.
+        Once it is committed nobody recalls it. Then this waits up to `[store] busy_timeout_s` seconds until its bytes are gone
+        from every file; a file `pending` then, because another program reads it, is emptied in idle time, also after a restart.
 
         Args:
-            key: a fact, in its `scope`.
-            episode: the id of an episode.
-            session: the id of a conversation.
-            person: the name of somebody.
             wait_s: seconds to wait for turns that must be written before; None: as long as the database waits for others.
 
         Raises:
             InvalidInputError: not exactly one of key, episode, session and person was given.
-            StoreError: they could not be written, so nothing was erased; BusyError where only the time was too short.
+            StoreError: those turns could not be written, so nothing was erased; BusyError where only the time was too short.
         """
         given = {"key": key, "episode": episode, "session": session, "person": person}
         named = [(kind, name) for kind, name in given.items() if name is not None]
@@ -385,22 +352,14 @@ class Memory:
         return home.eraser.person(name, called=called, notes=self.notes, bank=self.bank, wait_s=wait_s)
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
-        """Yield everything that is remembered as JSON lines, which `import_lines` takes.
-
-        Args:
-            speaker: only what this person said or owns; None is all of it, with the notes.
-        """
+        """Yield as JSON lines, for `import_lines`, everything with the notes, or only what `speaker` said or owns."""
         database = self._home.checked().database
         from edgemem.store.transfer.export import export_lines
 
         return export_lines(database, notes=self.notes, bank=self.bank, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
-        """Take in the lines of an export, in one transaction; records that are here already stay.
-
-        Raises:
-            InvalidInputError: a line is none of an export, or its end is missing; nothing was taken in then.
-        """
+        """Take in an export, or nothing of one that is damaged or cut short (InvalidInputError); stored records stay."""
         database = self._home.checked().database
         from edgemem.store.transfer.merge import import_lines
 
@@ -409,18 +368,14 @@ class Memory:
     def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now; return whether nothing is left to do.
 
-        Args:
-            seconds: no step is begun after so many; one that runs is finished.
-            thorough: also index a few rows at once; the worker waits until a commit of the index pays.
-
-        Raises:
-            InvalidInputError: that is no number.
+        No step begins after `seconds`; one that runs is finished. `thorough` also indexes a few rows at once; the worker waits
+        until a commit of the index pays.
         """
         return self._home.checked().upkeep.run_all(checked_number(seconds, "seconds"), thorough=thorough)
 
     def check(self) -> list[Check]:
         """Look at every part of this memory."""
-        # What looks for faults knows every model and server; a robot that only talks need not load that.
+        # Health knows every model and server, which a robot that only talks need not load.
         from edgemem.memory.health import check
 
         return check(self._home.checked())
@@ -430,7 +385,6 @@ class Memory:
         self._home.close()
 
     def _most(self, k: int | None) -> int:
-        """Return how many items are wanted at most."""
         return self.profile.recall.k if k is None else item_count(k, "k")
 
     def __enter__(self) -> Memory:

@@ -1,7 +1,4 @@
-"""An opened home: its files and models, and the work on them between turns; closed in the opposite order.
-
-`Memory` holds one and shows what a program asks of it; the modules of this package are handed it instead of a `Memory`.
-"""
+"""An opened home: its files and models, and the work on them between turns; modules of this package are handed it."""
 
 from __future__ import annotations
 
@@ -156,7 +153,6 @@ class Home:
         return self.settings.now
 
     def _open_models(self, opened: ExitStack, equipment: Equipment) -> None:
-        """Take the caller's models, or else those that the profile names and that are on this machine."""
         self.embedder_fault = self.reranker_fault = ""
         """Why a model that is there could not be opened; empty if nothing is wrong."""
         self.embedder, self.reranker = equipment.embedder, equipment.reranker
@@ -191,7 +187,6 @@ class Home:
                 model.close()
 
     def _open_files(self, opened: ExitStack, restore: str | None) -> None:
-        """Open the truth with its stores and backups, the notes, the index, and the recall that reads them all."""
         settings, store = self.settings, self.profile.store
         self.truth = TruthFile(
             self.path,
@@ -263,7 +258,6 @@ class Home:
         return index_at(opened.enter_context(scratch_folder()) / path.name)
 
     def _begin_work(self, opened: ExitStack, source: Path | None) -> None:
-        """Make what works beside the turns: early recall, logs, upkeep, and what follows the home's files."""
         self.failures = FailureLog(self.path / "db" / "failures.json")
         self.figures = FigureFile(self.path / "db" / "turn.json")
         opened.callback(lambda: self.figures.write(at_once=True))
@@ -321,15 +315,13 @@ class Home:
             hook.leave_out(session, first_turn)
 
     def _close_states(self) -> None:
-        """Write the states of the open models."""
         for kept in self.in_use.kept_states():
             kept.close()
 
     def budget(self, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
-        """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
+        """Return how a chat model's window is divided; `check` tells of the model for as long as this is held.
 
-        Args:
-            tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
+        Without a `model`, a tokenizer that came with one knows its window.
         """
         if model is not None and not has_methods(model, "stream"):
             raise InvalidInputError(
@@ -350,7 +342,7 @@ class Home:
         return self.profile
 
     def close(self) -> None:
-        """Finish queued work and close everything; a second call does nothing."""
+        """Finish queued work and close everything in the opposite order; a second call does nothing."""
         if self.closed:
             return
         if os.getpid() == self._process:

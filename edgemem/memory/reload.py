@@ -1,9 +1,8 @@
 """Reload: changes of a home's profile, notes, bank and hook files while a memory is open.
 
-Events of watchdog only wake a thread; it compares size, time and inode of some dozen files, so neither an editor's way of
-saving nor a lost event matters. Folders are watched, never `db/`: a commit wakes nobody. A changed profile or hook is read in that
-thread, off the hot path; the memory takes it between two turns. An edit that cannot be read changes nothing: the old settings
-stay, and the reason is kept for `check`.
+Events of watchdog only wake a thread; it compares size, time and inode of some dozen files, so neither an editor's way of saving
+nor a lost event matters. A changed profile or hook is read in that thread; the memory takes it between two turns. An edit
+that cannot be read changes nothing, and `check` tells why. Folders are watched, never `db/`: a commit wakes nobody.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ ADVICE = {
     errno.ENOSPC: "raise fs.inotify.max_user_watches with sysctl",
     errno.EMFILE: "raise fs.inotify.max_user_instances with sysctl, or the limit of open files (ulimit -n)",
 }
-"""What an operator can do about a limit of the system."""
 
 KINDS = "FileClosed FileCreated FileDeleted FileMoved DirCreated DirDeleted DirMoved"
 """Events of the kernel that wake the thread: neither reading nor a change of rights."""
@@ -62,13 +60,7 @@ _log = logging.getLogger("edgemem.reload")
 
 
 class Reload:
-    """Follows the files of one home.
-
-    Args:
-        source: the file that the profile was read from; None: it is no file that could change.
-        bank: tells which folders and files of the bank there are.
-        wake: has idle time take the new settings.
-    """
+    """Follows the files of one home; `source` is that of its profile (None: no file), `bank` lists those of the bank."""
 
     def __init__(
         self,
@@ -89,11 +81,10 @@ class Reload:
         self._profile: Profile | None = None
         self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
         self._named = [file.path for file in self.hook_files]
-        # The files as they were taken, and as they were at the last look.
+        # As they were taken, and as they were at the last look.
         self._taken = {path: _stamp(path) for path in self._files()}
         self._seen = dict(self._taken)
         self.looks = 0
-        """How often the files were looked at."""
         self.fault = ""
         """Why the system reports no changes, and what to do; empty if it does."""
         self._closed, self._woken = threading.Event(), threading.Event()
@@ -101,7 +92,7 @@ class Reload:
         self._observer: BaseObserver | None = None
 
     def start(self) -> None:
-        """Start the thread that looks, once; what changes from the making of this object on is noticed."""
+        """Start the thread that looks, once; changes since this object was made are noticed."""
         if self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(target=self._run, name="edgemem-reload", daemon=True)
             self._thread.start()
@@ -165,11 +156,7 @@ class Reload:
             _log.warning("%s Until then they are looked at every %g seconds.", self.fault, POLL_S)
 
     def look(self) -> bool:
-        """Take files that have changed and are as they were at the look before; of a wrong one the last right version stays.
-
-        Returns:
-            Whether a file differs from the one that was taken.
-        """
+        """Take files that have changed and are as they were at the look before; return whether any differs from the one taken."""
         self.looks += 1
         before, counting = self._seen, set(self._files())
         self._seen = {path: _stamp(path) for path in counting | self._taken.keys()}
@@ -209,7 +196,6 @@ class Reload:
         yield from self._named
 
     def _take(self, path: Path) -> None:
-        """Read a profile or a hook; notes and files of the bank are read again where they are used."""
         hooks = {file.path: file for file in self.hook_files}
         if path in hooks:
             hooks[path].load()

@@ -1,7 +1,4 @@
-"""One session: its hooks, what they look through for a turn, and the tools of its model.
-
-Each hook reads its numbers from the settings and the budget that hold now.
-"""
+"""One session: its hooks, what they look through for a turn, and the tools of its model; numbers are those in force."""
 
 from __future__ import annotations
 
@@ -45,8 +42,7 @@ TURN_KIND_GROUPS: tuple[frozenset[Kind], ...] = (
     frozenset(("note", "bank")),
     frozenset(("episode", "turn")),
 )
-"""What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is
-too long for a block, and says what turns say."""
+"""What a turn recalls apart: turns and notes are many and long, and leave no place for the few facts; a summary repeats turns."""
 
 TOOL_KIND_GROUPS: tuple[frozenset[Kind], ...] = (*TURN_KIND_GROUPS, frozenset(("summary", "goal")))
 """What a model looks through when it asks."""
@@ -65,12 +61,7 @@ def session_log(home: Home, session_id: str) -> SessionLog:
 def session_parts(
     home: Home, log: SessionLog, *, agent: str, budget: Budget, model: ChatModel | None
 ) -> Parts:
-    """Return the parts of one session.
-
-    Args:
-        agent: the name that episodes carry.
-        model: its state is kept over a restart; it writes the summaries, where the profile says so.
-    """
+    """Return the parts of one session; episodes carry `agent`, and the state of `model` is kept over a restart."""
     settings, now = home.settings, home.clock.now
     session_id = log.prompt_log.session
     planner = EpochPlanner(
@@ -134,7 +125,6 @@ def session_parts(
 
 
 def _in_process(model: ChatModel | None) -> LlamaChat | None:
-    """Return a model if llama.cpp runs it in this process."""
     if model is None:
         return None
     # Imported here: only a chat model in this process needs it.
@@ -144,14 +134,12 @@ def _in_process(model: ChatModel | None) -> LlamaChat | None:
 
 
 def state_keeping(home: Home, model: ChatModel | None) -> StateKeeping | None:
-    """Let a model begin with the state from before a restart, and return the part that keeps it.
+    """Let a model begin with the state from before a restart, and return what keeps it: one, however many sessions it has.
 
-    A model has one state, however many sessions talk with it. There is none without a model, for one in another process,
-    and where the profile's `[chat] keep_state` is "off".
+    None without a model in this process, or where `[chat] keep_state` is "off".
     """
     if model is None:
         return None
-    # Imported here: only a chat model in this process needs it.
     from edgemem.llama.state import KeptState, remove_states
 
     settings, folder = home.profile.chat, home.path / "db"
@@ -178,7 +166,6 @@ def state_keeping(home: Home, model: ChatModel | None) -> StateKeeping | None:
 
 
 def _summarizer(home: Home, budget: Budget, model: ChatModel | None) -> Summarizer:
-    """Return what makes the summaries in idle time."""
     extractive = ExtractiveSummarizer(budget.tokenizer)
     compaction = home.profile.compaction
     if compaction.summarizer == "extractive" or model is None:
@@ -191,7 +178,7 @@ def _summarizer(home: Home, budget: Budget, model: ChatModel | None) -> Summariz
             " (-np 2); summaries are made of sentences that were said."
         )
         return extractive
-    # Its checks of what a model wrote are a dozen modules, which most robots never need.
+    # Its checks are a dozen modules, which most robots never need.
     from edgemem.context.compaction.model import ModelSummarizer
 
     return ModelSummarizer(side, extractive)
@@ -199,14 +186,14 @@ def _summarizer(home: Home, budget: Budget, model: ChatModel | None) -> Summariz
 
 def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Request:
     """Return how to search for a reader's next turn, given what the prompt holds now."""
-    # A copy: while somebody speaks, the prompt log is still that of the reader before.
+    # A copy: while somebody speaks, the log's reader is still the one before.
     prompt_log = copy(log.prompt_log)
     prompt_log.reader = reader
     committed, floors = prompt_log.committed(), floors_of(profile.injection)
     return Request(
         reader=reader,
         asked=False,
-        # A turn that only asks is left out behind this, and must not have taken the place of one that tells.
+        # Turns that only ask are left out afterwards, and must not take the place of those that tell.
         k=2 * profile.recall.k,
         apart=TURN_KIND_GROUPS,
         min_score=floors.lowest,

@@ -1,7 +1,6 @@
-"""Stats: how much there is, what it takes, how fast it grows, what waits, and how the newest turn went.
+"""Stats: how much there is, what it takes, how fast it grows, what waits, and how the newest turn went; no word of any record.
 
-Every figure comes from a count, a range of ids or the size of a file, so a look costs milliseconds in a home with tens
-of thousands of messages. Nothing here holds a word of any record.
+Figures are counts, ranges of ids and sizes of files: milliseconds in a home with tens of thousands of messages.
 """
 
 from __future__ import annotations
@@ -109,13 +108,12 @@ def _lag(home: Home, now: float) -> float:
 
 
 def _disk(home: Path) -> dict[str, int]:
-    """Return the bytes of each part of a home; a log belongs to its database."""
     patterns = {"truth": "db/memory.db*", "index": "db/index.db*", "notes": "NOTES.md"}
     patterns |= {folder: f"{folder}/**/*" for folder in ("bank", "models", "backups")}
     sizes = dict.fromkeys(patterns, 0)
     for name, pattern in patterns.items():
         for path in home.glob(pattern):
-            # A log may be emptied and removed by the robot itself at any moment.
+            # The robot may empty and remove a log at any moment.
             with suppress(FileNotFoundError):
                 sizes[name] += path.stat().st_size if path.is_file() else 0
     return sizes
