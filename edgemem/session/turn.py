@@ -132,8 +132,8 @@ class OpenTurn:
             words = task.get("task")
             content = words if isinstance(words, list) else str(words)
         outer = self._outer
-        audience = checked_audience(task["audience"])
-        self.reader = Reader(checked_speaker(task["speaker"]), frozenset(audience))
+        audience = checked_audience(task.get("audience") or ())
+        self.reader = Reader(checked_speaker(task.get("speaker")), frozenset(audience))
         if outer is not None and not is_reader_given:
             self.reader = outer.reader
         self._private = bool(task.get("private"))
