@@ -144,8 +144,8 @@ def test_a_failing_recall_shows_nothing_private(memory: Memory, monkeypatch: pyt
     assert "flour" not in str(played.result.handed)
 
 
-def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) -> None:
-    """What had been said before a crash is there, marked, and the next prompt is legal."""
+def test_a_turn_left_open_is_ended_by_the_close(tmp_path: Path, clock: Clock) -> None:
+    """A prepared turn has its reply, so it is complete, and the next prompt goes on behind it."""
     with edgemem.open(tmp_path, profile=BY_WORDS, clock=clock, worker=False) as memory:
         loop = loop_of(memory)
         loop.prepare("remember the milk")
@@ -154,7 +154,7 @@ def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) ->
         loop = loop_of(memory)
         result = loop.run("what did I say?")
         first, second = memory.sessions.journal.read_turns("kitchen")
-        assert (first.state, second.state) == ("unfinished", "complete")
+        assert (first.state, second.state) == ("complete", "complete")
         assert next(m["content"] for m in result.handed[0] if m["role"] == "user").endswith(
             "remember the milk"
         )
