@@ -144,8 +144,11 @@ class LoopAdapter:
             ctx.session.state[LOOP] = state.loop
             return None  # one agent after the other answers
         if loop is not state.loop:
-            if point in (ON_RUN_START, BEFORE_LLM) or (
-                point == ON_RUN_END and (loop.task is not None or loop.turn is None)
+            is_first = state.loop.log is None  # hooks by themselves may be told of tools alone
+            if (
+                is_first
+                or point in (ON_RUN_START, BEFORE_LLM)
+                or (point == ON_RUN_END and (loop.task is not None or loop.turn is None))
             ):
                 self._keep_unasked()
                 self._close(state.loop.messages)
