@@ -1,11 +1,11 @@
 """A board in one JSON, to be compared with another board's: its parts, and the speed of the parts of a turn on it.
 
 `format` is 1; fields of a format are never renamed. An unreadable value is null, with the reason in `missing` under its dotted
-name. `board` describes the machine, `heat` its temperature `before` and `after`. In `figures`: `calibration_ms`, a loop of plain
-Python; `embed_ms`, a question (`short`) and 256 tokens (`long`), on one thread and on every core; `fsync_ms`, 4 KiB appended;
-`commit_ms`, one row with synchronous=full; `with_1000` and `with_10000`, with so many records: `fill_s`, `recall_ms` without the
-embedding (`late`: answers at the deadline), `turn_ms` of all hooks (`before_the_model`: what a person waits for); `start_…`, a
-fresh process on that memory: `import_ms`, `open_ms`, proportional memory when open and when asked; `prefill_tokens_s`.
+name. `heat` is the temperature `before` and `after`. In `figures`: `calibration_ms`, a loop of plain Python; `embed_ms`, a
+question (`short`) and 256 tokens (`long`), on one thread and on every core; `fsync_ms`, 4 KiB appended; `commit_ms`, one row with
+synchronous=full; `with_1000` and `with_10000`, with so many records: `fill_s`, `recall_ms` without the embedding (`late`:
+answers at the deadline), `turn_ms` of all hooks (`before_the_model`: what a person waits for); `start_…`, a fresh process on
+that memory: `import_ms`, `open_ms`, proportional memory when open and when asked; `prefill_tokens_s`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STARTS = 3
 STARTED = ("import_ms", "open_ms", "opened_mb", "asked_mb")
 _CPU = Path("/sys/devices/system/cpu")
 _THROTTLED = (
-    # A Raspberry Pi's bits since it was started: under-voltage, capped, throttled.
+    # A Raspberry Pi's bits since its start: under-voltage, capped, throttled.
     Path("/sys/devices/platform/soc/soc:firmware/get_throttled"),
     # How often an x86 processor was too hot.
     _CPU / "cpu0/thermal_throttle/core_throttle_count",
@@ -87,10 +87,7 @@ def run(
 ) -> dict[str, Any]:
     """Measure this board in about a minute; `make lab ARGS=boards` compares two.
 
-    Args:
-        quick: fewer times, and without the 10,000 records.
-        llm: a chat model, by name or as a file, whose prefill is measured as well.
-        home: where scratch files go, and so the disk that is measured; default: the temporary files.
+    `quick` leaves out the 10,000 records; `llm`, by name or as a file, has its prefill measured; `home` is on the measured disk.
     """
     times = QUICK_TIMES if quick else TIMES
     board = Board()
@@ -226,7 +223,6 @@ def _recalled(memory: Memory, embedder: ground.NearlyReal | None, questions: lis
 
 
 def _start(home: Path, embedder: ground.NearlyReal | None) -> dict[str, float]:
-    """Start processes on a memory that was measured."""
     if embedder is None:
         (home / PROFILE_FILE).write_text('[llama]\nembedder = ""\n')
     # The first one compiles.
@@ -235,7 +231,7 @@ def _start(home: Path, embedder: ground.NearlyReal | None) -> dict[str, float]:
 
 
 def _prefill(llm: str, times: int) -> dict[str, Any]:
-    """Let a chat model read prompts of which it has seen nothing but the instructions."""
+    """Let a chat model read prompts of which it has seen the instructions alone."""
     from edgemem.llama.chat import LlamaChat
 
     rates = []
@@ -287,7 +283,7 @@ def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 def look_at_heat(board: Board, when: str) -> None:
-    """Look at what may slow the board down just now."""
+    """Look at what may slow the board down now."""
     board.look(f"heat.{when}.temperature_c", _temperature)
     board.look(f"heat.{when}.throttled", _throttled)
     board.look(f"heat.{when}.mhz", lambda: int(_text(_CPU / "cpu0/cpufreq/scaling_cur_freq")) / 1e3)
@@ -298,13 +294,12 @@ def _text(path: Path) -> str:
 
 
 def _model() -> str:
-    """Return the name of the board, or of the PC."""
     board = Path("/proc/device-tree/model")
     return _text(board if board.exists() else Path("/sys/class/dmi/id/product_name"))
 
 
 def _cpu() -> str:
-    """Return the processor's name; ARM kernels give numbers only."""
+    """Return the processor's name; ARM kernels give only numbers."""
     lines = _text(Path("/proc/cpuinfo")).splitlines()
     fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if "model name" in fields:
@@ -313,7 +308,7 @@ def _cpu() -> str:
 
 
 def _temperature() -> float:
-    """Return the hottest zone, in degrees Celsius."""
+    """Return the hottest zone's temperature, in degrees Celsius."""
     zones = sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
     if not zones:
         raise LookupError("the kernel shows no thermal zone")
@@ -330,7 +325,7 @@ def _throttled() -> str:
 def _rotates(folder: Path) -> bool:
     device = folder.stat().st_dev
     disk = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve(strict=True)
-    # A partition's queue is that of the disk that it is part of.
+    # A partition's queue is that of its disk.
     queue = next(path for path in (disk / "queue", disk.parent / "queue") if path.is_dir())
     return _text(queue / "rotational") == "1"
 

@@ -1,7 +1,6 @@
-"""A household made up from a seed: what its robot knows, is told and is asked. Nothing here comes from outside.
+"""A household made up from a seed: what its robot knows, is told and is asked; words and patterns are in `corpus.toml`.
 
-Questions say a thing in other words than the fact does: nobody asks a robot for the value of a key. Words and
-patterns stand in `corpus.toml`.
+Questions say a thing in other words than the fact does: nobody asks a robot for the value of a key.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Subjects of one kind, and the facts about each: key, pattern of the value, question."""
 
     of: list[str] | str
-    """Each goes before each `what`; empty: they stand alone. Text is words with spaces between them."""
+    """Each goes before each `what`; empty: they are alone. Text is words with spaces between them."""
     what: list[str] | str
     aspects: list[tuple[str, str, str]]
 
@@ -45,7 +44,7 @@ def _split(words: list[str] | str) -> list[str]:
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `corpus.toml` holds."""
+    """The content of `corpus.toml`."""
 
     sayings: list[str]
     slots: dict[str, list[str] | str]
@@ -91,5 +90,5 @@ def sentence(rng: random.Random) -> str:
 
 
 def filled(pattern: str, rng: random.Random) -> str:
-    """Return a pattern with a word for each of its slots."""
+    """Return a pattern with its slots filled."""
     return re.sub(r"\{(\w+)\}", lambda slot: rng.choice(_SLOTS[slot[1]]), pattern)

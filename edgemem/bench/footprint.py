@@ -13,7 +13,7 @@ from edgemem.memory.home import PROFILE_FILE
 IDLE_S = 3600.0
 PROCESS_S = 120.0
 MEMORY_MB = {"words": 60.0, "embedder": 180.0}
-"""Limits of a process without a model, and with the embedder."""
+"""Limits without a model, and with the embedder."""
 LIMITS = {"import_ms": 150.0, "open_ms": 300.0}
 
 _PROGRAM = """
@@ -43,10 +43,7 @@ with edgemem.open(home) as memory:
 def run(*, records: int = 10_000, processes: int = 7, home: Path | None = None) -> dict[str, Any]:
     """Measure memory (proportional share) and start in fresh processes, on a home that remembers a lot.
 
-    Args:
-        records: half facts, half messages; vectors stand for real ones (`bench turn` tells how they are made).
-        processes: how many times each; medians are reported.
-        home: where scratch files go; default: the temporary files.
+    Half of the records are facts, half messages, with vectors as in `bench turn`; figures are medians.
     """
     ground.real_embedder()
     question = household_facts(1)[0].question
@@ -72,7 +69,6 @@ def run(*, records: int = 10_000, processes: int = 7, home: Path | None = None) 
 
 
 def _fill(home: Path, records: int, *, embedder: ground.NearlyReal | None) -> None:
-    """Make a home with records, indexed."""
     with edgemem.open(
         home, profile=None if embedder else ground.quiet(), embedder=embedder, worker=False
     ) as memory:
@@ -84,13 +80,13 @@ def _fill(home: Path, records: int, *, embedder: ground.NearlyReal | None) -> No
 
 
 def measured(home: Path, question: str) -> dict[str, float]:
-    """Open a home in a fresh process, ask one question, and return the figures. The first process also compiles."""
+    """Open a home in a fresh process, ask a question, and return the figures; the first process also compiles."""
     return ground.in_process(
         _PROGRAM,
         *(home, question),
         timeout_s=PROCESS_S,
         advice="let the machine do less beside it",
-        # A robot's Python compiles a module once. Where that is forbidden, compiling would be most of the time.
+        # A robot's Python compiles a module once; compiling each time would be most of the figure.
         PYTHONDONTWRITEBYTECODE="",
         PYTHONPYCACHEPREFIX=str(home.parent / "compiled"),
     )

@@ -51,7 +51,7 @@ _LOOPS = 200_000
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A figure and the limit that it must keep."""
+    """A figure and its limit."""
 
     figure: float
     bar: float
@@ -69,7 +69,7 @@ def at_least(figure: float, bar: float) -> Bar:
 
 
 def report(name: str, figures: Mapping[str, Any], bars: Mapping[str, Bar]) -> dict[str, Any]:
-    """Return what a benchmark prints."""
+    """Return the output of a benchmark."""
     return {
         "bench": name,
         "ok": all(bar.ok for bar in bars.values()),
@@ -86,7 +86,7 @@ def report(name: str, figures: Mapping[str, Any], bars: Mapping[str, Bar]) -> di
 
 
 def calibration_ms() -> float:
-    """Time a fixed loop of plain Python, in ms: absolute figures of two machines compare by this."""
+    """Time a fixed loop of plain Python, in ms, by which absolute figures of two machines compare."""
     return statistics.median(timed_ms(_loop) for _ in range(9))
 
 
@@ -104,7 +104,7 @@ def timed_ms(work: Callable[[], Any]) -> float:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median, rounded to what can be read."""
+    """Return the median, rounded to readable digits."""
     return round(statistics.median(values), 4)
 
 
@@ -122,7 +122,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def scratch(home: Path | None) -> Iterator[Path]:
-    """Make an empty folder, in `home` or among the temporary files, and remove it at the end."""
+    """Lend an empty folder, in `home` or among the temporary files, and remove it at the end."""
     if home is not None:
         home.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="edgemem-bench-", dir=home))
@@ -133,7 +133,7 @@ def scratch(home: Path | None) -> Iterator[Path]:
 
 
 def mount_of(folder: Path) -> tuple[str, str]:
-    """Return the kind of the folder's file system, and what it lies on."""
+    """Return the kind of the folder's file system, and the device or folder that it lies on."""
     device = folder.stat().st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
     for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
@@ -145,7 +145,7 @@ def mount_of(folder: Path) -> tuple[str, str]:
 
 
 def refuse_tmpfs(folder: Path) -> None:
-    """Raise where nothing is written to a disk, so that counting bytes would flatter."""
+    """Raise where no disk is written, so that counted bytes would flatter."""
     with suppress(LookupError):
         kind, _ = mount_of(folder)
         if kind in ("tmpfs", "ramfs"):
@@ -153,7 +153,7 @@ def refuse_tmpfs(folder: Path) -> None:
 
 
 def bytes_written() -> int:
-    """Return the bytes that this process has caused to be written to disks, all caches emptied."""
+    """Return the bytes that this process has had written to disks, all caches emptied."""
     os.sync()
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
@@ -185,7 +185,7 @@ def in_process(
 
 
 def ticking() -> Clock:
-    """Return a clock that goes on by half a minute each time it is read: every run sees the same times."""
+    """Return a clock that goes on by half a minute at each reading: every run sees the same times."""
     seconds = _START
 
     def wall() -> float:
@@ -236,7 +236,7 @@ class NearlyReal(Embedder):
         """Milliseconds spent on queries, which are no cost of the memory's."""
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
-        """Return a unit vector that is always the same for the same text."""
+        """Return a unit vector, the same for the same text."""
         started = perf_counter()
         try:
             return self._embed(text)
@@ -315,10 +315,9 @@ class Robot:
 
 
 def tool(name: str, description: str, *arguments: str) -> Tool:
-    """Return a tool whose arguments are texts; what it does is in the script."""
+    """Return a tool whose arguments are texts; the script has its results."""
     parameters = {"type": "object", "properties": {argument: {"type": "string"} for argument in arguments}}
     return Tool(name, description, parameters, lambda: None)
 
 
 KEEP_PLAN = tool("keep_plan", "Write down a plan for somebody.", "text", "who")
-"""The tool of `session.conversation`."""

@@ -1,13 +1,12 @@
 """Tokens that the model must read because of memory, over all turns, and whether the fact that a question needs is shown.
 
-Two loops hear the same script: one with all default hooks, and one without memory that has the same window and leaves out
-its oldest turns when that is full. A third drops one turn at a time. Every prompt is rendered and tokenised by the real
-vocabulary; counted is each token behind the common prefix with the prompt and reply before, which is what llama.cpp
-evaluates. Text that the model generates is charged to nobody.
+Two loops hear the same script: one with all default hooks, and one without memory that has the same window and leaves out its
+oldest turns when that is full; a third drops one turn at a time. The real vocabulary counts each token behind the common prefix
+with the prompt and reply before, which llama.cpp evaluates; generated text is charged to nobody.
 
-The evenings in a kitchen are written by hand: twenty facts (`evening.toml`), four of which change, a tool call and a note in each
-turn (`evening.jsonl`). The amounts are those of a real robot: spoken sentences, tools that answer in JSON, at most 4,000 tokens
-that a loop without memory must read in forty turns. Every second turn asks for a stored fact in words of its own.
+The evenings are written by hand in the amounts of a real robot: twenty facts (`evening.toml`), four of which change, a tool
+call in JSON and a note in each turn (`evening.jsonl`), at most 4,000 tokens for a loop without memory in forty turns. Every
+second turn asks for a stored fact in words of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 OURS, BARE, ONE_BY_ONE = "with_memory", "without_memory", "without_memory_one_turn_at_a_time"
 """A full window of the second shrinks as far as a compaction of ours does, of the third by as few turns as it can."""
 WINDOW, REPLY = 4096, 256
-"""The profile's defaults: the window, and its room for a reply."""
 IDLE_S = 600.0
 NOTE = "note"
 TURNS = 40
@@ -66,10 +64,7 @@ FACTS = tuple(Known(*fact) for fact in msgspec.toml.decode((_FOLDER / "evening.t
 def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> dict[str, Any]:
     """Count prompt tokens with and without memory: evenings with tool calls, notes and changes, and one with many facts.
 
-    Args:
-        turns: of each scenario.
-        facts: stored before the second.
-        home: where scratch files go; default: the temporary files.
+    Each scenario has so many `turns`; `facts` are stored before the second.
     """
     ground.real_embedder()
     with ground.scratch(home) as folder:
@@ -128,7 +123,6 @@ def evening(turns: int = TURNS) -> list[Moment]:
 
 def _moment(n: int, turn: _Turn) -> Moment:
     calls = [ScriptedCall(*call) for call in turn.tools]
-    # No note has the text of another one.
     note = {"text": f"{turn.note}, evening {n // TURNS + 1}"}
     calls.append(ScriptedCall(NOTE, note, json.dumps({"note": n + 1, "file": "NOTES.md"})))
     line = Line(turn.say, speaker=SPEAKER, reply=turn.reply, tools=tuple(calls))
@@ -213,7 +207,7 @@ class CountingModel:
 
 
 def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
-    """Return the ids of the reply to one prompt within the next; none if that does not continue it."""
+    """Return the ids of the reply to a prompt within the next; none if that does not continue it."""
     if before is None or len(before.segments) > len(prompt.segments):
         return ()
     *kept, asked = before.segments
@@ -224,13 +218,13 @@ def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
 
 
 class TurnCost(NamedTuple):
-    """New tokens of each loop in one turn, those of its block, and whether it was shown the fact that it asked for."""
+    """One turn's new tokens of each loop, tokens of its block, and whether the needed fact was shown."""
 
     read: dict[str, int]
     block: int
     compacted: bool
     needed: str
-    """Key of the fact that the question needs; empty: none."""
+    """Key of the fact; empty: none."""
     shown: bool
     """Whether the prompt has its value."""
 
@@ -252,7 +246,7 @@ class Reference:
         return self._model.pop_reads()
 
     def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
-        """Remember facts that hold from now on, and write down notes."""
+        """Store facts that hold from now on, and notes."""
         if self._memory is not None:
             for fact in facts:
                 self._memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
@@ -269,11 +263,7 @@ def play(
     *,
     others: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[TurnCost]:
-    """Play the same lines with memory and without it, and through other loops.
-
-    Args:
-        others: loops with the methods `play` and `keep` of `Reference`.
-    """
+    """Play the same lines with memory, without it, and through others, which have `play` and `keep` of `Reference`."""
     with (
         closing(ground.real_tokenizer()) as tokenizer,
         edgemem.open(home, tokenizer=tokenizer, clock=ground.ticking(), worker=False) as memory,
@@ -310,18 +300,16 @@ def play(
 
 
 def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
-    """Return a hook that leaves the oldest turns out once the window has no room for them and a reply."""
+    """Return a hook that drops the oldest turns once the window has no room for them and a reply."""
     return TokenBudgetHook(WINDOW - REPLY, low_water=low_water, tokenizer=tokenizer)
 
 
 def _block_tokens(robot: ground.Robot, tokenizer: Tokenizer) -> int:
-    """Return the tokens of the newest block."""
     turns = log_of(robot.loop.ctx).prompt_log.turns
     return len(tokenizer.encode(turns[-1].block)) if turns and turns[-1].block else 0
 
 
 def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
-    """Return whether a prompt has a value, as tokens."""
     spellings = [tokenizer.encode(" " + value), tokenizer.encode(value)]
     return any(
         list(ids[at : at + len(spelling)]) == spelling

@@ -24,18 +24,14 @@ IDLE_S = 600.0
 MARKS, WINDOW = (0.1, 0.5, 1.0), 50
 """Shares of all turns after which commits are compared, by the median of so many turns before."""
 MESSAGES = 4
-"""Of a turn: the utterance, a call, its result, the reply."""
+"""Of a turn: utterance, call, result, reply."""
 MB = 1e6
 
 
 def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
     """Count the bytes that turns write, through all default hooks, and compare commits at turn 100, 500 and 1,000.
 
-    The model answers when the turn is accepted; after each turn there is the silence that the worker needs.
-
-    Args:
-        turns: of 4 messages, one durable commit each.
-        home: a folder on the disk to measure; default: the temporary files.
+    A turn is 4 messages and one durable commit; then comes the silence that the worker needs. `home` is on the disk to measure.
     """
     ground.real_embedder()
     commits: list[float] = []
@@ -85,7 +81,7 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
 
 
 class _SlowModel:
-    """Lets a model, and the voice behind it, take their time: a script ends a turn before it can be accepted."""
+    """Waits like a model and a voice: a script ends a turn before it can be accepted."""
 
     points = frozenset({BEFORE_LLM, AFTER_LLM})
     priority = -100  # behind the hook that accepts
@@ -93,10 +89,9 @@ class _SlowModel:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.accepted = 0
-        """How many turns were accepted with their reply before they ended."""
+        """Turns that were accepted with their reply before they ended."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Wait for the disk, and count once the reply is there."""
         self._memory.diagnostics.database.enqueue(lambda: None).result()
         if point == AFTER_LLM and not payload.get("tool_calls"):
             kept = log_of(ctx).accepted

@@ -35,14 +35,8 @@ def run(
 ) -> dict[str, Any]:
     """Time all that memory does in a turn with a tool call, beside a large memory.
 
-    Stored vectors are real ones of 300 sentences with seeded noise, because embedding 30,000 texts would take
-    minutes; the time of a real query embedding is measured apart.
-
-    Args:
-        facts: stored before.
-        turns: of two messages, stored before.
-        asked: turns that are timed.
-        home: where scratch files go; default: the temporary files.
+    Stored vectors are real ones of 300 sentences with seeded noise, because embedding 30,000 texts would take minutes; a real
+    query's embedding is timed apart. `facts` and `turns` of two messages are stored before the turns that are timed.
     """
     embed_ms = _real_query_ms()
     embedder = ground.NearlyReal()
@@ -61,7 +55,7 @@ def run(
         left = memory.diagnostics.search.pending()
         ground.say("asking …")
         taken = figures_of(ask(memory, embedder, stored, asked))
-        # A fact is one statement: neither the absence before it nor the rest of a correction counts.
+        # Neither the absence before a fact nor the rest of a correction counts.
         tables = ("facts where id = origin and value is not null", "messages")
         rows = sum(database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
     figures = {
@@ -100,7 +94,7 @@ def ask(
     for n, fact in enumerate(facts[i * len(facts) // asked] for i in range(asked)):
         call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": SPEAKER}, "kept")
         line = Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}.", tools=(call,))
-        # The vector of a query is made up here; the time of a real one is reported beside.
+        # The query's vector is made up; the time of a real one is reported beside.
         started, before = perf_counter(), embedder.query_ms if embedder else 0.0
         turn = robot.turn(line)
         vector_ms = embedder.query_ms - before if embedder else 0.0

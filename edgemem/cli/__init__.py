@@ -112,7 +112,7 @@ class Misuse(Sentence):
 
 
 def in_a_sentence(error: click.UsageError) -> click.ClickException:
-    """Return an error about how a command was called that is told without the block that click prints above it."""
+    """Return an error of usage that is told without the block that click prints above it."""
     if type(error).__name__ == "NoArgsIsHelpError":  # click from 8.2 on; it is a page of help
         return error
     message = error.format_message()
@@ -139,7 +139,7 @@ def main(ctx: click.Context) -> None:
     if not os.environ.get("EDGEMEM_TRACEBACK"):
         # Repairs and failures are for a program's log; here `check` reports them in a sentence.
         logging.getLogger("edgemem").addHandler(logging.NullHandler())
-    # Stored text may hold what a terminal's encoding cannot say; printing must not fail for it.
+    # A terminal's encoding may lack what stored text holds; printing must not fail for it.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

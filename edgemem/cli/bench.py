@@ -1,7 +1,7 @@
 """`edgemem bench NAME`: measure this machine.
 
-A benchmark is a module of a package, `edgemem.bench` or one in a checkout, with a function `run(*, …) -> dict`. The first line of its
-docstring is the help, its keyword arguments with their defaults are the options. A name that is a word of Python's ends in `_`
+A benchmark is a module of `edgemem.bench`, or of a package in a checkout, with a function `run(*, …) -> dict`. The first
+paragraph of its docstring is the help, its keyword arguments are the options; a name that is a word of Python's ends in `_`
 there. A mapping of figures to columns under `side_by_side` is printed as a table.
 """
 
@@ -47,7 +47,6 @@ class Benches(click.Group):
         return command_for(cmd_name, run) if callable(run) else None
 
     def _modules(self) -> dict[str, str]:
-        """Return the module of each name."""
         return {
             module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(self._package.__path__)
         }
@@ -78,7 +77,7 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
 
 
 def _print(figures: Mapping[str, Any]) -> None:
-    """Print the table of figures side by side, the bars, and then the rest under dotted names."""
+    """Print the figures side by side as a table, the bars, and then the rest under dotted names."""
     rest = dict(figures)
     if sides := rest.pop(SIDES, None):
         columns = ("figure", *next(iter(sides.values())))
@@ -94,7 +93,6 @@ def _print(figures: Mapping[str, Any]) -> None:
 
 
 def _option(parameter: inspect.Parameter) -> click.Option:
-    """Return the option for a keyword argument."""
     flag = "--" + parameter.name.replace("_", "-")
     if isinstance(parameter.default, bool):
         return click.Option([f"{flag}/--no-{flag[2:]}"], default=parameter.default, show_default=True)
@@ -108,7 +106,6 @@ def _option(parameter: inspect.Parameter) -> click.Option:
 
 
 def _flat(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each figure of nested mappings under its dotted name."""
     for key, value in figures.items():
         dotted = f"{name}.{key}" if name else key
         if isinstance(value, dict):

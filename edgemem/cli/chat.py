@@ -62,7 +62,6 @@ def chat(
     model_file = file_at(llm, home)
     with open_home(home) as memory, _opened(model_file, server, memory) as model:
         tools = [] if no_tools else memory.tools(speaker=talk["speaker"])
-        # A model that cannot chat says so now.
         if tools and not prints_tools(model.tokenizer, [tool.schema() for tool in tools]):
             tools = []
             _status("the chat template of this model prints no tools, so it is offered none")
@@ -83,7 +82,6 @@ def chat(
 
 
 def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat | HttpLlama:
-    """Load the model of a file, or find the one that a server holds."""
     from edgemem.llama.chat import LlamaChat
     from edgemem.llama.header import read_header
     from edgemem.llama.server.chat import HttpLlama
@@ -107,7 +105,7 @@ def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat 
 
 
 def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> None:
-    """Answer one utterance, printing the reply as it is made; one that cannot be answered does not end the talk."""
+    """Answer one utterance, printing the reply as it is made; one that fails does not end the talk."""
     try:
         check_text(text, what="the utterance", max_bytes=MAX_UTTERANCE)
         with _cuts_off(loop):
@@ -151,7 +149,7 @@ def _utterances() -> Iterator[str]:
         except KeyboardInterrupt:
             click.echo()
             return
-        # A pipe may carry anything; bytes that are no UTF-8 are replaced.
+        # A pipe may carry bytes that are no UTF-8.
         text = raw.decode("utf-8", errors="replace").strip()
         if not raw or text == "/quit":
             return

@@ -1,7 +1,4 @@
-"""`edgemem demo`, `replay`: a written conversation through the loop with every default hook.
-
-The demo is three days in a kitchen, a play in 80 columns, with the lines of memory before the model, and why.
-"""
+"""`edgemem demo`, `replay`: a written conversation through the loop with every default hook."""
 
 from __future__ import annotations
 
@@ -41,11 +38,11 @@ INSTRUCTIONS = (
 REPLY_TOKENS = 64
 """The longest reply of a real model: two short sentences."""
 PATIENCE_MS = 60_000.0
-"""The demo's deadline of recall and of the disk: a slow or busy machine takes longer, and shows it, but finds the same."""
+"""The demo's deadline of recall and of the disk: a slow machine takes longer, and shows it, but finds the same."""
 COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
 STRANGER = "a voice"
 NAME = 7
-"""Columns for who speaks."""
+"""Columns for a speaker."""
 STRONGEST = 2
 """Signals of a line that are printed; JSON has all."""
 BADLY = 0.5
@@ -55,7 +52,7 @@ class Show:
     """Prints scenes as they are played."""
 
     def __init__(self, home: Path | None = None) -> None:
-        """Make the show of the robot; `home` is where its memory stays, if it does."""
+        """Make the show; `home` is where its memory stays, if it does."""
         self._home = home
         self._console = console()
         self._lenient = False
@@ -74,7 +71,7 @@ class Show:
         estimated = "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
         counted = "counted exactly" if memory.diagnostics.tokenizer.exact else estimated
         self._say(f"Tokens are {counted}; the window holds {self._window:,}.", style="dim")
-        # The checks are written for the script's replies, and for recall by words and meaning.
+        # The checks are for the script's replies, and for recall by words and meaning.
         self._lenient = memory.diagnostics.embedder is None or not scripted
         if memory.diagnostics.embedder is None:
             self._say(
@@ -140,7 +137,6 @@ class Show:
             self._console.print(f"  {command}", style="bold", soft_wrap=True)
 
     def _figures(self, report: dict[str, Any]) -> None:
-        """Print the figures of the whole run."""
         self._rule("In short")
         passed, checks, late = report["checks_passed"], report["checks"], report["late"]
         waited = f"took longer than the {report['deadline_ms']:g} ms that a robot waits"
@@ -189,7 +185,6 @@ class Show:
 
 
 def _tool(tool: ToolCallResult) -> tuple[str, str, str]:
-    """Return a name, a text and a style for the call of a tool."""
     if tool.name == REMEMBER_FACT:
         key, value = tool.arguments.get("key"), tool.arguments.get("value")
         return "keeps", f"{key}: {value}" if value is not None else f"{key} is over", "cyan"
@@ -199,7 +194,7 @@ def _tool(tool: ToolCallResult) -> tuple[str, str, str]:
 
 
 def _heard(line: Line) -> str:
-    """Return a remark on how an utterance was heard; empty: heard well."""
+    """Return a remark on an utterance that was heard badly."""
     notes = []
     if line.private:
         notes.append("in confidence")
@@ -259,15 +254,15 @@ def play(
     model: LoopModel | None = None,
     show: Show | None = None,
 ) -> dict[str, Any]:
-    """Play the kitchen's script in an empty home and return all that there is to tell; a model answers instead of the script."""
+    """Play the kitchen's script in an empty home and return its report; without a model the script answers."""
     from edgemem.clock import Clock
     from edgemem.memory.home import profile_of
 
     lines = read_script(SCRIPT)
     if model is not None:
-        # Where a reply is cut off is written for the script's replies.
+        # The script's cuts fit the script's replies.
         lines = [msgspec.structs.replace(line, interrupted=None) for line in lines]
-    # The robot lives in the time of the script, so each run gives the same.
+    # The time is the script's, so each run gives the same.
     now = [lines[0].time]
     clock = Clock(wall=lambda: now[0], monotonic=lambda: now[0])
     profile = profile_of(home.expanduser(), None)
@@ -277,7 +272,7 @@ def play(
     patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
     opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
     with zone_of(lines[0]), opened as memory:
-        # Models are loaded before the first person speaks, as on a robot.
+        # As on a robot, models are loaded before the first person speaks.
         memory.diagnostics.tokenizer.encode("Is anybody there?")
         if (embedder := memory.diagnostics.embedder) is not None:
             embedder.embed_query("Is anybody there?")

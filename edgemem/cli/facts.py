@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.records import Fact
     from edgemem.store.db.database import Database
 
-# Told with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
+# Shown with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
 _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": "{who} alone"}
 _LOOKED_AT = 2000
 """Keys that a misspelt one is compared with."""
@@ -42,7 +42,6 @@ _KINDS = {
     },
     "toolevent": "tool events",
 }
-"""Plurals of the kinds of an export."""
 
 
 @click.group(cls=options.Guided, bare="list", single="history")
@@ -245,7 +244,6 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
 
 
 def _unknown(database: Database, key: str, scope: str | None) -> InvalidInputError:
-    """Return the error about a missing fact, with the probable key."""
     scopes = _scopes(database, key)
     if scope is not None and scopes:
         return InvalidInputError(f"{key!r} is known in {', '.join(scopes)}, not in {scope!r}.")
@@ -296,7 +294,6 @@ def forget(key: str | None, scope: str | None, yes: bool, home: Path, as_json: b
 
 
 def _quoted(memory: Memory, episode: str | None, session: str | None) -> tuple[str, dict[str, object]]:
-    """Return the words for an episode or a conversation that shall be erased, and its JSON."""
     if session is None:
         stored = memory.store.get_episode(episode or "")
         if stored is None:
@@ -344,7 +341,7 @@ def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
 
 
 def _held(lines: Iterable[str]) -> Counter[str]:
-    """Return how much of each kind an export holds; a fact, whose versions stand together, counts once."""
+    """Return how much of each kind an export holds; a fact's versions, which are neighbours, count once."""
     kinds: Counter[str] = Counter()
     last = None
     for record in map(json.loads, lines):

@@ -24,10 +24,9 @@ SHORT = 160
 """Characters of a part that are shown; --whole shows all."""
 
 MOST_LEFT_OUT = 8
-"""Candidates left out that are shown; --whole shows all."""
 
 MAX_OUTPUT = 2**31 - 1
-"""Characters of a tool's result that are shown: all, since SQLite holds no longer text."""
+"""Of a tool's result; SQLite holds no longer text."""
 
 
 @click.group()
@@ -121,7 +120,6 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
 
 
 def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> None:
-    """Print the parts in the order in which the model reads them, the candidates left out, and the sums."""
     from rich.text import Text
 
     for part in inspection.parts:
@@ -171,7 +169,6 @@ def _print_lines(lines: Iterable[InspectedLine], chars: int | None) -> None:
 
 
 def _row(tokens: int | None, name: str, text: str, chars: int | None, *, style: str = "") -> None:
-    """Print one part: its tokens and name, and its text below."""
     from rich.text import Text
 
     on = console()

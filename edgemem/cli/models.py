@@ -233,11 +233,7 @@ def _progress(name: str) -> Iterator[Callable[[str, int, int], None]]:
 def describe_model(
     name: str, path: Path | None, description: catalog.Description | None = None
 ) -> dict[str, Any]:
-    """Return a model's row: of the catalogue, or else of its header; with the same keys for all.
-
-    Args:
-        description: of its header, where that goes before the catalogue.
-    """
+    """Return a model's row with the same keys for all: of `description`, else of the catalogue, else of its header."""
     entry, row = catalog.find_entry(name), dict(_UNKNOWN)
     row |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
     row["bytes"] = path.stat().st_size if path is not None else 0
@@ -256,7 +252,7 @@ def describe_model(
 
 
 def not_both(llm: Path | None, server: str | None) -> None:
-    """Raise InvalidInputError where a command is told of two models."""
+    """Raise InvalidInputError where a command is given two models."""
     if llm is not None and server is not None:
         raise InvalidInputError(
             "--llm loads a model here and --server asks one elsewhere; name one of them, not both."
@@ -270,10 +266,7 @@ def file_at(llm: Path | None, home: Path) -> Path | None:
 
 @contextmanager
 def tokenizer_of(file: Path | None, server: str | None, memory: Memory) -> Iterator[Tokenizer | None]:
-    """Yield what counts the tokens of the model that was named, and knows its window; None where none was.
-
-    The window of a file is the one that it was trained for: no larger one is of use.
-    """
+    """Yield the tokenizer of the named model, if any; a file's window is the one that it was trained for."""
     if server is not None:
         from edgemem.llama.server.chat import HttpLlama
 

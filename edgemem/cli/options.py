@@ -1,4 +1,4 @@
-"""Shared parts of commands: the home, `--json`, times, questions, groups of commands, and what a shell completes."""
+"""Shared parts of commands: the home, `--json`, times, questions, groups of commands, completion by a shell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 NOT_YET_ERASED = 3
-"""The exit code of a command that forgot, where bytes of it still stand in a file."""
+"""The exit code of a command that forgot, where a file still holds bytes of it."""
 MOST_COMPLETED = 200
 """More than anybody reads; a shell asks with every press of the key."""
 
@@ -99,9 +99,7 @@ class Begin(When):  # type: ignore[type-arg,unused-ignore]
 class Guided(click.Group):
     """A group that suggests the nearest command, and in which the words of two commands may be left out.
 
-    Args:
-        bare: the command without a word, or with an option first: `facts`, `facts --json`.
-        single: the command for a word that is none: `facts KEY`.
+    `bare` is meant where there is no word, or an option first (`facts --json`); `single` where the word is none (`facts KEY`).
     """
 
     def __init__(self, *args: Any, bare: str = "", single: str = "", **settings: Any) -> None:
@@ -116,7 +114,7 @@ class Guided(click.Group):
                 args = [self._bare, *args]
             elif self._single and word:
                 meant = did_you_mean(word, self.list_commands(ctx))
-                # Only one thing is shown at a time: before a second word, the first was to be a command.
+                # A second word means that the first was to be a command: only one thing is shown at a time.
                 if meant and len(args) > 1 and not args[1].startswith("-"):
                     raise click.UsageError(f"No such command {word!r}.{meant}", ctx)
                 args = [self._single, *args]
@@ -134,7 +132,7 @@ class Guided(click.Group):
 
 
 class Dashed(click.Command):
-    """Takes words that begin with the dash of a list for what they are, and not for options."""
+    """Takes words that begin with the dash of a list as words, not options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put such words behind `--`."""
@@ -145,7 +143,7 @@ class Dashed(click.Command):
 
 
 def typed(words: Sequence[str]) -> str:
-    """Return a text that was written behind a command; `-` alone reads it from standard input."""
+    """Return the text typed behind a command; `-` alone reads standard input."""
     text = " ".join(words)
     if text != "-":
         return text
@@ -155,7 +153,7 @@ def typed(words: Sequence[str]) -> str:
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
-    """Return the end of a sentence that names the nearest word; empty if none is near."""
+    """Return the end of a sentence that names the nearest word, if one is near."""
     import difflib
 
     matches = difflib.get_close_matches(word, list(valid), n=1)
@@ -163,7 +161,7 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
 
 
 def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
-    """Ask before something is erased or replaced; no answer is a no, and raises InvalidInputError, which begins with `otherwise`."""
+    """Ask before something is erased or replaced; a no raises InvalidInputError, whose message begins with `otherwise`."""
     try:
         yes = click.confirm(question, err=True)
     except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
@@ -193,12 +191,12 @@ def tell_pending(forgotten: Forgotten) -> None:
 
 
 def open_existing(home: Path, **settings: Any) -> Memory:
-    """Open a home that is there already; reading commands make none."""
+    """Open a home that exists; reading commands make none."""
     return open_home(existing(home), **settings)
 
 
 def existing(home: Path) -> Path:
-    """Return a home that is there already."""
+    """Return a home that exists; else raise InvalidInputError."""
     from edgemem.memory.home import is_home, meant_instead
 
     home = home.expanduser()
@@ -213,7 +211,7 @@ def existing(home: Path) -> Path:
 
 @contextmanager
 def truth_alone(home: Path) -> Iterator[TruthFile]:
-    """Lend the file of a home's truth, while nobody else has the home open; raise BusyError where somebody has."""
+    """Lend a home's truth while nobody else has the home open; raise BusyError where somebody has."""
     from edgemem.clock import Clock
     from edgemem.memory.home import TruthFile, make_home
 
@@ -274,7 +272,7 @@ def _names_of(column: str, table: str) -> Callable[[click.Context, click.Paramet
                 rows = database.query(sql, (incomplete, MOST_COMPLETED))
         except EdgememError:
             return []  # the command itself reports the error
-        # What could steer the terminal is not offered.
+        # It must not steer the terminal.
         return [name for (name,) in rows if name.startswith(incomplete) and plain(name) == name]
 
     return names

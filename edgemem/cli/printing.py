@@ -22,7 +22,7 @@ WIDTH = 80
 _CELLS = 30
 """Of a column beside others; longer text wraps."""
 _LONG = 400
-"""Characters of a value that a table shows."""
+"""Characters of a value in a table."""
 _ROOM = 16
 """Cells that a column of prose needs at least."""
 
@@ -69,7 +69,7 @@ def print_lines(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, indented; it is UTF-8 whatever the terminal speaks, because programs read it."""
+    """Print a value as indented JSON, in UTF-8 whatever the terminal speaks, because programs read it."""
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))
 
 
@@ -90,7 +90,7 @@ def print_entries(
     noun: str,
     wide: Sequence[str] = (),
 ) -> None:
-    """Print stored entries as JSON, or as a table with a row for each, or the sentence that there are none."""
+    """Print entries as JSON, or as a table with a row for each, or that there are none."""
     if as_json:
         print_json(entries)
     elif not entries:

@@ -25,7 +25,6 @@ ENDS = {
     "interrupted": "(interrupted: somebody cut the robot off)",
     "unfinished": "(unfinished: the robot crashed, lost its power, or its model failed)",
 }
-"""Remarks on turns that did not end as they should."""
 
 
 @click.command()
@@ -83,7 +82,6 @@ def recall(
             what.append(f" ({plain(item.session)})", style="dim italic")
             lead = f"{item.score:.2f}  {_day(item.at):<10}  "
         else:
-            # An episode is forgotten by its id.
             name = (f"episode {item.id}",) if item.kind == "episode" else ()
             what = _speech(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
             lead = f"{item.score:.2f}  {item.kind:<10}  {_day(item.event_time or item.recorded_at):<10}  "
@@ -161,7 +159,6 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
 
 
 def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
-    """Print one turn as a small play."""
     from rich.text import Text
 
     def row(lead: str, text: str, style: str = "") -> None:
@@ -185,7 +182,7 @@ def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
 
 
 def _heard(turn: Turn) -> Iterator[str]:
-    """Yield when a turn was said and kept, how it came to the robot's ears, and who may read it if not the household."""
+    """Yield when a turn was said and kept, how it was heard, and who may read it if not the household."""
     heard, kept = turn.heard, moment(turn.recorded_at)
     spoken = moment(heard.event_time if heard else None) or kept
     yield spoken

@@ -66,7 +66,7 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
 
 
 def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
-    """Return what there is to say; where no home is yet, of the machine alone, because looking makes none."""
+    """Return the checks; where no home is yet, those of the machine alone, because looking makes none."""
     home = home.expanduser()
     checks = []
     with ExitStack() as stack:
@@ -133,7 +133,6 @@ def _tool_row(tool: ToolStats) -> tuple[str, ...]:
 
 
 def _rows(figures: Stats) -> Iterator[tuple[str, str]]:
-    """Yield the figures for a person, most important first."""
     for name, n in figures.counts.items():
         yield name.replace("_", " "), f"{n:,}"
     for name, size in figures.disk_bytes.items():
@@ -177,10 +176,7 @@ def _bytes(size: float) -> str:
 
 
 def render(figures: Mapping[str, Any], *, home: str) -> str:
-    """Return figures in the text format of Prometheus, version 0.0.4: numbers, and mappings of them by kind.
-
-    Each sample carries the home: files of two robots on one machine are collected together.
-    """
+    """Return figures in Prometheus' text format 0.0.4; each sample has the home: two robots' files are collected together."""
     lines = []
     for name, value in figures.items():
         by_kind = value if isinstance(value, dict) else {"": value}
@@ -194,7 +190,7 @@ def render(figures: Mapping[str, Any], *, home: str) -> str:
 
 
 def write_textfile(path: Path, text: str) -> None:
-    """Put a file where the collector reads it, whole or not at all, and readable for the collector's own user."""
+    """Put a file where the collector reads it, whole or not at all, and readable for the collector's user."""
     if path.suffix != ".prom":
         raise InvalidInputError(
             f"node_exporter reads only files that end in .prom; name {path}.prom instead."

@@ -1,6 +1,6 @@
-"""The drawing of one fact in two times: valid time from left to right, recorded time from top to bottom.
+"""The drawing of one fact: valid time from left to right in equally wide stretches, recorded time from top to bottom.
 
-Each version is a line: solid where it speaks, shaded where earlier ones are still believed. All stretches are equally wide.
+Each version is a line: solid where it speaks, shaded where earlier ones are still believed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 UNICODE, ASCII = "█░×·", "#-x."
 LEGEND = "{} learnt then  {} still believed  {} no value from then on  {} nothing known"
 _MARGIN = 23
-"""Cells left of the drawing: the number of the version, and its recorded time."""
+"""Cells left of the drawing, for a version's number and recorded time."""
 _DAY = 86400.0
 
 
 class Belief(NamedTuple):
-    """A rectangle: a value for a stretch of valid time, believed for a while. All times in seconds since the epoch."""
+    """A value for a stretch of valid time, believed for a while; seconds since the epoch."""
 
     statement: int
     value: str | None
@@ -94,7 +94,6 @@ def believed(beliefs: Sequence[Belief], learnt: float, begin: float, end: float)
 
 
 def _stretch(glyph: str, label: str, width: int) -> str:
-    """Draw a stretch with a label in it, as far as there is room: a number, and a value behind it."""
     from rich.cells import cell_len, set_cell_size
 
     number, _, value = plain(label).partition(" ")
@@ -106,7 +105,7 @@ def _stretch(glyph: str, label: str, width: int) -> str:
 
 
 def _head(edges: Sequence[float], cells: int, *, now: float, width: int) -> list[str]:
-    """Return the times above the drawing, as many as there is room for, and a tick at each edge."""
+    """Return the times above the drawing, as many as have room, and a tick at each edge."""
     labels, ticks = "true in the world:".ljust(width), "learnt".rjust(10).ljust(width)
     for number, edge in sorted(enumerate(edges, start=1), key=lambda pair: pair[1] != now):
         place = _MARGIN + number * cells

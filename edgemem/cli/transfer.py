@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.takeover.scratch import TakeoverReport
 
 _NO_RECORD = 2
-"""Lines of an export that holds nothing: the first and the last."""
+"""Lines of an empty export: the first and the last."""
 
 
 @click.command()
@@ -61,7 +61,6 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
 
 @contextmanager
 def _written_to(given: str | None) -> Iterator[Callable[[str], object]]:
-    """Lend a writer of lines, to standard output or to a file that is replaced in one step."""
     if given in (None, "-"):
         yield lambda line: click.echo(line.encode())  # UTF-8, also where the terminal speaks something else
         return
@@ -166,7 +165,7 @@ def _tell(report: TakeoverReport, memory: Memory, as_json: bool) -> None:
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
-    """Open a file, or standard input, before a home is made for what may not be there."""
+    """Open a file, or standard input, before a home is made in vain."""
     if str(file) == "-":
         if sys.stdin is None:
             raise InvalidInputError("There is no standard input to read from; name a file.")
@@ -179,7 +178,7 @@ def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def _index(memory: Memory) -> None:
-    """Take what came in into full text, so that the next question finds all of it."""
+    """Index what came in, so that the next question finds all of it."""
     while memory.diagnostics.index.catch_up():
         pass
 

@@ -1,4 +1,1 @@
-"""Looking: what the next prompt would hold and why, and written conversations that are played through a memory.
-
-Nothing here changes what a robot remembers, but for a replay, which plays a script into the home that it is given.
-"""
+"""Looking at a memory without a change to it: the next prompt and why; a replay plays a script into the home that it is given."""

@@ -1,8 +1,7 @@
 """Inspecting: the next prompt of a session, part by part with its tokens, made by the hooks themselves.
 
-Only hooks that put the prompt together are asked, and the turn never ends, so nothing is stored and nothing learnt. Recall is
-asked as the speaker, without bounds, and once more as the operator: items closed to the speaker are named with the reason, and
-never quoted.
+Only hooks that put the prompt together are asked, and the turn never ends, so nothing is stored or learnt. Recall is asked as
+the speaker, without bounds, and as the operator: items closed to the speaker are named with the reason, never quoted.
 """
 
 from __future__ import annotations
@@ -38,10 +37,8 @@ if TYPE_CHECKING:
     from edgemem.session.tools import Tool
 
 CANDIDATES = 30
-"""Items of all kinds that are looked at."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
-"""The parts of a prompt."""
 
 NO_TOOLS = "The model's chat template prints no tools, so the model knows of none."
 
@@ -53,7 +50,7 @@ WHY = {
     "procedure": "a procedure that fits what is asked",
     "MEMORY.md": "the beginning of the bank's MEMORY.md",
 }
-"""Why a line is there that recall did not find, by the first part of its id."""
+"""Why a line is there without recall, by the first part of its id."""
 
 
 class InspectedLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,7 +85,6 @@ class Inspection(msgspec.Struct, frozen=True):
 
     parts: list[Part]
     lines: list[InspectedLine]
-    """Of memory."""
     note_lines: list[InspectedLine]
     left_out: list[InspectedLine]
     """Items that the utterance finds and that are not in the block, best first."""
@@ -105,9 +101,7 @@ class Inspection(msgspec.Struct, frozen=True):
     block_limit: int | None
     """Of the block of memory; None: only its candidates are capped."""
     notes: list[str]
-    """Remarks for the person who looks."""
     messages: list[Message]
-    """The messages for the model."""
 
     @property
     def free_tokens(self) -> int:
@@ -116,12 +110,12 @@ class Inspection(msgspec.Struct, frozen=True):
 
     @property
     def over_tokens(self) -> int:
-        """Return by how many tokens the prompt and the least answer are more than the window."""
+        """Return by how many tokens the prompt and the least answer exceed the window."""
         return max(0, self.tokens + self.reply_tokens - self.window_tokens)
 
     @property
     def over_advice(self) -> str:
-        """Return what to do about that."""
+        """Return what to do about `over_tokens`."""
         head = self.plan["instructions"] + self.plan["tools"]
         if self.plan["utterance"] >= head:
             return "say it shorter, or give the model a larger window."
@@ -129,7 +123,7 @@ class Inspection(msgspec.Struct, frozen=True):
 
     @property
     def plan(self) -> dict[str, int]:
-        """Return the tokens by kind of part, in the order in which the model reads them; `history` is all turns."""
+        """Return the tokens by kind of part, as the model reads them; `history` is all turns."""
         plan = dict.fromkeys(PLAN, 0)
         for part in self.parts:
             plan["history" if part.name == "turn" else part.name] += part.tokens
@@ -146,18 +140,13 @@ def inspect_prompt(
     instructions: str = "",
     tools: Sequence[Tool] = (),
 ) -> Inspection:
-    """Return the prompt that the next turn of a session would hand to the model.
+    """Return the prompt that the next turn of a session, also a stored one, would hand to the model.
 
-    Args:
-        session: the conversation; one that is stored goes on.
-        speaker: who says it; None: an unknown voice.
-        tokenizer: the chat model's, if it is not the memory's.
-        instructions: the loop's system message.
-        tools: the loop's tools; their schemas stand in the prompt's head.
+    `speaker` None is an unknown voice; `tokenizer` is the chat model's, if it is not the memory's.
     """
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
-    # So that the figures of the recall are those of a robot that runs: the model and the index are in memory.
+    # Brings the model and the index into memory, so that recall's figures are those of a running robot.
     memory.recall("Is anybody there?", k=1)
     hooks = memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer)
     door, registry = door_of(hooks), HookRegistry()
@@ -166,7 +155,6 @@ def inspect_prompt(
     if injection is None or window is None or window.budget is None:
         raise InvalidInputError("The hooks of this memory put no prompt together.")
     budget = window.budget
-    # The parts that lay out a prompt and write nothing.
     parts_asked = Parts(
         head=kept.head,
         memory=injection,
@@ -186,7 +174,7 @@ def inspect_prompt(
     payload: dict[str, Any] = {"messages": turn.messages, "tools": turn.tools, "now": turn.now}
     prompt_log = door.log.prompt_log
     stats = memory.diagnostics.search.last
-    # As the speaker first: the meaning of "my" is part of a score. Then as the operator, with items closed to the speaker.
+    # As the speaker first: the meaning of "my" is part of a score. Then as the operator, with closed items.
     others: dict[str, Recalled] = {}
     for reader in (speaker, msgspec.UNSET):
         for item in memory.recall(utterance, speaker=reader, k=CANDIDATES, asked=False):
@@ -199,7 +187,7 @@ def inspect_prompt(
 
     parts = list(_parts(payload["messages"], prompt_log, size))
     if payload["tools"]:
-        # Templates put tools where they like; what the whole grows by is right for all of them.
+        # Templates put tools anywhere; the growth of the whole is right for all.
         whole = size(payload["messages"], opening=True, tools=payload["tools"])
         names = "\n".join(tool["function"]["name"] for tool in payload["tools"])
         place = 1 if parts[0].name == "instructions" else 0
@@ -239,11 +227,11 @@ def inspect_prompt(
 
 
 def _begun(door: Door, utterance: str, speaker: str | None, agent: Agent) -> OpenTurn:
-    """Return a turn that never ends, in the session as it is stored."""
+    """Return a turn that never ends, in the stored session."""
     log, store = door.log, door.parts.session.store
     log.is_resumed = True
     if isinstance(store, SQLiteSessionStore):
-        # The stored session is taken up without marking turns that a crash left open.
+        # Turns that a crash left open are not marked.
         journal, session = store.journal, door.parts.session.session_id
         epoch = journal.latest_epoch(session)
         log.prompt_log.resume(journal.read_turns(session, from_n=epoch.first_turn if epoch else 0), epoch)
@@ -291,10 +279,7 @@ def _notes(
 
 
 def _parts(messages: Sequence[Message], prompt_log: PromptLog, size: Callable[..., int]) -> Iterator[Part]:
-    """Cut a prompt into its parts; each takes what the whole grows by when it is added.
-
-    `size` counts the tokens of messages, with `opening=True` those that begin the answer too.
-    """
+    """Cut a prompt into its parts, each with what it adds to the whole; `opening=True` counts what begins the answer too."""
     head, turns = split_turns(messages)
     past, newest = turns[:-1], turns[-1]
     shown_turns = prompt_log.committed().turns
@@ -310,7 +295,6 @@ def _parts(messages: Sequence[Message], prompt_log: PromptLog, size: Callable[..
     so_far = list(head)
 
     def grown(turn: list[Message], lead: str, instead: str = "") -> int:
-        """Return how many tokens more the next turn has with one text of memory than with another."""
         return size([*so_far, *turn]) - size([*so_far, *_without(turn, lead, instead)]) if lead else 0
 
     for i, turn in enumerate(turns):
@@ -346,7 +330,7 @@ def _parts(messages: Sequence[Message], prompt_log: PromptLog, size: Callable[..
 
 
 def _without(turn: Sequence[Message], lead: str, instead: str) -> list[Message]:
-    """Return a turn with another text in place of one that memory put before its utterance."""
+    """Return a turn with `instead` in place of `lead`, which memory put before its utterance."""
     return [
         {**message, "content": content.replace(lead, instead, 1)}
         if message.get("role") == "user" and isinstance(content := message.get("content"), str)
@@ -356,7 +340,7 @@ def _without(turn: Sequence[Message], lead: str, instead: str) -> list[Message]:
 
 
 class Judge:
-    """Tells why a candidate is no line of the block that a hook just made; its recall returned `k` items of each sight at most."""
+    """Tells why a candidate is no line of the block just made, whose recall returned `k` items of each sight at most."""
 
     def __init__(
         self, injection: MemoryBlock, prompt_log: PromptLog, shown: Sequence[BlockLine], *, k: int
@@ -369,17 +353,15 @@ class Judge:
         utterance = analyse(prompt_log.utterance)
         self._utterance = Uttered.split(utterance)
         worth = select_items(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
-        # What passed each step of the selection.
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
         self._least = least_scores(recalled, injection.floors, answer=prompt_log.answer)
 
     def text(self, item: Recalled) -> str | None:
-        """Return what may be told of a candidate; None where it is not worth a look.
+        """Return what may be told of a candidate; None: it is not worth a look, or the block has it or its change.
 
-        Items of the block are not, nor their changes. An item closed to the speaker is named where it would be shown otherwise,
-        and never quoted.
+        An item closed to the speaker is named where it would be shown otherwise, and never quoted.
         """
         if not self._shown.isdisjoint((_name(item), _about(item))):
             return None
@@ -388,11 +370,9 @@ class Judge:
         return "" if self._is_near(item) else None
 
     def _is_closed(self, item: Recalled) -> bool:
-        """Tell whether the speaker, or somebody who listens, may not know it."""
         return not readable(self._prompt_log.reader, item.level, item.owner)
 
     def _is_near(self, item: Recalled) -> bool:
-        """Tell whether an item scores enough to be shown, if the speaker might read it."""
         least = least_scores(
             (*self._injection.last, item), self._injection.floors, answer=self._prompt_log.answer
         )
@@ -435,7 +415,7 @@ class Judge:
         return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
 
     def _standing(self, item: Recalled) -> str | None:
-        """Return under which name it is before the model; a value that changed was told under another one."""
+        """Return the name under which it is before the model; a changed value was told under another one."""
         name, about, visible = _name(item), _about(item), self._prompt_log.committed().visible
         if about is None or name in visible:
             return name if any(line.item == name for line in visible.values()) else None

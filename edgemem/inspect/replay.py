@@ -1,20 +1,15 @@
-"""Playing a written conversation through the reference loop, with every default hook.
+"""Playing a written conversation through the reference loop, with every default hook, for the demo, `replay` and the benches.
 
-The demo, `edgemem replay` and the benches stand on this: the model's answers come from the script (or from a
-real model), everything else is what a robot would run.
-
-A conversation written down: the JSON-lines form that `edgemem demo` and `edgemem replay` play.
-
-Each line is one turn, a JSON object. `say` is needed, and `at` in the first; blank lines are skipped.
+Answers come from the script or a real model; all else is what a robot runs. A script is JSON lines, one turn each. `say` is
+needed, and `at` in the first; blank lines are skipped.
 
     {"at": "2026-11-02T08:02:00+01:00", "speaker": "Mara", "say": "I'm allergic to peanuts.",
      "reply": "Noted. No peanuts.", "remember": [{"key": "mara.allergy", "value": "peanuts"}]}
 
-    at           when it was said: ISO 8601 with a zone, or seconds since the epoch; default: a minute after the last
-    speaker      who spoke; null is a voice that the robot does not recognise
-    say          the utterance
-    reply        what the model answers in the script
-    session      the conversation that the turn belongs to; default: the one before, at first `kitchen`
+    at           ISO 8601 with a zone, or seconds since the epoch; default: a minute after the last
+    speaker      null is a voice that the robot does not recognise
+    reply        the script's answer in place of the model's
+    session      the conversation of the turn; default: the one before, at first `kitchen`
     tools        tools that the model calls: [{"name", "arguments", "result" or "error"}]
     remember     facts that it stores: [{"key", "value", "scope", "valid_from", "valid_to"}]; value null: no longer so
     heard        {"asr_confidence", "speaker_confidence", "room", "device"}
@@ -54,7 +49,6 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
 
 Moment = datetime | float
-"""ISO 8601 with a zone, or seconds since the epoch."""
 
 _NOT_SAID = 0.0
 _FIRST_SESSION = "kitchen"
@@ -90,7 +84,7 @@ class ScriptedEar(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One turn of a script; the docstring of the module tells what each field means."""
+    """One turn of a script; the module's docstring tells its fields."""
 
     say: str
     at: Moment = _NOT_SAID
@@ -117,7 +111,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return seconds(self.at)
 
     def as_heard(self) -> Heard:
-        """Return how the utterance came to the robot's ears, as records keep it."""
+        """Return how the utterance was heard, as records keep it."""
         return Heard(self.speaker, event_time=self.time, **msgspec.structs.asdict(self.heard))
 
 
@@ -150,7 +144,7 @@ def read_script(path: Path) -> list[Line]:
 
 
 def _completed(line: Line, before: Line | None, where: str) -> Line:
-    """Fill in what a line takes from the one before it, and check what its type cannot say."""
+    """Fill in a line from the one before it, and check what its type cannot say."""
     moments = [line.at, *(m for fact in line.remember for m in (fact.valid_from, fact.valid_to))]
     if any(isinstance(moment, datetime) and moment.tzinfo is None for moment in moments):
         raise InvalidInputError(f"{where}: a time needs its zone, such as 2026-11-02T08:02:00+01:00.")
@@ -222,7 +216,7 @@ class PlayedTurn(msgspec.Struct, frozen=True):
         return self.checks - len(self.missing) - len(self.leaked)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a turn for JSON, without the prompts, which are long and mostly the same."""
+        """Return a turn for JSON, without the prompts, which are long and mostly alike."""
         line, result = self.line, self.result
         return {
             "at": line.local.isoformat(),
@@ -283,12 +277,9 @@ class Player:
         set_time: Callable[[float], None] | None = None,
         deadline_ms: float | None = None,
     ) -> None:
-        """Make the player.
+        """Make the player; without a `model`, the script answers. Facts that the script keeps and a model did not are stored too.
 
-        Args:
-            model: answers; None: the script does. What the script keeps and the model did not is stored all the same.
-            set_time: moves the memory's wall clock to each line's time.
-            deadline_ms: how long a robot waits for recall; default: the profile's.
+        `set_time` moves the memory's wall clock to each line's time; `deadline_ms` bounds recall, by default as in the profile.
         """
         self.memory = memory
         self.deadline_ms = memory.profile.recall.deadline_ms if deadline_ms is None else deadline_ms
@@ -307,7 +298,7 @@ class Player:
         self._epoch = ("", 0)
 
     def play(self, lines: Iterable[Line]) -> Iterator[PlayedTurn]:
-        """Play all lines; upkeep runs in the pauses of the script and at its end."""
+        """Play all lines, with upkeep in the script's pauses and at its end."""
         lines = list(lines)
         self._tools = {tool.name: tool for tool in self._make_tools(lines)}
         for i, line in enumerate(lines):
@@ -427,7 +418,6 @@ class Player:
         return "done"
 
     def _remember_unsaid(self, line: Line) -> None:
-        """Store what the script keeps and the model did not think of."""
         for fact in line.remember:
             if self.memory.store.get_fact(fact.key, scope=fact.scope) != fact.value:
                 self._remember(fact.key, fact.value, fact.scope)
@@ -491,13 +481,13 @@ def _squeezed(text: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Return where the set-up of the tests, and benches, keep what they fetch or build."""
+    """Return where tests and benches keep what they fetch or build."""
     base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
     return Path(base).expanduser()
 
 
 def vocabulary_in_cache() -> tuple[Path, str] | None:
-    """Return the qwen2 vocabulary and the text of Qwen2.5's ChatML template; None if the cache has none."""
+    """Return the qwen2 vocabulary and Qwen2.5's ChatML template; None if the cache has none."""
     for folder in sorted(cache_folder().glob("vocab-*"), reverse=True):
         vocabulary = folder / "ggml-vocab-qwen2.gguf"
         template = folder / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
@@ -507,7 +497,7 @@ def vocabulary_in_cache() -> tuple[Path, str] | None:
 
 
 def find_tokenizer() -> Any:
-    """Return a tokenizer with the vocabulary and template out of the cache, or None."""
+    """Return a tokenizer with that vocabulary and template, or None."""
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
     sources = vocabulary_in_cache()

@@ -260,7 +260,7 @@ def meant_instead(home: Path) -> str:
 
 
 def checked_home(home: Path) -> Path:
-    """Return a home that may be opened or made; a file or a directory of other things is refused, as a home is closed to others."""
+    """Return a home that may be opened or made; any other file or directory is refused, as a home is closed to others."""
     if home.exists() and not home.is_dir():
         raise InvalidInputError(
             f"{home} is a file; a memory's home is a directory. Name another with --home."

@@ -128,7 +128,7 @@ class Memory:
         marked as `past`; their text says until when they held.
 
         Args:
-            speaker: who reads; None is an unknown voice, which reads shared records. Not given: the operator, who sees everything.
+            speaker: who reads; None is an unknown voice, which reads shared records. Not given: the operator, who sees all.
             k: at most this many; default: the profile's.
             min_score: 0 to 1.
             asked: False: the query is what somebody said, which may want nothing of the memory, and scores less then.

@@ -1,11 +1,8 @@
-"""Taking over what EdgeVox remembers: the same values, at the same times, as history.
+"""Taking over what EdgeVox 1.3 remembers, at its own times, as history; the files are never changed.
 
-The files are never changed. What they hold comes by way of a scratch truth; `store.json.records` mends EdgeVox's faults on
-the way.
-
-Layouts of EdgeVox 1.3: a memory is `{"facts": […], "preferences": […], "episodes": […]}` or a database with these
-tables; a conversation is `<id>.json` with `{"messages": […], "state": {…}}` or a row of the table `sessions`; notes
-are Markdown.
+Records come by way of a scratch truth; `store.json.records` mends EdgeVox's faults on the way. A memory is `{"facts": […],
+"preferences": […], "episodes": […]}` or a database with these tables; a conversation is `<id>.json` with `{"messages": […],
+"state": {…}}` or a row of the table `sessions`; notes are Markdown.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
 _MEMORY = {"facts": ("key", "value"), "preferences": ("key", "value"), "episodes": ("kind",)}
-"""The lists of a memory, and what no entry of theirs can lack."""
+"""The lists of a memory, and the keys that no entry lacks."""
 
 
 def import_edgevox(
@@ -64,7 +61,7 @@ def import_edgevox(
 def _is_new(
     session: _Session, sessions: SQLiteSessionStore, report: ImportReport, old: EdgevoxMemory
 ) -> bool:
-    """Tell whether a conversation is not here; one that has grown since it was taken over goes on here."""
+    """Tell whether a conversation is new; one that has grown since it was taken over goes on here."""
     try:
         here = sessions.load(session.id)
         given, stored = (
@@ -90,8 +87,6 @@ def _is_new(
 
 
 class _Session(NamedTuple):
-    """One conversation."""
-
     id: str
     messages: list[Any]
     state: dict[str, Any]
@@ -99,24 +94,20 @@ class _Session(NamedTuple):
 
 
 class EdgevoxMemory:
-    """Everything that a file, or each file in a folder of EdgeVox's memory, holds, in the order in which it was written.
+    """Everything that a file of EdgeVox's memory, or each in a folder, holds, in the order in which it was written.
 
-    The files are only read.
-
-    Raises:
-        InvalidInputError: there is nothing, or the one file holds nothing of EdgeVox's; in a folder such files are skipped.
+    Raise InvalidInputError where there is nothing, or the one file is not EdgeVox's; in a folder such files are skipped.
     """
 
     def __init__(self, path: Path) -> None:
         self.facts: list[list[dict[str, Any]]] = []
-        """Of each file."""
         self.preferences: list[dict[str, Any]] = []
         self.episodes: list[dict[str, Any]] = []
         self.sessions: list[_Session] = []
         self.notes: list[str] = []
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
-        """Skipped and repaired records, with the reason: one sentence each."""
+        """Skipped and repaired records, with the reason: a sentence each."""
         hint = "EdgeVox keeps its memory in ~/.edgevox/memory."
         read_files(path, self._read_file, self.remarks, hint=hint)
 
@@ -194,7 +185,6 @@ class EdgevoxMemory:
             self.files.setdefault(name, {})["sessions"] = len(self.sessions) - before
 
     def _take_session(self, id_: str, messages: list[Any], state: Any, updated_at: float) -> None:
-        """Keep a conversation; a state that is none is left behind."""
         if not isinstance(state, dict):
             self.skip(f"The state of the conversation {id_!r:.80}", "it is no object.")
         self.sessions.append(_Session(id_, messages, state if isinstance(state, dict) else {}, updated_at))
@@ -218,7 +208,7 @@ class EdgevoxMemory:
 
 
 def default_memory_dir() -> Path:
-    """Return where EdgeVox keeps memories, so that its files are found: `$EDGEVOX_MEMORY_DIR` or `~/.edgevox/memory`."""
+    """Return where EdgeVox keeps memories: `$EDGEVOX_MEMORY_DIR` or `~/.edgevox/memory`."""
     return Path(os.environ.get("EDGEVOX_MEMORY_DIR") or "~/.edgevox/memory").expanduser()
 
 

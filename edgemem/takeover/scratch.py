@@ -1,7 +1,7 @@
-"""The scratch truth: what another system wrote is put there at its own times, and comes into the memory as an export does.
+"""The scratch truth: another system's records, put there at their own times, come into the memory as an export does.
 
-So it is taken in with one transaction, and a second time without effect. The system has one time only, which becomes both:
-when something was true, and when it was learnt.
+So they are taken in with one transaction, and a second time without effect. Their one time becomes both: when something was
+true, and when it was learnt.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ MAX_BYTES = 256 * 1024 * 1024
 
 _SQLITE = b"SQLite format 3\x00"
 _BESIDE = ("-wal", "-shm", "-journal", ".lock")
-"""Ends of names of files that belong to the one beside them."""
+"""Ends of names of files that belong to another."""
 
 
 class TakeoverReport(msgspec.Struct):
-    """Records of the files, of the takeover, and remarks."""
+    """Records of the files and of the takeover, and remarks."""
 
     files: dict[str, dict[str, int]]
-    """What each file holds."""
     added: dict[str, int]
     known: dict[str, int]
     refused: list[str]
@@ -52,7 +51,7 @@ class ThenClock(Clock):
         self.shown = self.last = 0
 
     def tick_of(self, at: float) -> int:
-        """Return a moment as a tick; what claims to be of another age has none."""
+        """Return a moment as a tick; 0 for one of another age."""
         return int(at * 1e6) if 0 < at * 1e6 <= self._now * 1e6 + LEAP_US else 0
 
     def now(self) -> float:
@@ -60,17 +59,17 @@ class ThenClock(Clock):
         return self._now
 
     def tick(self, *, after: int = 0) -> int:
-        """Return the tick of the moment that the clock shows, or the one after the last tick if that is later."""
+        """Return the tick of the clock's moment, or the one after the last tick if that is later."""
         self.last = max(self.last + 1, after + 1, self.shown)
         return self.last
 
     def witness(self, tick: int) -> None:
-        """Take no note: what it shows is the past."""
+        """Take no note: the clock shows the past."""
 
 
 @contextmanager
 def scratch_truth(db: Database) -> Iterator[tuple[Database, ThenClock]]:
-    """Lend an empty truth beside another one, and the clock that it goes by; it is gone afterwards."""
+    """Lend an empty truth beside another one, and its clock; it is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix=".takeover-", dir=db.path.parent) as folder:
         then = ThenClock(db.clock.now())
         with Database(Path(folder) / "scratch.db", clock=then, durable=False, schema=TRUTH) as scratch:
@@ -83,14 +82,10 @@ def take_in(db: Database, scratch: Database) -> ImportReport:
 
 
 def read_files(path: Path, read: Callable[[Path, str, bool], None], remarks: list[str], *, hint: str) -> None:
-    """Read a file, or each one in a folder: those of the folder that are none of theirs are told of in the remarks.
+    """Read a file, or each one in a folder; those of a folder that are none of theirs go into the remarks.
 
-    Args:
-        read: takes a file, its name in the folder, and whether it is a database; what belongs to it beside it is never read.
-        hint: says what to name where there is nothing.
-
-    Raises:
-        InvalidInputError: there is nothing, or the one file is none of theirs.
+    `read` takes a file, its name in the folder, and whether it is a database. Raise InvalidInputError, with the hint, where
+    there is nothing, or the one file is none of theirs.
     """
     path = path.expanduser()
     if not path.exists():
@@ -110,7 +105,7 @@ def read_files(path: Path, read: Callable[[Path, str, bool], None], remarks: lis
 
 
 def json_of(text: Any) -> Any:
-    """Return the value of a JSON text; None: it is none."""
+    """Return the value of a JSON text; None for any other."""
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):

@@ -1,10 +1,8 @@
-"""Taking over what Cognitia, today called Swarmline, remembers.
+"""Taking over what Swarmline 1.6, once called Cognitia, remembers; the files are never changed, and no SQLAlchemy is needed.
 
-The files are never changed, and no SQLAlchemy is needed. Layouts of Swarmline 1.6: a database with the tables of its memory
-provider, which each application makes itself (so tables and columns may be missing, and are named); `episodes` of its
-episodic and `procedures` of its procedural memory; `memory_bank`; or a folder `<user>/<topic>/memory/` of bank files.
-
-A user becomes a speaker, a topic a session, and a fact of a user private to that speaker.
+Its layouts: a database with the tables of the memory provider, which each application makes itself (so tables and columns may
+be missing, and are named), with `episodes`, `procedures` or `memory_bank`; or a folder `<user>/<topic>/memory/` of bank files.
+A user becomes a speaker, a topic a session, and a user's fact is private to that speaker.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ _PROVIDER: dict[str, tuple[str, ...]] = {
     "phase_state": ("user_id", "phase", "notes", "updated_at"),
     "tool_events": (*_OF_A_USER, "tool_name", "input_json", "output_json", "latency_ms", "created_at"),
 }  # fmt: skip
-"""The tables of a memory provider, and the columns that are read."""
+"""A memory provider's tables, and the columns that are read."""
 _OTHERS: dict[str, tuple[str, ...]] = {
     "episodes": (
         "id", "summary", "key_decisions", "tools_used", "outcome", "session_id", "timestamp", "tags", "metadata",
@@ -69,7 +67,7 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "memory_bank": (*_OF_A_USER, "path", "content"),
 }  # fmt: skip
 _ALSO_CALLED = {"session_state": "topics"}
-"""The page of Cognitia gives one table another name."""
+"""Cognitia's page gives one table another name."""
 _COUNTED = {"topics": "states", "phase_state": "phases", "memory_bank": "files"}
 _JSON = {
     "tool_calls", "metadata", "content_blocks", "plan", "active_skill_ids", "input_json", "output_json", "key_decisions",
@@ -89,9 +87,9 @@ def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> Ta
 
 
 def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
-    """Write all rows into a scratch truth, each at the time that it bears; what cannot be stored is told of."""
+    """Write all rows at their times into a scratch truth, and note what cannot be stored."""
     for table, write in _WRITERS.items():
-        # Each table begins at its own times; rows of one time stay in their order.
+        # Each table begins at its own times; rows of one time keep their order.
         then.last = 0
         for n, row in enumerate(sorted(old.rows[table], key=_moment_of), 1):
             then.shown = then.tick_of(_moment_of(row))
@@ -172,7 +170,6 @@ _WRITERS: dict[str, Callable[..., object]] = {
     "episodes": _episode,
     "procedures": _procedure,
 }
-"""What writes a row of each table into a truth."""
 
 
 def _topic(row: Row) -> tuple[str, str]:
@@ -180,7 +177,6 @@ def _topic(row: Row) -> tuple[str, str]:
 
 
 def _rest(row: Row, *other: str) -> Row:
-    """Return a row without whose it is, and without other columns."""
     return {column: value for column, value in row.items() if column not in (*_OF_A_USER, *other)}
 
 
@@ -201,18 +197,17 @@ def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineM
 
 
 class SwarmlineMemory:
-    """Everything that a file, or each file in a folder, of Swarmline's memory holds; the files are only read.
+    """Everything that a file of Swarmline's memory, or each in a folder, holds; the files are only read.
 
-    Raises:
-        InvalidInputError: there is nothing, or the one file holds nothing of Swarmline's; in a folder such files are skipped.
+    Raise InvalidInputError where there is nothing, or the one file is not Swarmline's; in a folder such files are skipped.
     """
 
     def __init__(self, path: Path) -> None:
         self.rows: dict[str, list[Row]] = defaultdict(list)
-        """Of each table by name, with the names of users for their numbers, and JSON read; a bank's files under `memory_bank`."""
+        """By table, with users' names for their numbers, and JSON read; a bank's files under `memory_bank`."""
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
-        """Missing and skipped records, with the reason: one sentence each."""
+        """Missing and skipped records, with the reason: a sentence each."""
         hint = "name a database or a memory bank of Swarmline."
         read_files(path, self._read_file, self.remarks, hint=hint)
 
@@ -231,7 +226,6 @@ class SwarmlineMemory:
             )
 
     def _read_bank_file(self, file: Path, name: str, user: str, topic: str, path: str) -> None:
-        """Keep a file of a user's bank in a topic."""
         if file.stat().st_size > MAX_BYTES or file.suffix.lower() not in _TEXT:
             raise InvalidInputError("it is no text.")
         values = user, topic, path, file.read_text("utf-8", "replace")
@@ -272,7 +266,7 @@ class SwarmlineMemory:
 
 
 def _row(row: Row, columns: tuple[str, ...], users: dict[Any, str]) -> Row:
-    """Return the columns that are read of a row, with JSON as its value and the user by name."""
+    """Return the columns of a row that are read, with JSON as its value and the user by name."""
     values = {column: row.get(column) for column in columns}
     for column in values.keys() & _JSON:
         values[column] = json_of(values[column])
@@ -282,7 +276,7 @@ def _row(row: Row, columns: tuple[str, ...], users: dict[Any, str]) -> Row:
 
 
 def _moment_of(row: Row) -> float:
-    """Return when a row was written, as text in UTC or a number, in seconds since the epoch; 0 if it does not say."""
+    """Return when a row was written, from text in UTC or a number, in seconds since the epoch; else 0."""
     value: Any = row.get("created_at") or row.get("updated_at") or row.get("timestamp")
     with suppress(AttributeError, ValueError):
         date = datetime.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
