@@ -201,9 +201,10 @@ def test_a_turn_that_was_left_unfinished_with_a_call_in_it_stays_closed(tmp_path
     """Nobody knows what its tools would have told; without a call it opens."""
     home = tmp_path / "home"
     with Robot(home, tools=[Tool("look", "Looks.", NO_ARGUMENTS, lambda: "nothing")]) as robot:
-        robot.model.answers = [*([Reply("", (ToolCall("look", {}),))] if called else []), Reply("Done.")]
-        robot.loop.prepare(WIFI, speaker="alice")
-        robot.memory.diagnostics.database.flush()
+        turn = robot.loop.conversation.turn(WIFI, speaker="alice")
+        assert turn.messages
+        if called:
+            turn.call(ToolCall("look", {}))
     with Robot(home) as robot:
         robot.hear("Good morning.", speaker="bob")
         assert robot.levels()[0] == (("private", "private") if called else AS_USUAL)
