@@ -105,12 +105,12 @@ class Talk:
     def kill(self) -> tuple[list[dict[str, Any]], str]:
         """Kill it with -9; return the answers that nobody has read yet, and what it wrote to stderr."""
         self.process.send_signal(signal.SIGKILL)
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        # Not `communicate`, which passes over the lines that were read ahead.
-        with self.process.stdout as out, self.process.stderr as errors:
-            said, status = out.read(), errors.read()
         assert self.process.wait() == -signal.SIGKILL
+        assert self.process.stdout is not None
+        said = (
+            self.process.stdout.read()
+        )  # with the lines that were read ahead, which `communicate` passes over
+        _, status = self.process.communicate()
         # The kill may have cut the last line off.
         lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
         return [json.loads(line) for line in lines if line.startswith("{")], status
