@@ -18,7 +18,7 @@ from edgemem.context.messages import INSTRUCTIONS, is_spoken, tool_calls
 from edgemem.errors import InvalidInputError, TurnEndedError
 from edgemem.hooks.edgevox import OuterRun, inward, outer_run, outward, results_in_words
 from edgemem.hooks.loop_list import split_head
-from edgemem.hooks.loops import LOOP, Loop, LoopState, close_unreadable, newest_spoken, without_mark
+from edgemem.hooks.loops import LOOP, Loop, LoopState, close_unreadable, newest_spoken, says, without_mark
 from edgemem.records import Message, Session, as_ours, text_of
 from edgemem.session.conversation import Conversation
 from edgemem.session.log import STATE_KEY, Moment, SessionLog
@@ -35,7 +35,6 @@ from edgemem.session.points import (
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
-    AgentResult,
     HookFailure,
     HookRegistry,
     HookResult,
@@ -152,9 +151,11 @@ class LoopAdapter:
             ):
                 self._keep_unasked()
                 self._close(state.loop.messages)
-                state.loop = loop
+                if state.outer is not None:
+                    state.outer.stop()
+                state.loop, state.outer = loop, None
             elif point in CLASSIC_POINTS or point == ON_ABORT:
-                self._late(loop, point)
+                self._late(loop, point, payload)
                 return None
         if point not in (BEFORE_TOOL, AFTER_TOOL):
             _leave_tool(loop)  # its framework may have told of no end
@@ -181,12 +182,12 @@ class LoopAdapter:
             asks = point == BEFORE_LLM and not payload.get("hop")
             messages = payload["messages"] if asks else ctx.session.messages if point == ON_RUN_END else ()
             spoken = newest_spoken(messages)
-            if spoken is None or text_of(messages[spoken]) == current.text:
+            if spoken is None or says(messages[spoken], current.text):
                 return current
         loop = ctx.session.state[LOOP] = Loop(self.log, ctx)
         return loop
 
-    def _late(self, loop: Loop, point: str) -> None:
+    def _late(self, loop: Loop, point: str, payload: Any) -> None:
         """Take what a loop tells of a turn that another one has ended."""
         if point == BEFORE_TOOL:
             self._enter_tool(loop)
@@ -196,7 +197,8 @@ class LoopAdapter:
             loop.task = loop.start = None
         elif point == ON_RUN_END and loop.start is not None:
             loop.start = None
-            raise TurnEndedError(_ENDED)
+            if _ended(payload).reply:
+                raise TurnEndedError(_ENDED)
 
     # -- a turn --------------------------------------------------------------------------------------
 
@@ -222,7 +224,7 @@ class LoopAdapter:
         text = (loop.task or {}).get("task")
         listed = loop.messages if text else []
         for n, message in enumerate(listed):
-            if is_spoken(message) and text_of(message) == text and not loop.list.holds(message):
+            if is_spoken(message) and says(message, text) and not loop.list.holds(message):
                 self._close(listed[:n])
                 self._begin(listed[:n], message.get("content"))
                 return
@@ -405,10 +407,7 @@ class LoopAdapter:
     # -- how it ends ---------------------------------------------------------------------------------
 
     def _end(self, ctx: Any, payload: Any) -> None:
-        if isinstance(payload, (str, dict)):
-            reply = payload if isinstance(payload, str) else payload.get("reply")
-            payload = AgentResult(str(reply or ""))
-        ended, loop = as_ours(payload, Ended), self.state.loop
+        ended, loop = _ended(payload), self.state.loop
         listed = split_head(inward(ctx.session.messages))[1]
         newest = newest_spoken(listed, loop.text)
         if loop.task is not None:
@@ -423,7 +422,11 @@ class LoopAdapter:
         if turn is None:
             if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:
                 upkeep.end(self._moment(payload))
-            if start is not None and loop.list.added([{"role": "assistant", "content": ended.reply}]):
+            if (
+                start is not None
+                and ended.reply
+                and loop.list.added([{"role": "assistant", "content": ended.reply}])
+            ):
                 raise TurnEndedError(_ENDED)
             return
         if (place := loop.list.utterance(listed)) is not None:
@@ -474,7 +477,9 @@ class LoopAdapter:
         """Throw the open turn away."""
         loop = self.state.loop
         task, loop.task, loop.start = loop.task, None, None
-        if self.turn is not None and task is None:
+        if self.turn is None and task is not None:
+            loop.list.open({"role": "user", "content": task.get("task")})  # its list may still have it
+        elif self.turn is not None and task is None:
             self.turn.abort()
 
     # -- speech --------------------------------------------------------------------------------------
@@ -495,6 +500,14 @@ class LoopAdapter:
     def _idle(self, ctx: Any, payload: Any) -> None:
         self._close()
         self.conversation.idle(payload.get("seconds", 0.0))
+
+
+def _ended(payload: Any) -> Ended:
+    """Return how a run ended, of which a loop may tell no more than the reply."""
+    if isinstance(payload, (str, dict)):
+        reply = payload if isinstance(payload, str) else payload.get("reply")
+        return Ended(str(reply or ""))
+    return as_ours(payload, Ended)
 
 
 def _leave_tool(loop: Loop) -> None:

@@ -110,10 +110,14 @@ class LoopList:
                 self._said.append((turn, known))
         if turns:
             self._count, self._newest, self._cut = len(turns), turns[-1], turns[-1].heard_until
-        self._opened = [key_of(utterance)]
+        self.open(utterance)
         keys, same = self._listed.keys_of(before or (), self._key)
         self._starts = [] if before is None else [[*keys, self._opened[0]]]
         return self._edited(keys, same)
+
+    def open(self, utterance: Message) -> None:
+        """Take an utterance as that of the newest turn."""
+        self._opened = [key_of(utterance)]
 
     def add(self, message: Message, kept: Message | None = None) -> None:
         """Add a message of the open turn.

@@ -89,11 +89,16 @@ def newest_spoken(messages: Sequence[Message], text: Any = None) -> int | None:
     for n in range(len(messages) - 1, -1, -1):
         if is_spoken(messages[n]):
             newest = n if newest is None else newest
-            if text is None or text_of(messages[n]) == text:
+            if text is None or says(messages[n], text):
                 return n
         elif newest is not None and messages[n].get("role") not in INSTRUCTIONS:
             break
     return newest
+
+
+def says(message: Message, text: Any) -> bool:
+    """Tell whether a message has the words of a text, in whatever parts."""
+    return text is not None and text_of(message).split() == str(text).split()
 
 
 def without_mark(message: Message) -> Message:

@@ -146,6 +146,26 @@ def test_a_workflow_is_one_turn_of_who_spoke(memory: Memory, name: str) -> None:
     assert len(turns(memory)) == 2
 
 
+def test_what_one_agent_asks_the_next_is_as_private_as_the_answer(memory: Memory) -> None:
+    """It stays in the session of EdgeVox, and stands in nobody else's prompt."""
+    from edgevox.agents import workflow
+
+    memory.store.add_fact("door code", "4711", scope="user:anna")
+    memory.idle(1)
+    hooks = memory.hooks(session_id="kitchen", speaker="anna")
+    replies = ("The door code is 4711.", "Hello."), ("Anna, it is 4711.", "Hello, Ben.")
+    agents = [make_agent(*said, name=f"agent {n}", hooks=hooks) for n, said in enumerate(replies)]
+    run, ctx = workflow.Sequence("both", [agent for agent, _ in agents]), new_context()
+    run.run("What is the door code?", ctx)
+    assert agents[1][1].handed[0][-1]["content"] == "The door code is 4711."
+    hooks[0].adapter.conversation.speaker = "ben"  # type: ignore[attr-defined]
+    run.run("Good evening.", ctx)
+    assert not any("4711" in str(model.handed[-1][1:]) for _, model in agents)
+    assert [[role for role, _ in said] for _, said in turns(memory)] == [
+        ["user", "assistant", "agent", "assistant"]
+    ] * 2
+
+
 def test_an_orchestrators_tasks_are_nobodys_words(memory: Memory) -> None:
     """What a lead asks its workers was said by nobody."""
     from edgevox.agents.workflow import Orchestrator

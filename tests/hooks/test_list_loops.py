@@ -57,6 +57,8 @@ EDITS = [
 ]
 TOOLS = ("none", "none", "one", "two at once", "two hops", "one, untold", "answered as a user")
 FORMS = ("text", "text", "text", "parts", "one part", "parts of an answer", "parts with an image", "spoken")
+BESIDE: list[dict[str, Any]] = [{}, {}, {}, {"images": ["AAAA"]}, {"name": "somebody"}]
+"""What a message carries beside its words."""
 MARK = re.compile(r"zq[b-m]{7}")
 FILLING = "the kettle and the bread and the garden and the letter and the boat and the garage "
 
@@ -101,10 +103,15 @@ class Loop:
         answered = self.account.word("assistant", speaker)
         text = f"{asked}, where is thing {dice.randrange(20)} of the kitchen? {FILLING * dice.randrange(6)}".strip()
         self.hooks.fire(ON_RUN_START, self.ctx, {"task": text, "speaker": speaker})
-        self.messages.append({"role": "user", "content": self.form(text)})
+        self.messages.append({"role": "user", "content": self.form(text), **dice.choice(BESIDE)})
+        behind = self.behind()
+        self.messages += behind
         first = handed = self.ask(0)
-        assert str(_words(handed[-1])).endswith(text), (self.kind, handed[-1])
-        self.blocks += "<memory" in str(handed[-1]["content"])
+        own = handed[-1 - len(behind)]
+        assert str(_words(own)).endswith(text), (self.kind, own)
+        assert own.get("images") == self.messages[-1 - len(behind)].get("images")
+        assert handed[len(handed) - len(behind) :] == behind
+        self.blocks += "<memory" in str(own["content"])
         tools, hop = dice.choice(TOOLS), 0
         for _ in range({"none": 0, "two hops": 2}.get(tools, 1)):
             hop += 1
@@ -159,6 +166,13 @@ class Loop:
         self.messages.append({"role": "assistant", "content": None, "tool_calls": calls})
         for id_, result in zip(ids, results, strict=True):
             self.messages.append({"role": "tool", "tool_call_id": id_, "name": "look", "content": result})
+
+    def behind(self) -> list[Message]:
+        """Return what the loop puts behind an utterance, which nobody says."""
+        if self.dice.random() < 0.8:
+            return []
+        texts = "Answer briefly.", f"Context: {self.account.word('nobody')} is in the recipe."
+        return [{"role": self.dice.choice(["user", "context"]), "content": self.dice.choice(texts)}]
 
     def form(self, text: str) -> Any:
         """Return an utterance in one of the forms that providers have."""

@@ -476,12 +476,16 @@ def test_of_a_list_that_cannot_be_read_the_model_has_the_newest_words_alone(
     assert [failure.point for failure in loop.hooks.failures()] == ["before_llm"]
 
 
-def test_an_aborted_first_turn_is_no_history(memory: Memory) -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_aborted_first_turn_is_no_history(memory: Memory, *, ends: bool) -> None:
     """What was thrown away before the model was asked comes from nowhere else, though the list still has it."""
     loop = OwnList(memory)
     loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "My code is 4711.", "speaker": "alice", "private": True})
     loop.messages.append({"role": "user", "content": "My code is 4711."})
     loop.hooks.fire(ON_ABORT, loop.ctx, {})
+    if ends:
+        loop.ctx.session.messages = loop.messages
+        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult(""))
     loop.turn("Hello.", speaker="ben")
     assert "4711" not in str(loop.handed)
     assert loop.stored() == [("ben", [("user", "Hello."), ("assistant", "Fine.")])]
