@@ -1,23 +1,18 @@
 """The robot's clock: hybrid logical time that never runs backwards, and says whether the wall clock is right.
 
-Boards without a battery-backed clock boot in 1970, network time may step by hours in either direction while
-the robot runs, and somebody may type the wrong year. Three kinds of wall-clock reading are told apart:
+Boards without a battery-backed clock boot in 1970, network time may step by hours, and somebody may type the wrong year. Three
+kinds of wall-clock reading are told apart:
 
-- *plausible*: not before this software was released, not before the newest tick. It is believed; a tick is
-  the reading in microseconds.
-- *behind*: plausible by itself, but before the newest tick: the wall was set back, or had jumped ahead and
-  returned. Ticks go on by single microseconds, and `now` rests at the newest tick, until the wall has caught
-  up. Running on by elapsed time instead would keep the clock ahead for ever.
-- *ignored*: before the release, or more than ten years after everything known. Such a reading says nothing
-  at all about the time, so the clock goes on from its newest tick by monotonic time. One bad reading thereby
-  cannot push every later time ahead of the wall.
+- *plausible*: not before this release, nor before the newest tick. It is believed; a tick is the reading in microseconds.
+- *behind*: plausible by itself, but before the newest tick: the wall was set back, or had jumped ahead and returned. Ticks go on
+  by single microseconds, and `now` rests at the newest tick, until the wall has caught up. Running on by elapsed time instead
+  would keep the clock ahead for ever.
+- *ignored*: before the release, or more than ten years after everything known. The clock goes on from its newest tick by
+  monotonic time, so one bad reading cannot push every later time ahead of the wall.
 
-A board that is really switched off for more than ten years needs a software update before it is believed:
-that moves the release date. The order of ticks is right in all of these cases; only their distance from true
-time differs, and `trust` tells.
-
-The clock keeps no file of its own: the database holds ticks anyway. The code that opens one lets the clock `witness` its newest,
-and again when another process may have written.
+A board that is off for more than ten years needs a software update, which moves the release date. The order of ticks is right in
+all of these cases; only their distance from true time differs, and `trust` tells. The clock keeps no file: the code that opens
+a database lets it `witness` the newest tick, and again when another process may have written.
 """
 
 from __future__ import annotations
@@ -46,7 +41,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 class Clock:
-    """Hand out times and ticks; safe to use from several threads. `wall` may jump; `monotonic` never does while the process runs."""
+    """Hand out times and ticks, also to several threads. `wall` may jump; `monotonic` never does while the process runs."""
 
     def __init__(
         self, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
@@ -55,7 +50,6 @@ class Clock:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._newest = 0
-        # The last time that was believed, and where the monotonic clock stood then.
         self._known = RELEASED
         self._known_at = monotonic()
 

@@ -135,7 +135,6 @@ class ContextSettings(_Section, frozen=True):
     150 words of 6 characters a minute, as English is read aloud. An estimate; measure your voice."""
 
     def __post_init__(self) -> None:
-        """Check what one field alone cannot tell."""
         if self.reply_tokens + self.block_tokens + self.summary_tokens >= self.window_tokens:
             raise ValueError(
                 "`reply_tokens`, `block_tokens` and `summary_tokens` together must be below `window_tokens`"
@@ -253,7 +252,6 @@ class HookSettings(_Section, frozen=True):
     small board this many take the model a minute to read."""
 
     def __post_init__(self) -> None:
-        """Check what one field alone cannot tell."""
         if 0 < self.tool_output_chars < 200:
             raise ValueError("`tool_output_chars` must be 0 or at least 200")
 
@@ -307,14 +305,10 @@ class Profile(_Section, frozen=True):
 
 
 class Settings:
-    """Holds the profile in force.
+    """Holds the profile in force: keep the holder, and read `settings.now.context.block_tokens` where the number is used.
 
-    Keep the holder and read `settings.now.context.block_tokens` where the number is used. Do not keep the number. A
-    memory exchanges `now` in idle time or when a turn begins, never within a turn of that session; a turn of another
-    session that overlaps it goes on with the new profile.
-
-    Args:
-        profile: what holds until another is set; default: the defaults.
+    A memory exchanges `now` in idle time or when a turn begins, never within a turn of that session; a turn of another session
+    that overlaps it goes on with the new profile.
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
@@ -326,11 +320,7 @@ msgspec.json.Decoder(Profile)
 
 
 def load_profile(path: Path | str | None) -> Profile:
-    """Return the profile in a TOML file; the defaults where it says nothing, or where there is no path.
-
-    Raises:
-        ConfigError: the file cannot be read, or a key or value in it is not one.
-    """
+    """Return the profile in a TOML file, or the defaults; raise ConfigError if it cannot be read or has a wrong key or value."""
     if path is None:
         return Profile()
     file = Path(path).expanduser()
@@ -353,11 +343,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def profile_named(name: str) -> Profile:
-    """Return a profile that comes with edgemem, such as `pi5`.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
+    """Return a profile that comes with edgemem, such as `pi5`; raise ConfigError if there is none of that name."""
     names = profile_names()
     if name not in names:
         raise ConfigError(f"There is no profile {name!r}; {nearest(name, names)}.")

@@ -1,7 +1,4 @@
-"""What can go wrong: one class for each thing that a caller can act on.
-
-Every message is written for the person in front of the robot: what happened, and what to do about it.
-"""
+"""What can go wrong: a class for each thing that a caller can act on; a message tells what happened, and what to do about it."""
 
 from __future__ import annotations
 

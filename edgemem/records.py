@@ -1,9 +1,8 @@
-"""Every record that is stored or sent.
+"""Every record that is stored or sent; times are seconds since the epoch, UTC, as float.
 
-Field order and defaults of `Fact`, `Preference`, `Episode` and `Session` follow the EdgeVox memory module, so
-that its users change only an import; fields of edgemem follow them. One thing differs: a `Fact` that no store has
-kept has no `id` and no `valid_from` (there: made up, and `updated_at`); every fact that a store returns has both. All times are seconds since the epoch,
-UTC, as float; `recorded_at` comes from the robot's hybrid logical clock and never runs backwards.
+Field order and defaults of `Fact`, `Preference`, `Episode` and `Session` follow the EdgeVox memory module, so that its users
+change only an import; fields of edgemem follow them. One thing differs: a `Fact` that no store has kept has no `id` and no
+`valid_from`. `recorded_at` comes from the robot's hybrid logical clock and never runs backwards.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from edgemem.fence import storable
 from edgemem.scopes import Level, name_key
 
 Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank"]
-"""What a recalled item is."""
 
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
 """The years 1 to 9999, which calendars can name; seconds since the epoch."""
@@ -52,7 +50,6 @@ def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _:
 
 
 def _transcript(part: dict[str, Any]) -> str:
-    """Return what a recogniser made of a part with sound, where that stands beside the sound."""
     inner = (value.get("transcript") for value in part.values() if isinstance(value, dict))
     return next((text for text in inner if isinstance(text, str)), "")
 
@@ -67,10 +64,7 @@ MEMORY_TOOLS = frozenset(
 
 
 class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How something came to the robot's ears; unknown parts are None.
-
-    A confidence that is no number from 0 to 1 counts as 0: what a recogniser cannot vouch for was heard badly.
-    """
+    """How something came to the robot's ears; None: unknown. A confidence that is no number from 0 to 1 counts as 0."""
 
     speaker: str | None = None
     speaker_confidence: float | None = None
@@ -97,18 +91,16 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reader(msgspec.Struct, frozen=True, dict=True):
-    """The people who will hear a text: closed by default.
+    """The people who will hear a text: closed by default; names are compared by their keys.
 
-    `speaker` None, or a name of spaces, is a voice that nobody recognised: it reads only shared text. A private
-    record is read by its owner, and only while everybody in `audience` is the owner too. Names are spelled as they come,
-    and compared by their keys.
+    `speaker` None, or a name of spaces, is a voice that nobody recognised: it reads only shared text. A private record is read by
+    its owner, and only while everybody in `audience` is the owner too.
     """
 
     speaker: str | None = None
     audience: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Make names storable; the empty one is a voice that nobody recognised."""
         if self.speaker is not None:
             # Those that tell voices apart call them 0, 1 and so on.
             msgspec.structs.force_setattr(self, "speaker", storable(str(self.speaker)).strip())
@@ -165,8 +157,7 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     doubtful: bool = False
     """Whether this contradicts a well heard value, or one of a more trusted speaker, and so is not believed."""
     perhaps_misheard: bool = False
-    """Whether it was heard badly: a doubt, or what is believed although it contradicts a well heard value, since it was
-    heard twice."""
+    """Whether it was heard badly: a doubt, or a belief that contradicts a well heard value, since it was heard twice."""
     trust: int = 3
     """3: of a recognised speaker about themselves or their things, or of the operator; 2: of another recognised speaker;
     1: inferred; 0: of a tool or an unknown voice."""
@@ -224,7 +215,6 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     session: str = ""
     turn: int | None = None
-    """In which conversation it happened, and in which turn of it."""
     latency_ms: float | None = None
     """How long a call of a tool took; None: nobody measured."""
 
@@ -256,7 +246,6 @@ class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
     heard: Heard | None = None
     session: str = ""
     turn: int | None = None
-    """In which conversation it was learnt, and in which turn of it."""
 
     @property
     def total_uses(self) -> int:
@@ -270,11 +259,7 @@ class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def expected_success(self) -> float:
-        """Return how likely it is to succeed next time: the mean of a Beta posterior.
-
-        The prior is Beta(1, 1): before any use, every rate is as likely. So an unused one has 1/2, 1 of 1 has 2/3, 99 of 100
-        has .98, and one that failed three times has 1/5.
-        """
+        """Return how likely it is to succeed next time: the mean of a Beta posterior, with Beta(1, 1) as the prior."""
         return (self.success_count + 1) / (self.total_uses + 2)
 
 
@@ -292,7 +277,6 @@ TurnState = Literal["open", "complete", "interrupted", "unfinished"]
 AGENT = "agent"
 """The role under which the truth keeps a user message that an agent wrote: nobody said it."""
 BY_AGENT = {"by": AGENT}
-"""The metadata of such a message in a prompt."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -332,10 +316,7 @@ _RECORD = re.compile(rf"\b({'|'.join(get_args(Kind))}):(-?\d{{1,19}})\b")
 
 
 class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a block: which item it is, and who may read it.
-
-    A turn, and the head of an epoch, keep it as an entry: its id, or JSON where there is more to say.
-    """
+    """One line of a block: which item it is, and who may read it; its `entry` is its id, or JSON where there is more to say."""
 
     id: str
     line: str
@@ -394,7 +375,6 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     block: str = ""
     """The injected text, byte for byte as the model saw it; never stored as if somebody had said it."""
     shown: tuple[str, ...] = ()
-    """The entries of its lines."""
     recorded_at: float = 0.0
     level: Level = "household"
     """Who may read the utterance."""
@@ -472,7 +452,6 @@ class RecalledSession(msgspec.Struct, frozen=True):
 
 
 def _is_number(value: object) -> bool:
-    """Tell whether this is a number, also one of numpy's, and no text of digits."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -512,7 +491,6 @@ class Mention(msgspec.Struct, frozen=True):
     """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
     text: str
     by: str = ""
-    """Who said it, where that is known."""
 
 
 class Mentions(msgspec.Struct, frozen=True):

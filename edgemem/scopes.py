@@ -33,10 +33,7 @@ _NEAR = (
 
 
 def name_key(name: str) -> str:
-    """Return what two spellings of one person's name have in common: without spaces around it, case-folded, in NFC.
-
-    Canonical caseless matching of the Unicode standard; never NFKC, which would make one person of two names.
-    """
+    """Return a name stripped, case-folded and in NFC: Unicode's caseless match. NFKC would make one person of two names."""
     if name.isascii() and "\x00" not in name:
         return name.strip().lower()
     folded = unicodedata.normalize("NFD", storable(name).strip()).casefold()
@@ -119,7 +116,6 @@ def meant_by(scope: str) -> str | None:
 
 
 def _hint(scope: str) -> str:
-    """Return what to do about a scope of an unknown form."""
     text = scope.strip()
     if (meant := meant_by(scope)) is None:
         near = difflib.get_close_matches(look_alike(text), _WORDS, n=1, cutoff=_NEAR)

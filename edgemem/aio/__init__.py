@@ -1,7 +1,7 @@
 """The async face of edgemem: `async with edgemem.aio.open(home) as memory`, and every method is awaited.
 
-Nothing is done on the event loop's thread. `worker` has the threads, and makes coroutines of synchronous methods; `memory` lists the methods, one line each; `conversation` is the door of a turn. A new method of `Memory` or of its
-stores gets its line in `memory`; what it does belongs below.
+Nothing is done on the event loop's thread. `worker` has the threads, and makes coroutines of synchronous methods; `memory` lists
+them, one line each; `conversation` is the door of a turn. A new method gets its line in `memory`; its work belongs below.
 """
 
 from __future__ import annotations

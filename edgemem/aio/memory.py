@@ -193,10 +193,7 @@ class AsyncMemory(Face[Memory]):
         return await run_upkeep(self._worker, upkeep, work)
 
     async def close(self) -> None:
-        """Finish what has begun and close everything; a second call does nothing.
-
-        Calls that wait for their turn end with ClosedError.
-        """
+        """Finish what has begun and close everything; calls that wait for their turn end with ClosedError. May be repeated."""
         if self._memory is not None:
             self._memory.diagnostics.upkeep.hold(self)
         # A caller that gives up waiting does not stop it.

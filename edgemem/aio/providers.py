@@ -1,8 +1,7 @@
 """Providers: the names under which Cognitia's programs open a memory, each over our one store, and its makers of summaries.
 
-`SQLite…` takes the path of a file, which several of them may share; `InMemory…` has one of its own, that is gone when it is
-closed or its program ends. A file is opened by the first call, with an index beside it (`x.db` has `x.index.db`) that finds
-by words. A robot's home has all of this as well, and finds by meaning: `edgemem.aio.open`.
+`SQLite…` takes the path of a file, which several may share; `InMemory…` has a temporary one. The first call opens a file, with
+an index beside it (`x.db` has `x.index.db`) that finds by words. A robot's home finds by meaning too: `edgemem.aio.open`.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ from edgemem.store.sessions import SQLiteSessionStore
 T = TypeVar("T")
 
 _KIND = "episode"
-"""Tells what an agent stored from what tools did, which may stand in the same file."""
+"""Tells what an agent stored from what tools did, which may be in the same file."""
 _LEAST = 0.1
 """How relevant an episode must be, 0 to 1."""
 _INDEX_ROWS = 200
-"""So many rows wait before they are indexed; until then they are searched directly."""
+"""Rows that wait until they are indexed; until then they are searched directly."""
 
 _log = logging.getLogger(__name__)
 
@@ -284,15 +283,10 @@ class TemplateSummaryGenerator:
 
 
 class LlmSummaryGenerator:
-    """Has a model write the summary, and lists the newest messages where it fails.
+    """Has a model write the summary, and lists `fallback_max_messages` of the newest where it fails.
 
-    That is where it raises, takes longer than the deadline, returns less than 50 characters or no text, or says names, numbers
-    or dates that nobody said.
-
-    Args:
-        llm_call: takes the instructions and the conversation; is awaited.
-        fallback_max_messages: how many messages are listed then.
-        deadline_s: seconds that the model may take.
+    It fails where it raises, takes longer than `deadline_s`, or returns less than 50 characters, no text, or names, numbers or
+    dates that nobody said. `llm_call` takes the instructions and the conversation, and is awaited.
     """
 
     def __init__(

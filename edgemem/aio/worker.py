@@ -1,7 +1,6 @@
 """The threads behind an async memory, what a task waits for there, and how a synchronous method becomes a coroutine.
 
-Jobs of one thread run in the order in which they were asked for. What a task gives up waiting for is not undone: a job that
-has begun runs to its end, one that has not never begins.
+Jobs of one thread run in the order of their asking. A job that has begun runs to its end, also where its task gives up waiting.
 """
 
 from __future__ import annotations
@@ -43,13 +42,9 @@ class Worker:
         return self._closing is not None
 
     def submit(self, lane: Lane, work: Callable[[], R], *, though_closed: bool = False) -> Future[R]:
-        """Queue a job without waiting; may be called from any thread.
+        """Queue a job from any thread, without waiting; ClosedError ends it where the memory is closed before it runs.
 
-        Args:
-            though_closed: do it also where the memory is closed while it waits for its turn.
-
-        Raises:
-            ClosedError: the memory is closed; a job that waits when it is closed ends with that, too.
+        With `though_closed` a job that waits when the memory is closed is done all the same.
         """
 
         def job() -> R:
@@ -63,11 +58,7 @@ class Worker:
             return self._thread(lane).submit(job)
 
     async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[bool], object] = bool) -> R:
-        """Return what a job returns, on the caller's loop.
-
-        Args:
-            given_up: called at the moment in which the waiting task is cancelled; told whether the job had begun.
-        """
+        """Return a job's result, on the caller's loop; `given_up` hears at once of a cancelled task, and if the job had begun."""
         return await _Waiting(self.submit(lane, work), given_up)
 
     def close(self, last: Callable[[], None]) -> Future[None]:
@@ -95,11 +86,7 @@ class Worker:
 
 
 class _Waiting(asyncio.Future[R]):
-    """The result of a job, for a task of the running loop.
-
-    A task that is cancelled calls `cancel` at that very moment. So what a cancelled call leaves to do is queued before
-    anything that is asked for afterwards.
-    """
+    """A job's result; a cancelled task calls `cancel` at once, so the work that it leaves to do is queued before later calls."""
 
     def __init__(self, job: Future[R], given_up: Callable[[bool], object]) -> None:
         super().__init__(loop=asyncio.get_running_loop())
@@ -107,7 +94,6 @@ class _Waiting(asyncio.Future[R]):
         job.add_done_callback(self._tell)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Give up waiting."""
         given_up, self._given_up = self._given_up, bool
         given_up(not self._job.cancel())
         return super().cancel(msg)
@@ -136,14 +122,14 @@ class Face(Generic[T_co]):
 def asynchronous(
     method: Callable[Concatenate[T, P], R], *, lane: Lane = "turn"
 ) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, R]]:
-    """Return a method of the synchronous object as a coroutine of its face, with the same arguments, on the thread of a lane."""
+    """Return a method of the synchronous object as a coroutine of its face, on the thread of a lane."""
     return converted(method, lambda _, result: result, lane=lane)
 
 
 def converted(
     method: Callable[Concatenate[T, P], R], to: Callable[[Worker, R], S], *, lane: Lane = "turn"
 ) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, S]]:
-    """Return a coroutine as `asynchronous` does, for a result of which `to` makes what an async program can use."""
+    """Return a coroutine as `asynchronous` does; `to` makes of its result what an async program can use."""
 
     @wraps(method)
     async def call(self: Face[T], /, *args: P.args, **kwargs: P.kwargs) -> S:
