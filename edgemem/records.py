@@ -60,7 +60,7 @@ BANK_TOOLS = ("memory_read", "memory_write", "memory_append", "memory_list", "me
 MEMORY_TOOLS = frozenset(
     (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, *BANK_TOOLS)
 )
-"""The names of the memory's own tools, as stored conversations hold them: what such a tool repeated of a fact is erased with it."""
+"""The memory's own tools, as stored conversations name them: what such a tool repeated of a fact is erased with it."""
 
 
 class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -216,7 +216,6 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     session: str = ""
     turn: int | None = None
     latency_ms: float | None = None
-    """How long a call of a tool took; None: nobody measured."""
 
 
 class ProcedureStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -326,7 +325,6 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Scope and key, when the item is of a fact."""
     value: str = ""
     preference: tuple[str, str] | None = None
-    """Scope and key, when the item is of a preference."""
     is_transient: bool = False
     """Whether it is said now and stored nowhere: it tells that something was erased."""
 
@@ -478,7 +476,6 @@ class Reply(msgspec.Struct, frozen=True):
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tokens: tuple[int, ...] = ()
-    """The ids as generated."""
     interrupted: bool = False
 
 

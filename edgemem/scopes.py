@@ -18,10 +18,8 @@ Level = Literal["shared", "household", "private"]
 """Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
 
 RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
-"""How closed a level is."""
 
 PERSON, PLACE = "user:", "env:"
-"""What the scope of a person, and that of a place, begins with."""
 
 _WORDS = ("global", "user", "household")
 _BLANK = {"user": "NAME", "env": "PLACE"}
@@ -63,10 +61,7 @@ def is_known_form(scope: str) -> bool:
 
 
 def level_of_scope(scope: str) -> tuple[Level, str | None]:
-    """Return the level and owner that a scope means: `user:<name>` is private, `global`, `user`, `env:…` are shared.
-
-    A scope of an unknown form is private to nobody: only the operator reads it.
-    """
+    """Return a scope's level and owner; one of an unknown form is private to nobody: only the operator reads it."""
     if scope == "household":
         return "household", None
     if (owner := person_of(scope)) is not None:

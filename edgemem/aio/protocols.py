@@ -1,7 +1,4 @@
-"""Protocols: what agents of Cognitia need of a memory, with its names, signatures, defaults and records.
-
-Each has at most five methods, and whatever has them will do. The records are data classes with the fields of the package.
-"""
+"""Protocols: what agents of Cognitia need of a memory, with its names, signatures, defaults, and records as data classes."""
 
 from __future__ import annotations
 

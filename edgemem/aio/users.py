@@ -178,7 +178,6 @@ class UserMemory:
 
 
 def _checked(record: T, kind: type[T]) -> T:
-    """Return a record; raise InvalidInputError if it is none of its kind."""
     if isinstance(record, kind):
         return record
     raise InvalidInputError(f"This must be a {kind.__name__}, not {type(record).__name__}.")

@@ -42,10 +42,7 @@ class Worker:
         return self._closing is not None
 
     def submit(self, lane: Lane, work: Callable[[], R], *, though_closed: bool = False) -> Future[R]:
-        """Queue a job from any thread, without waiting; ClosedError ends it where the memory is closed before it runs.
-
-        With `though_closed` a job that waits when the memory is closed is done all the same.
-        """
+        """Queue a job from any thread; ClosedError ends it if the memory closes before it runs, unless `though_closed`."""
 
         def job() -> R:
             if self.closed and not though_closed:

@@ -182,7 +182,6 @@ def _embed(times: int) -> dict[str, Any]:
 def _sized(
     home: Path, size: int, times: int, embedder: ground.NearlyReal | None, tokenizer: Any
 ) -> dict[str, Any]:
-    """Measure a memory of so many records; without an embedder, one that finds by words."""
     stored = household_facts(size // 2)
     with edgemem.open(
         home,
@@ -231,7 +230,6 @@ def _start(home: Path, embedder: ground.NearlyReal | None) -> dict[str, float]:
 
 
 def _prefill(llm: str, times: int) -> dict[str, Any]:
-    """Let a chat model read prompts of which it has seen the instructions alone."""
     from edgemem.llama.chat import LlamaChat
 
     rates = []
@@ -256,7 +254,6 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return the readers of the board, its processor and memory, a folder's disk, and the versions in use."""
     from edgemem.llama import backend
 
     return {
@@ -299,7 +296,6 @@ def _model() -> str:
 
 
 def _cpu() -> str:
-    """Return the processor's name; ARM kernels give only numbers."""
     lines = _text(Path("/proc/cpuinfo")).splitlines()
     fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if "model name" in fields:

@@ -13,7 +13,6 @@ from edgemem.memory.home import PROFILE_FILE
 IDLE_S = 3600.0
 PROCESS_S = 120.0
 MEMORY_MB = {"words": 60.0, "embedder": 180.0}
-"""Limits without a model, and with the embedder."""
 LIMITS = {"import_ms": 150.0, "open_ms": 300.0}
 
 _PROGRAM = """

@@ -62,10 +62,7 @@ FACTS = tuple(Known(*fact) for fact in msgspec.toml.decode((_FOLDER / "evening.t
 
 
 def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> dict[str, Any]:
-    """Count prompt tokens with and without memory: evenings with tool calls, notes and changes, and one with many facts.
-
-    Each scenario has so many `turns`; `facts` are stored before the second.
-    """
+    """Count prompt tokens with and without memory: evenings with tool calls, notes and changes, and one with many facts."""
     ground.real_embedder()
     with ground.scratch(home) as folder:
         ground.say(f"{turns} turns of evenings …")
@@ -105,8 +102,6 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class _Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of `evening.jsonl`."""
-
     say: str
     reply: str
     tools: list[tuple[str, dict[str, Any], str]]
@@ -300,7 +295,6 @@ def play(
 
 
 def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
-    """Return a hook that drops the oldest turns once the window has no room for them and a reply."""
     return TokenBudgetHook(WINDOW - REPLY, low_water=low_water, tokenizer=tokenizer)
 
 

@@ -77,7 +77,6 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
 
 
 def _print(figures: Mapping[str, Any]) -> None:
-    """Print the figures side by side as a table, the bars, and then the rest under dotted names."""
     rest = dict(figures)
     if sides := rest.pop(SIDES, None):
         columns = ("figure", *next(iter(sides.values())))

@@ -42,7 +42,6 @@ PATIENCE_MS = 60_000.0
 COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
 STRANGER = "a voice"
 NAME = 7
-"""Columns for a speaker."""
 STRONGEST = 2
 """Signals of a line that are printed; JSON has all."""
 BADLY = 0.5
@@ -52,7 +51,6 @@ class Show:
     """Prints scenes as they are played."""
 
     def __init__(self, home: Path | None = None) -> None:
-        """Make the show; `home` is where its memory stays, if it does."""
         self._home = home
         self._console = console()
         self._lenient = False
@@ -194,7 +192,6 @@ def _tool(tool: ToolCallResult) -> tuple[str, str, str]:
 
 
 def _heard(line: Line) -> str:
-    """Return a remark on an utterance that was heard badly."""
     notes = []
     if line.private:
         notes.append("in confidence")

@@ -169,7 +169,6 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
 
 
 def _print_versions(beliefs: list[Belief], facts: list[Fact]) -> None:
-    """Print the values of the drawing's numbers, and below them the values that were not believed."""
     stored = {fact.id: fact for fact in facts}
     rows = []
     for number, belief in list(versions(beliefs).items())[-newest(printing.console().width) :]:

@@ -28,7 +28,6 @@ _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("bytes", "dimensions", "context", "ram_mb"), 0),
     **dict.fromkeys(("quantisation", "licence", "sha256", "state", "path"), ""),
 }
-"""Values told of each model, where they are not known."""
 llm_option = click.option(
     "--llm",
     type=click.Path(path_type=Path),

@@ -105,7 +105,6 @@ def _stretch(glyph: str, label: str, width: int) -> str:
 
 
 def _head(edges: Sequence[float], cells: int, *, now: float, width: int) -> list[str]:
-    """Return the times above the drawing, as many as have room, and a tick at each edge."""
     labels, ticks = "true in the world:".ljust(width), "learnt".rjust(10).ljust(width)
     for number, edge in sorted(enumerate(edges, start=1), key=lambda pair: pair[1] != now):
         place = _MARGIN + number * cells

@@ -89,9 +89,7 @@ class Inspection(msgspec.Struct, frozen=True):
     left_out: list[InspectedLine]
     """Items that the utterance finds and that are not in the block, best first."""
     recall: RecallStats
-    """How the block's recall went."""
     tokens: int
-    """Of the whole prompt."""
     exact: bool
     """Whether tokens were counted by a model's tokenizer, or are estimates."""
     window_tokens: int
@@ -140,10 +138,7 @@ def inspect_prompt(
     instructions: str = "",
     tools: Sequence[Tool] = (),
 ) -> Inspection:
-    """Return the prompt that the next turn of a session, also a stored one, would hand to the model.
-
-    `speaker` None is an unknown voice; `tokenizer` is the chat model's, if it is not the memory's.
-    """
+    """Return the prompt that the next turn of a session would hand to the model; `speaker` None is an unknown voice."""
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
     # Brings the model and the index into memory, so that recall's figures are those of a running robot.

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LISTED = 20
-"""Scopes that are named; of more, their number is told."""
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
@@ -169,7 +168,6 @@ def _moment(at: float) -> str:
 
 
 def _names(home: Home) -> Finding:
-    """Tell which scopes the operator alone reads."""
     stray = stray_scopes(home.database)
     if not stray:
         return _ok("every scope has a known form")
@@ -281,7 +279,6 @@ def _bank(home: Home) -> Finding:
 
 
 def _files(home: Home) -> Finding:
-    """Look at files changed by hand while this process runs, and at whether the system reports them."""
     if problems := home.reload.problems:
         problem = next(iter(problems.values()))
         return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
@@ -343,7 +340,6 @@ def _append_only(tokenizer: Tokenizer) -> tuple[str, bool] | None:
 
 
 def _window(home: Home) -> Finding:
-    """Tell which window counts, and whether instructions, tools and a turn fit it."""
     context = home.profile.context
     overflows = [failure for failure in home.failures.read() if failure.hook == WINDOW]
     if overflows:
@@ -370,7 +366,6 @@ def _window(home: Home) -> Finding:
 
 
 def _too_small(budget: Budget) -> str:
-    """Return why instructions, tools and a turn do not fit a window, or nothing if they do."""
     try:
         budget.check_head()
     except ContextOverflowError as error:
@@ -379,7 +374,6 @@ def _too_small(budget: Budget) -> str:
 
 
 def _state(home: Home) -> Finding:
-    """Report the kept states of chat models, which spare a restart their evaluation."""
     here = home.in_use.kept_states()
     for kept in here:
         if kept.off:
@@ -458,7 +452,6 @@ CHECKS: dict[str, Callable[[Home], Finding]] = {
     "bank": _bank,
     "hooks": _hooks,
 }
-"""What looks at each part, in the order of the rows."""
 
 
 def check(home: Home) -> list[Check]:

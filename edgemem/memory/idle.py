@@ -33,12 +33,7 @@ class IdleFailure(NamedTuple):
 
 
 class IdleWorker:
-    """Runs steps, the most urgent first, when nobody speaks.
-
-    Args:
-        settle_s: returns the seconds to wait after a turn.
-        on_hold: called in the speaker's thread as soon as somebody speaks; it stops what a step cannot look up from.
-    """
+    """Runs steps, most urgent first, when nobody speaks; `on_hold` runs in the speaker's thread and stops a long computation."""
 
     def __init__(
         self,
@@ -82,10 +77,7 @@ class IdleWorker:
         self._woken.set()
 
     def run(self, seconds: float, *, yielding: bool = False, stop: Stop = lambda: False) -> bool:
-        """Work in the caller's thread until nothing is left or the time is over; return whether all was done.
-
-        `stop` is asked every few milliseconds; `yielding` also stops it when somebody speaks, in another agent's quiet.
-        """
+        """Work in the caller's thread; return whether all is done. `stop` ends it, and with `yielding` somebody who speaks."""
         end = monotonic() + seconds
 
         def over() -> bool:

@@ -319,10 +319,7 @@ class Home:
             kept.close()
 
     def budget(self, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
-        """Return how a chat model's window is divided; `check` tells of the model for as long as this is held.
-
-        Without a `model`, a tokenizer that came with one knows its window.
-        """
+        """Return how a chat model's window is divided; `check` tells of the model for as long as this is held."""
         if model is not None and not has_methods(model, "stream"):
             raise InvalidInputError(
                 f"`model` must be a chat model, such as LlamaChat; got {type(model).__name__}."

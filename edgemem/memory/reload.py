@@ -250,7 +250,6 @@ def _differing(profile: Profile, other: Profile) -> set[str]:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Return time, size and inode of a file; None: it is not there."""
     try:
         status = path.stat()
     except OSError:

@@ -45,7 +45,6 @@ TURN_KIND_GROUPS: tuple[frozenset[Kind], ...] = (
 """What a turn recalls apart: turns and notes are many and long, and leave no place for the few facts; a summary repeats turns."""
 
 TOOL_KIND_GROUPS: tuple[frozenset[Kind], ...] = (*TURN_KIND_GROUPS, frozenset(("summary", "goal")))
-"""What a model looks through when it asks."""
 
 TOOL_SCORE_SHARE = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
@@ -134,10 +133,7 @@ def _in_process(model: ChatModel | None) -> LlamaChat | None:
 
 
 def state_keeping(home: Home, model: ChatModel | None) -> StateKeeping | None:
-    """Let a model begin with the state from before a restart, and return what keeps it: one, however many sessions it has.
-
-    None without a model in this process, or where `[chat] keep_state` is "off".
-    """
+    """Let a model begin with its state from before a restart; return what keeps it, or None if it is elsewhere or this is off."""
     if model is None:
         return None
     from edgemem.llama.state import KeptState, remove_states

@@ -1,7 +1,4 @@
-"""Stats: how much there is, what it takes, how fast it grows, what waits, and how the newest turn went; no word of any record.
-
-Figures are counts, ranges of ids and sizes of files: milliseconds in a home with tens of thousands of messages.
-"""
+"""Stats: how much there is, what it takes, how fast it grows, what waits, how the newest turn went; no word of any record."""
 
 from __future__ import annotations
 
@@ -98,7 +95,6 @@ def _per_day(home: Home, now: float, truth_bytes: int) -> dict[str, float]:
 
 
 def _lag(home: Home, now: float) -> float:
-    """Return for how many seconds the oldest row that is not indexed has waited."""
     state = home.index.state()
     oldest: list[int | None] = []
     for source in SOURCES:

@@ -94,10 +94,7 @@ class _Session(NamedTuple):
 
 
 class EdgevoxMemory:
-    """Everything that a file of EdgeVox's memory, or each in a folder, holds, in the order in which it was written.
-
-    Raise InvalidInputError where there is nothing, or the one file is not EdgeVox's; in a folder such files are skipped.
-    """
+    """All of EdgeVox's memory in a file, or each in a folder, as it was written; raise InvalidInputError if there is nothing."""
 
     def __init__(self, path: Path) -> None:
         self.facts: list[list[dict[str, Any]]] = []
@@ -190,7 +187,6 @@ class EdgevoxMemory:
         self.sessions.append(_Session(id_, messages, state if isinstance(state, dict) else {}, updated_at))
 
     def _take_memory(self, name: str, rows: dict[str, list[Any]]) -> None:
-        """Keep the facts, preferences and episodes of one file that are whole."""
         kept: dict[str, list[dict[str, Any]]] = {part: [] for part in _MEMORY}
         for part, fields in _MEMORY.items():
             for n, row in enumerate(rows.get(part, ()), 1):

@@ -1,7 +1,6 @@
-"""The scratch truth: another system's records, put there at their own times, come into the memory as an export does.
+"""The scratch truth: another system's records, put there at their own times, come into the memory once, as an export does.
 
-So they are taken in with one transaction, and a second time without effect. Their one time becomes both: when something was
-true, and when it was learnt.
+Their one time becomes both: when something was true, and when it was learnt.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ class TakeoverReport(msgspec.Struct):
     refused: list[str]
     """Records that exclude stored ones, which stay."""
     remarks: list[str] = msgspec.field(name="told")  # its name in JSON
-    """Skipped and repaired records, with the reason."""
 
 
 class ThenClock(Clock):

@@ -87,7 +87,6 @@ def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> Ta
 
 
 def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
-    """Write all rows at their times into a scratch truth, and note what cannot be stored."""
     for table, write in _WRITERS.items():
         # Each table begins at its own times; rows of one time keep their order.
         then.last = 0
@@ -197,10 +196,7 @@ def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineM
 
 
 class SwarmlineMemory:
-    """Everything that a file of Swarmline's memory, or each in a folder, holds; the files are only read.
-
-    Raise InvalidInputError where there is nothing, or the one file is not Swarmline's; in a folder such files are skipped.
-    """
+    """All of Swarmline's memory in a file, or each in a folder; raise InvalidInputError if there is nothing."""
 
     def __init__(self, path: Path) -> None:
         self.rows: dict[str, list[Row]] = defaultdict(list)
