@@ -356,7 +356,7 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def subject(self) -> Subject | None:
-        """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
+        """Return the fact or preference whose value the model takes this for; a doubt, or a past value, is beside one."""
         if self.fact is None:
             return None if self.preference is None else ("preference", *self.preference)
         beside = self.id.startswith("doubt:") or self.id.endswith(ENDED_SUFFIX)

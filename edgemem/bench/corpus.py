@@ -1,7 +1,4 @@
-"""A household made up from a seed: what its robot knows, is told and is asked; words and patterns are in `corpus.toml`.
-
-Questions say a thing in other words than the fact does: nobody asks a robot for the value of a key.
-"""
+"""A household made up from a seed and `corpus.toml`: what its robot knows, is told and is asked, in words unlike the facts."""
 
 from __future__ import annotations
 

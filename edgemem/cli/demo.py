@@ -257,7 +257,6 @@ def play(
 
     lines = read_script(SCRIPT)
     if model is not None:
-        # The script's cuts fit the script's replies.
         lines = [msgspec.structs.replace(line, interrupted=None) for line in lines]
     # The time is the script's, so each run gives the same.
     now = [lines[0].time]
@@ -269,7 +268,6 @@ def play(
     patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
     opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
     with zone_of(lines[0]), opened as memory:
-        # As on a robot, models are loaded before the first person speaks.
         memory.diagnostics.tokenizer.encode("Is anybody there?")
         if (embedder := memory.diagnostics.embedder) is not None:
             embedder.embed_query("Is anybody there?")

@@ -1,4 +1,4 @@
-"""`edgemem facts`, `forget`: values of now and of other times, their history; what is erased in the truth and every copy."""
+"""`edgemem facts`, `forget`: values of now and of other times, their history; erasing in the truth and every copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The drawing of one fact: valid time from left to right in equally wide stretches, recorded time from top to bottom.
-
-Each version is a line: solid where it speaks, shaded where earlier ones are still believed.
-"""
+"""The drawing of one fact: valid time across, in equal stretches, recorded time down; a line is shaded where older ones hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgemem export`, `import`, `backup`, `restore`: what is remembered leaves a home as lines or a file, and comes in."""
+"""`edgemem export`, `import`, `backup`, `restore`: records leave a home as lines or a file, and come in."""
 
 from __future__ import annotations
 

@@ -95,7 +95,6 @@ class Inspection(msgspec.Struct, frozen=True):
     window_tokens: int
     """Of the model in use, or the profile's where that is smaller."""
     reply_tokens: int
-    """Kept free for the answer at least."""
     block_limit: int | None
     """Of the block of memory; None: only its candidates are capped."""
     notes: list[str]
@@ -354,10 +353,7 @@ class Judge:
         self._least = least_scores(recalled, injection.floors, answer=prompt_log.answer)
 
     def text(self, item: Recalled) -> str | None:
-        """Return what may be told of a candidate; None: it is not worth a look, or the block has it or its change.
-
-        An item closed to the speaker is named where it would be shown otherwise, and never quoted.
-        """
+        """Return what may be told of a candidate, quoting none that is closed; None: not worth a look, or in the block."""
         if not self._shown.isdisjoint((_name(item), _about(item))):
             return None
         if not self._is_closed(item):

@@ -277,10 +277,7 @@ class Player:
         set_time: Callable[[float], None] | None = None,
         deadline_ms: float | None = None,
     ) -> None:
-        """Make the player; without a `model`, the script answers. Facts that the script keeps and a model did not are stored too.
-
-        `set_time` moves the memory's wall clock to each line's time; `deadline_ms` bounds recall, by default as in the profile.
-        """
+        """Make the player; without a `model` the script answers; `set_time` moves the memory's wall clock to each line's time."""
         self.memory = memory
         self.deadline_ms = memory.profile.recall.deadline_ms if deadline_ms is None else deadline_ms
         self.tokenizer = memory.diagnostics.tokenizer

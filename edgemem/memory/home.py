@@ -1,10 +1,9 @@
 """The truth of a home: opened, missed where it was lost, put back from a backup, or begun anew.
 
-A home knows that it had a truth: its mark names it, the index was made from it, and the backups hold it. So a file that is
-missing, empty or another one is never taken for a new memory. A truth that another one replaces is put aside under a dated
-name, with its log; files derived from it are removed. Turns that wait beside it were accepted and are in no backup: they stay,
-and are written into the restored truth once. They go aside with it only where a truth of another home takes its place, or one
-is begun anew beside a sound one.
+A home knows its truth by its mark, index and backups, so a missing, empty or other file is never taken for a new memory. A
+truth that another one replaces is put aside under a dated name, with its log; derived files are removed. Turns that wait
+beside it are in no backup: they stay, and are written once into the restored truth. They go aside too where a truth of another
+home takes its place, or one is begun anew beside a sound one.
 """
 
 from __future__ import annotations
@@ -196,7 +195,6 @@ class TruthFile:
     def _restore_or_reset(self, fault: str) -> None:
         good = self.newest_backup()
         if good is None and (origin := origin_of(self.path, thorough=True)) is not None:
-            # Another memory, and nothing else that could stand in its place.
             lost = DataLoss(self._clock.now(), fault, until=origin.newest / 1e6)
             write_mark(self.folder, Mark(origin.truth, (*self.losses(), lost)))
             return

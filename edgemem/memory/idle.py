@@ -54,7 +54,7 @@ class IdleWorker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once; it begins with what was due at the opening, and what the first turn needs."""
+        """Start the thread, once; it begins with work due at the opening, and with the needs of the first turn."""
         if self._thread is None and not self._closed.is_set():
             self._woken.set()
             self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)

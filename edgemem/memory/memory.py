@@ -199,19 +199,16 @@ class Memory:
             with conversation.turn("Can I eat this cake?") as turn:
                 turn.reply(ask_your_model(turn.messages))
 
-        Conversations with one id share their log, each with its own instructions, tools and agent; a stored one goes on.
+        Conversations with one id share their log, each with its own instructions, tools and agent; a stored one goes on. Raise
+        ContextOverflowError where the instructions and tools leave no room for a turn in the window.
 
         Args:
             model: the chat model, whose own window counts where it is smaller than the profile's. What it has evaluated is kept
                 over a restart (`[chat] keep_state`); with `[compaction] summarizer = "model"` it also writes the summaries, in a
                 second context. Close it before this memory.
             tokenizer: the chat model's, if it is not the memory's.
-            instructions: the system message.
             speaker: who speaks where a turn does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry.
-
-        Raises:
-            ContextOverflowError: the instructions and tools leave no room for a turn in the window.
         """
         offered = checked_tools(tools)
         checked_text(instructions, "instructions")
@@ -239,10 +236,7 @@ class Memory:
         *,
         agent: str,
     ) -> tuple[SessionLog, Parts]:
-        """Return the log and the parts of a session; raise ContextOverflowError where its head leaves no room for a turn.
-
-        An id that can never be stored is refused here: hooks must not fail a reply, so each turn would be lost.
-        """
+        """Return the log and parts of a session; an id that can never be stored is refused now: its turns would all be lost."""
         home, (instructions, tools) = self._home.checked(), head
         check_session_id(session_id)
         budget = home.budget(tokenizer=tokenizer, model=model)
@@ -279,10 +273,7 @@ class Memory:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry; without it, the `agent_name` of the loop.
             tokenizer, model: as in `session`.
-            instructions, tools: what the loop will tell and offer its model, to be measured now and not at the first turn.
-
-        Raises:
-            ContextOverflowError: the instructions and tools leave no room for a turn in the window.
+            instructions, tools: the loop's, to be measured now (as in `session`) and not at the first turn.
         """
         log, parts = self._conversation(session_id, (instructions, tools), tokenizer, model, agent=agent)
         note, now = self._home.failures.note, self._home.clock.now

@@ -126,7 +126,6 @@ def session_parts(
 def _in_process(model: ChatModel | None) -> LlamaChat | None:
     if model is None:
         return None
-    # Imported here: only a chat model in this process needs it.
     from edgemem.llama.chat import LlamaChat
 
     return model if isinstance(model, LlamaChat) else None
@@ -204,7 +203,6 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Reque
 
 def default_tools(home: Home, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
-    # Imported here: a robot whose model calls no tools need not load them.
     from edgemem.loop.file_tools import notes_tool
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
 

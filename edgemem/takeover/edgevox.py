@@ -83,9 +83,6 @@ def _is_new(
     return False
 
 
-# Reading
-
-
 class _Session(NamedTuple):
     id: str
     messages: list[Any]

@@ -1,7 +1,4 @@
-"""The scratch truth: another system's records, put there at their own times, come into the memory once, as an export does.
-
-Their one time becomes both: when something was true, and when it was learnt.
-"""
+"""The scratch truth: another system's records come in once, as an export does; their one time becomes both of ours."""
 
 from __future__ import annotations
 
