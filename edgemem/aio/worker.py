@@ -1,6 +1,7 @@
 """The threads behind an async memory, what a task waits for there, and how a synchronous method becomes a coroutine.
 
-Jobs of one thread run in the order of their asking. A job that has begun runs to its end, also where its task gives up waiting.
+Jobs of one thread run in the order in which they were asked for. When a task gives up waiting, a job that has begun runs to its
+end, one that has not never begins.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A board in one JSON, to be compared with another board's: its parts, and the speed of the parts of a turn on it.
 
 `format` is 1; fields of a format are never renamed. An unreadable value is null, with the reason in `missing` under its dotted
-name. `heat` is the temperature `before` and `after`. In `figures`: `calibration_ms`, a loop of plain Python; `embed_ms`, a
-question (`short`) and 256 tokens (`long`), on one thread and on every core; `fsync_ms`, 4 KiB appended; `commit_ms`, one row with
-synchronous=full; `with_1000` and `with_10000`, with so many records: `fill_s`, `recall_ms` without the embedding (`late`:
-answers at the deadline), `turn_ms` of all hooks (`before_the_model`: what a person waits for); `start_…`, a fresh process on
-that memory: `import_ms`, `open_ms`, proportional memory when open and when asked; `prefill_tokens_s`.
+name. `board` describes the machine, `heat` its temperature `before` and `after`. In `figures`: `calibration_ms`, a loop of plain
+Python; `embed_ms`, a question (`short`) and 256 tokens (`long`), on one thread and on every core; `fsync_ms`, 4 KiB appended;
+`commit_ms`, one row with synchronous=full; `with_1000` and `with_10000`, with so many records: `fill_s`, `recall_ms` without the
+embedding (`late`: answers at the deadline), `turn_ms` of all hooks (`before_the_model`: what a person waits for); `start_…`, a
+fresh process on that memory: `import_ms`, `open_ms`, proportional memory when open and when asked; `prefill_tokens_s`.
 """
 
 from __future__ import annotations

@@ -257,6 +257,7 @@ def play(
 
     lines = read_script(SCRIPT)
     if model is not None:
+        # Where a reply is cut off is written for the script's replies.
         lines = [msgspec.structs.replace(line, interrupted=None) for line in lines]
     # The time is the script's, so each run gives the same.
     now = [lines[0].time]
@@ -268,6 +269,7 @@ def play(
     patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
     opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
     with zone_of(lines[0]), opened as memory:
+        # Models are loaded before the first person speaks, as on a robot.
         memory.diagnostics.tokenizer.encode("Is anybody there?")
         if (embedder := memory.diagnostics.embedder) is not None:
             embedder.embed_query("Is anybody there?")

@@ -195,6 +195,7 @@ class TruthFile:
     def _restore_or_reset(self, fault: str) -> None:
         good = self.newest_backup()
         if good is None and (origin := origin_of(self.path, thorough=True)) is not None:
+            # Another memory, and nothing else to put in its place.
             lost = DataLoss(self._clock.now(), fault, until=origin.newest / 1e6)
             write_mark(self.folder, Mark(origin.truth, (*self.losses(), lost)))
             return

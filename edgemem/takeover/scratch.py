@@ -1,4 +1,4 @@
-"""The scratch truth: another system's records come in once, as an export does; their one time becomes both of ours."""
+"""The scratch truth: another system's records come in once, as an export does. Their one time is when it was true, and learnt."""
 
 from __future__ import annotations
 
