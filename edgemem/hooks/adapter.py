@@ -226,7 +226,10 @@ class LoopAdapter:
         for n, message in enumerate(listed):
             if is_spoken(message) and says(message, text) and not loop.list.holds(message):
                 self._close(listed[:n])
-                self._begin(listed[:n], message.get("content"))
+                try:
+                    self._begin(listed[:n], message.get("content"))
+                except InvalidInputError as error:  # what comes next goes on
+                    self.registry.note("edgemem", ON_RUN_START, error)
                 return
 
     def _prompt(self, ctx: Any, payload: Any) -> HookResult:
@@ -256,7 +259,7 @@ class LoopAdapter:
             if loop.task is not None or (loop.start is None and newest != place):
                 self._close(listed[:newest])  # the next utterance
             elif loop.list.is_new and (
-                place is None or any(map(loop.list.was_said, listed[place + 1 : newest]))
+                place is None or any(map(self._is_answer, listed[place + 1 : newest]))
             ):
                 turn.abort()  # other words in the same turn: they are asked again
                 loop.task = loop.start
@@ -274,6 +277,10 @@ class LoopAdapter:
         elif state.outer is not None:
             self._follow(turn, listed)  # an agent with a list of its own
         return turn
+
+    def _is_answer(self, message: Message) -> bool:
+        """Tell whether a message was said in an earlier turn, or is an answer: no loop puts these before its utterance."""
+        return message.get("role") in ("assistant", "tool") or self.state.loop.list.was_said(message)
 
     def _begin(self, before: Sequence[Message] | None, content: Any) -> OpenTurn:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed what was said."""

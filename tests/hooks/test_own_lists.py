@@ -476,6 +476,17 @@ def test_of_a_list_that_cannot_be_read_the_model_has_the_newest_words_alone(
     assert [failure.point for failure in loop.hooks.failures()] == ["before_llm"]
 
 
+def test_what_cannot_be_kept_of_a_turn_that_failed_stops_no_other(memory: Memory) -> None:
+    """Who speaks next, in another loop, is served and kept under their own name."""
+    failed, loop = OwnList(memory), OwnList(memory)
+    failed.ctx.session.messages.append({"role": "user", "content": 7})
+    failed.hooks.fire(ON_RUN_START, failed.ctx, {"task": "7", "speaker": "alice", "private": True})
+    loop.hooks = failed.hooks
+    loop.turn("Hello.", speaker="ben")
+    assert loop.stored() == [("ben", [("user", "Hello."), ("assistant", "Fine.")])]
+    assert [failure.count for failure in loop.hooks.failures()] == [1]
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_an_aborted_first_turn_is_no_history(memory: Memory, *, ends: bool) -> None:
     """What was thrown away before the model was asked comes from nowhere else, though the list still has it."""

@@ -185,6 +185,8 @@ class Talk:
             self.words[mark].sure = False
             self.call(mark)
         if how.startswith("raises"):
+            # Who goes back to a list without what it has shown has changed it.
+            self.edited |= how.endswith("tool") and self.kind == "at the end"
             if self.kind == "is taken back":
                 self.said[:] = self.before
             if same and how == "raises":
