@@ -1,9 +1,8 @@
-"""What makes stored text safe to show to a model: pure text, no files, no models.
+"""The fence: stored text made safe to show to a model; pure text, no files, no models.
 
-Stored text is data (law 8): whatever somebody once said to the robot, it comes before the model as one line
-that cannot produce a special token, open or close a fence, pass for another role, or, repeated by the model, for the
-call of a tool. Nothing is deleted that a person would read: brackets of a marker become parentheses, so
-`<|im_start|>` reads `(im_start)`, and so do the braces of JSON.
+Stored text is data (law 8): it comes before the model as one line that cannot produce a special token, open or close a fence,
+pass for another role, or, repeated by the model, for a tool call. Nothing that a person would read is deleted: the brackets of
+a marker become parentheses, so `<|im_start|>` reads `(im_start)`, and so do the braces of JSON.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _MOST_FOLDED = 8192
 _LONGEST_CLUSTER = 16
 """Characters that may belong to one visible sign; more are a prank, and are cut through."""
 
-# What nobody can see but a tokenizer can: controls, direction overrides and marks, zero-width spaces, BOM, tag
-# characters, variation selectors that no text needs. Arabic number signs (also "format characters") stay.
+# Only a tokenizer sees these: controls, direction overrides and marks, zero-width spaces, BOM, tag characters, variation
+# selectors that no text needs. Arabic number signs (also "format characters") stay.
 _INVISIBLE = Pattern(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0d\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -76,7 +75,7 @@ _ROUND = Pattern("[(（﹙⁽₍︵]")
 _PLAIN = Pattern(r"[ !\"$-9;=-Z\\^-~]*")
 """Text without any character that a rule below looks at; most utterances."""
 _WITH_COLONS = re.compile(r"[ !\"$-;=-Z\\^-~]*")
-"""The same, or with colons, at which only one rule looks; most lines of a block."""
+"""The same with colons, at which only one rule looks; most lines of a block."""
 
 
 def storable(text: str) -> str:
@@ -87,10 +86,7 @@ def storable(text: str) -> str:
 
 
 def clean(text: str, *, max_chars: int) -> str:
-    """Return the text as one safe line of at most `max_chars` characters, cut at a whole one and then ending in `…`.
-
-    Cleaning twice changes nothing. Ordinary text of any language stays as it is.
-    """
+    """Return the text as one safe line of at most `max_chars`, cut at a whole sign with `…`; ordinary text stays as it is."""
     if max_chars < 1:
         return ""
     # The part that is cut need not be looked at: a megabyte of text costs no more than a long line.
@@ -103,7 +99,7 @@ def clean(text: str, *, max_chars: int) -> str:
 
 
 def sign_start(text: str, at: int, *, forward: bool = False) -> int:
-    """Return the nearest place before one (`forward`: behind one) where a cut tears nothing that a reader sees as one sign."""
+    """Return the nearest place before `at` (`forward`: behind it) where a cut splits no visible sign."""
     for _ in range(_LONGEST_CLUSTER):
         if not 0 < at < len(text):
             break
@@ -116,10 +112,10 @@ def sign_start(text: str, at: int, *, forward: bool = False) -> int:
 
 
 def fence(lines: Sequence[str], *, header: str = "") -> str:
-    """Return the block that goes before an utterance; empty if there are no lines.
+    """Return the block that goes before an utterance, lines and header made safe once more; empty without lines.
 
-    The same lines give the same bytes. Lines and header are made safe here once more, regardless of their author. A single
-    line goes between the tags without a bullet and lines of its own, which takes 3 or 4 tokens less.
+    The same lines give the same bytes. A single line goes between the tags without a bullet and lines of its own, which
+    takes 3 or 4 tokens less.
     """
     body = [line for line in map(_defang, lines) if line]
     if not body:
@@ -136,17 +132,12 @@ def is_fenced(text: str) -> bool:
 
 
 def is_alone(block: str) -> bool:
-    """Tell whether a block has a single line, between the tags as it is."""
+    """Tell whether a block has a single line, without a bullet."""
     return block.startswith(OPEN) and not block.startswith(f"{OPEN}\n")
 
 
 def check_text(text: str, *, what: str, max_bytes: int) -> None:
-    """Raise InvalidInputError unless the text can be stored as it is.
-
-    Args:
-        what: how to call it in the message, such as `the value of a fact`.
-        max_bytes: the most UTF-8 bytes that are taken.
-    """
+    """Raise InvalidInputError unless the text can be stored as it is; messages call it `what`, such as `the value of a fact`."""
     if not isinstance(text, str):
         raise InvalidInputError(f"{what} must be text, not {type(text).__name__}; pass a string.")
     if "\x00" in text:
@@ -231,14 +222,13 @@ def _without_colon(part: str, match: re.Match[str]) -> str:
 
 
 def _not_called(part: str, match: re.Match[str]) -> str:
-    """Return the beginning of a call so that it is none: without the sign that names an argument, or with an ellipsis."""
+    """Return the beginning of a call without the sign that names an argument, or with an ellipsis."""
     if match[0].endswith("="):
         return f"{part[:-1].rstrip()}: "
     return f"{part[:-1]}…{part[-1]}" if match[0].endswith(")") else f"{part[:-1]} {part[-1]}"
 
 
 def _without_objects(text: str) -> str:
-    """Turn the braces of what looks like an object of JSON into parentheses."""
     folded = look_alike(text)
     begins = {match.start() for match in _OBJECT.finditer(folded)}
     if not begins:

@@ -1,8 +1,8 @@
 """Preloading: patterns and tables that are made once, when they are first needed, or ahead of that while nobody waits.
 
-Those that every question is read with take 80 ms to make (one x86-64 core): too long to open a memory, and too long for a
-turn. So modules only say how they are made; `preload` makes the missing ones, in idle time and as soon as somebody begins
-to speak. Where neither comes first, the first question makes what it needs. Short patterns stay with `re.compile`.
+Those for every question take 80 ms to make (one x86-64 core): too long for opening a memory, and for a turn. So `preload`
+makes the missing ones in idle time and as soon as somebody begins to speak; else the first question makes what it needs.
+Short patterns stay with `re.compile`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ T = TypeVar("T")
 
 _making = threading.RLock()
 """Held while something is made: two threads at once would do all the work twice, and end the process in msgspec (0.22), which
-shows a class to the other thread before it has read the types of its fields."""
+shows a class to the other thread before it has read the types of its fields.
+"""
 
 _missing: deque[Callable[[], object]] = deque()
-"""Functions whose results nobody has made ahead, in the order in which modules were imported."""
+"""In the order in which modules were imported."""
 
 
 def preloaded(make: Callable[[], T]) -> _lru_cache_wrapper[T]:
@@ -47,7 +48,7 @@ def preload_later(make: Callable[[], object]) -> None:
 
 
 def preload(stop: Callable[[], bool] | None = None) -> bool:
-    """Make the missing values, one after another, until `stop()` is true; return whether anything was."""
+    """Make the missing values, one after another, until `stop()` is true; return whether anything was made."""
     worked = False
     while not (stop and stop()):
         try:
@@ -62,7 +63,7 @@ def preload(stop: Callable[[], bool] | None = None) -> bool:
 class Pattern:
     """A regular expression at the top of a module; asked like a `re.Pattern`, from any thread.
 
-    A method is looked up once, and is the compiled pattern's own from then on: that costs 50 ns a call.
+    A method is looked up once and kept: that costs 50 ns a call.
     """
 
     search: Callable[..., re.Match[str] | None]
@@ -74,7 +75,6 @@ class Pattern:
     split: Callable[..., list[str]]
 
     def __init__(self, *expressions: str, flags: int = 0) -> None:
-        """Note expressions of which any will do."""
         self._expressions = expressions
         self._flags = flags
         preload_later(lambda: self.compiled)
@@ -85,7 +85,6 @@ class Pattern:
         return re.compile("|".join(f"(?:{expression})" for expression in self._expressions), self._flags)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return a method of the compiled pattern, which is this one's own from then on."""
         method: Callable[..., Any] = getattr(self.compiled, name)
         self.__dict__[name] = method
         return method

@@ -1,8 +1,7 @@
 """Barge-in: what of a turn's speech was heard when somebody cut it off.
 
-A voice reports the text that it has played, the time that it has played for, or both and when each word was played. What
-it played is rarely the written text: numbers become words, signs vanish. So the words are matched, and the reply is cut
-where they end; history keeps the reply's own text. Who speaks before a tool runs and again behind it has said two things.
+A voice rarely plays the written text: numbers become words, signs vanish. So the words are matched, and the reply is cut where
+they end; history keeps the reply's own text. What is spoken before a tool runs and behind it are two speeches.
 """
 
 from __future__ import annotations
@@ -17,13 +16,10 @@ from edgemem.errors import InvalidInputError
 from edgemem.preload import Pattern
 
 CHARS_A_SECOND = 15.0
-"""How fast a voice speaks where nobody has measured it: 150 words of 6 characters a minute, as English is read aloud.
-
-An estimate: languages, voices and their settings differ by half.
-"""
+"""An estimate: 150 words of 6 characters a minute, as English is read aloud; languages and voices differ by half."""
 
 Timed = tuple[str, float, float]
-"""A word, and when it was begun and was over; milliseconds since the voice began with the reply."""
+"""A word with its start and end; milliseconds since the voice began with the reply."""
 
 # Chinese and Japanese write no blanks: there each sign can be the last that was heard.
 _SIGN = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
@@ -34,17 +30,15 @@ _DIGIT = re.compile(r"\d")
 _LONGEST_NUMBER = 12
 """Words that a number may be spoken in: "one million two hundred thousand three hundred and forty-five" has 10."""
 _LONGEST_OTHER = 3
-"""Words that anything else may be spoken in: "Dr." is one, "e.g." two."""
+"""Words that anything else may be spoken in: "e.g." is two."""
 
 _AHEAD = 2 * _LONGEST_NUMBER
-"""Words that are looked at to find out which stand for one another."""
 
 
 class _Word(NamedTuple):
     sound: str
-    """The letters and digits of it, in lower case; empty where nothing is spoken."""
+    """Letters and digits in lower case; empty where nothing is spoken."""
     end: int
-    """Where it ends in its text."""
     number: bool
 
 
@@ -58,14 +52,14 @@ def heard_part(
 ) -> str:
     """Return the beginning of a reply that was heard; all of it if nothing tells how much.
 
-    The reply's own beginning is taken as it is; everything else ends at a word. An exact report goes before
-    an estimate: the text, then the times of the words, then the time alone.
+    The reply's own beginning is taken as it is; everything else ends at a word. An exact report goes before an estimate: the
+    text, then the times of the words, then the time alone.
 
     Args:
         heard_text: the text that was played, as written or as the voice spelled it; "" is nothing.
         heard_ms: milliseconds that the voice had spoken the reply for.
         words: when each word was played, in their order; without `heard_ms`, all of them were heard.
-        chars_per_s: how fast the voice speaks, for `heard_ms` alone.
+        chars_per_s: the voice's speed, for `heard_ms` alone.
 
     Raises:
         InvalidInputError: an argument is no text, no number, or no word with its times.
@@ -96,12 +90,9 @@ def heard_speeches(
     words: Sequence[Timed] | None = None,
     chars_per_s: float = CHARS_A_SECOND,
 ) -> list[str]:
-    """Return the heard part of each speech of one turn, before a tool ran and after it.
+    """Return the heard part of each speech of one turn, oldest first; all of them are one reply as for `heard_part`.
 
     A voice may tell of all of them, or of the one that it was cut off in: then those before it were heard.
-
-    Args:
-        speeches: oldest first; the other arguments as for `heard_part`, where all of them are one reply.
     """
     pieces = [*(f"{speech} " if speech else "" for speech in speeches[:-1]), *speeches[-1:]]
     together = "".join(pieces)
@@ -110,13 +101,13 @@ def heard_speeches(
         (at for at in begins if heard_text is not None and together.startswith(heard_text, at)), None
     )
     if begin is None:
-        # What tells of one speech matches most from where that one begins; it may begin like another.
+        # A report on one speech matches most from where that one begins; it may begin like another.
         matching = [len(heard_part(together[at:], heard_text=heard_text, words=words)) for at in begins]
         begin = begins[matching.index(max(matching))] if matching else 0
     report: dict[str, Any] = {"heard_text": heard_text, "heard_ms": heard_ms, "words": words}
     end = begin + len(heard_part(together[begin:], chars_per_s=chars_per_s, **report))
     heard = [speech[: max(0, end - at)] for speech, at in zip(speeches, begins, strict=True)]
-    # Where only blanks are left of one that another followed, no word is missing: it stays as the model has seen it.
+    # Where only blanks are missing of one that another followed, it stays as the model has seen it.
     for n, speech in enumerate(speeches[:-1]):
         if not speech[len(heard[n]) :].strip():
             heard[n] = speech
@@ -131,12 +122,10 @@ def tells_of_earlier(
     words: Sequence[Timed] | None = None,
     **_: Any,
 ) -> bool:
-    """Tell whether what a voice played is of the speeches of a turn, and not of those of the next one, prepared meanwhile.
+    """Tell whether a voice played the earlier speeches of a turn, and not those of the next one, `prepared` meanwhile.
 
-    The earlier one goes first, since nothing of a prepared reply has been spoken yet. A time alone tells neither.
-
-    Args:
-        prepared: as far as they are known; where none is, all that was played must be of the earlier ones.
+    The earlier one goes first, since nothing of a prepared reply has been spoken yet. A time alone tells neither. While no
+    prepared speech is known, all that was played must be of the earlier ones.
     """
     played = heard_text or " ".join(str(entry[0]) for entry in words or () if entry)
     of_earlier = _played_of(earlier, played)
@@ -145,9 +134,9 @@ def tells_of_earlier(
 
 
 def _played_of(speeches: Sequence[str], played: str) -> int:
-    """Return how many played characters are of these speeches, from where one of them begins."""
+    """Return how many played characters are of these speeches, from the start of one of them."""
     parts = (heard_part(" ".join(speeches[n:]), heard_text=played) for n in range(len(speeches)))
-    # A number may be spelt in any way, but one that is written in digits is no other one.
+    # A number may be spelt in any way, but one written in digits is no other number.
     numbers = _numbers_in(played)
     same = [part for part in parts if part and numbers <= _numbers_in(part)]
     return max((len(heard_part(played, heard_text=part)) for part in same), default=0)
@@ -164,12 +153,12 @@ def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> in
         if not isinstance(entry, (tuple, list)) or len(entry) != 3:
             raise InvalidInputError(f"A word must be (word, start_ms, end_ms); got {entry!r:.80}.")
         text, _, over = entry
-        # What one entry holds may be two words, and both are over when it is.
+        # The text of one entry may be two words, and both are over when it is.
         heard += _words_of(str(text))
         end = _milliseconds(over)
         if until is None or end <= until:
             played = len(heard)
-    # All of the words, also those that nobody heard, tell which belong to a number.
+    # All words, also the unheard ones, tell which belong to a number.
     ends = _ends(reply, heard)
     return ends[played - 1] if played else 0
 
@@ -182,7 +171,7 @@ def _words_of(text: str) -> list[_Word]:
 
 
 def _ends(reply: str, heard: Sequence[_Word]) -> list[int]:
-    """Return for each word that was heard where the reply had come to when it was over; it never goes back."""
+    """Return for each heard word how far the reply had come when it was over; it never goes back."""
     written = [word for word in _words_of(reply) if word.sound]
     ends: list[int] = []
     at = end = 0
@@ -200,13 +189,13 @@ def _ends(reply: str, heard: Sequence[_Word]) -> list[int]:
         end = len(reply) if at == len(written) else written[at - 1].end
         ends.append(end)
     if n < len(spoken) and at < len(written) and written[at].number:
-        # It was cut off within a number, or right behind it: how it reads aloud is not known here.
+        # It was cut off within a number, or right behind it: how a number reads aloud is not known here.
         end = len(reply) if at + 1 == len(written) else written[at].end
     return ends + [end] * (len(heard) - len(ends))
 
 
 def _step(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] | None:
-    """Return how many heard and written words stand for one another at the head of both; None if none do."""
+    """Return how many heard and written words at the head of both stand for one another."""
     same = _same_sound(heard, written)
     if same is not None or not written:
         return same
@@ -214,7 +203,7 @@ def _step(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] |
     theirs_most = min(_LONGEST_NUMBER if heard[0].number else _LONGEST_OTHER, len(written) - 1)
     for both in range(2, mine_most + theirs_most + 1):
         for theirs in range(max(1, both - mine_most), min(theirs_most, both - 1) + 1):
-            # What differs is passed over only where both go on alike behind it.
+            # Words that differ are passed over only where both go on alike behind them.
             if _same_sound(heard[both - theirs :], written[theirs:]) is not None:
                 return both - theirs, theirs
     return None

@@ -1,15 +1,12 @@
 """The budget: how the window of the loaded model is divided, how large a prompt is, and which messages fit.
 
-Every part has a floor and a ceiling. Instructions and tools take what they take; the others get their floors first. A
-third of the rest then is the conversation's; the rest goes, each up to its ceiling, to memory, summary and notes in
-this order, and what these do not need to the conversation too. Tokens above its ceiling are the answer's. So the parts
-together are always the window, and a larger window makes no part smaller. Everything that bounds a prompt reads its bound
-here: the epochs, the block of memory, the notes, what tools may answer, and the last word on the prompt.
+Instructions and tools take what they take; all other parts get their floors first. A third of the rest is the conversation's; the
+rest goes, each up to its ceiling, to memory, summary and notes, and then to the conversation; what remains is the answer's. So the
+parts together are always the window, and a larger window makes no part smaller.
 
-Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at most as
-many tokens more as its new texts have bytes, beside the template's markers, which are measured; so nothing is tokenised while
-that is far below the limit. From there on the new texts are tokenised, once each (`TokenCache`), and near the limit the whole
-prompt is counted when a turn is over.
+Counting renders the whole prompt, which costs some milliseconds. So the new texts of a prompt that extends a counted one are
+bounded by their bytes and the template's measured markers; less far below the limit they are tokenised, once each
+(`TokenCache`), and near the limit the whole prompt is counted when a turn is over.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 MOST_TEXTS = 2048
 
 PARTS = ("instructions", "tools", "summary", "history", "memory", "notes", "answer")
-"""The parts of a window; `history` holds the newest utterance and the answers of tools, too."""
+"""`history` holds the newest utterance and the answers of tools, too."""
 
 FILLED = ("memory", "summary", "notes")
 """The order in which parts beside the conversation get more than their floors."""
@@ -47,17 +44,16 @@ FILLED = ("memory", "summary", "notes")
 _ASKED: Message = {"role": "user", "content": "Hello."}
 
 SPELT = 2
-"""A template is given special tokens spelt as words, with one space each: of the 19 vocabularies at hand, none takes more
-tokens more for one."""
+"""Templates get special tokens spelt with spaces: none of the 19 vocabularies at hand takes more tokens more for one."""
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
 
 _SMALL = 0.8
-"""Share of the limit up to which the bytes of new texts stand for their tokens: looking at them costs nothing."""
+"""Share of the limit up to which the bytes of new texts stand for their tokens."""
 _FAR = 0.9
 """Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
 _UNCOUNTED = 0.5
-"""Share of the limit that may be added without a count: of texts that are tokenised the bound is some percent too high."""
+"""Share of the limit that may be added without a count: the bound of tokenised texts is some percent too high."""
 
 _USER: Message = {"role": "user", "content": "cup"}
 _REPLY: Message = {"role": "assistant", "content": "cup"}
@@ -77,15 +73,15 @@ class TokenCache:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        # Python keeps the hash of a text with it, and it says as little of the words as any other.
+        # Keys are hashes, so that no words are kept; Python keeps the hash of a text with it.
         self._known: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     def counted(self, text: str) -> int | None:
-        """Return what a text takes, if it was counted."""
+        """Return the tokens of a text if it was counted."""
         return self._known.get((hash(text), len(text)))
 
     def tokens(self, text: str) -> int:
-        """Return what a text takes."""
+        """Return the tokens of a text, and keep them."""
         size = self.counted(text)
         if size is None:
             size = len(self.tokenizer.encode(text))
@@ -93,7 +89,7 @@ class TokenCache:
         return size
 
     def count(self, text: str) -> int:
-        """Return what a text takes; a block before it that is known is not counted anew, and may share a token with it."""
+        """Return the tokens of a text; a known block before it is not counted anew, and may share a token with it."""
         if self.counted(text) is None and is_fenced(text):
             end = text.index(CLOSE) + len(CLOSE)
             block = self.counted(text[:end])
@@ -102,12 +98,12 @@ class TokenCache:
         return self.tokens(text)
 
     def upper_bound(self, text: str) -> int:
-        """Return an upper bound of a text's tokens, and tokenise nothing: bytes bound a text that was never counted."""
+        """Return an upper bound without tokenising: a text that was never counted is bounded by its bytes."""
         size = self.counted(text)
         return len(text.encode(errors="replace")) if size is None else size
 
     def note(self, text: str, tokens: int) -> None:
-        """Keep what a text takes, as the parts that it is made of were counted."""
+        """Keep the tokens of a text whose parts were counted."""
         self._known[hash(text), len(text)] = tokens
         if len(self._known) > MOST_TEXTS:
             self._known.popitem(last=False)
@@ -118,12 +114,12 @@ class TokenCache:
 
 
 class Markers(NamedTuple):
-    """How many tokens a template puts around things; these figures are above all templates at hand."""
+    """The tokens that a template puts around things; these defaults are above all templates at hand."""
 
     message: int = 40
-    """Up to 34, counted with qwen2's vocabulary."""
+    """Measured up to 34, with qwen2's vocabulary."""
     call: int = 160
-    """Around a call and its result together: up to 85 and 69."""
+    """Around a call and its result together: measured up to 85 and 69."""
 
 
 def measure_markers(tokenizer: Tokenizer) -> Markers:
@@ -147,13 +143,12 @@ class PromptSize:
         self.cache = TokenCache(tokenizer)
         """Tokens of single texts; other code that counts such texts may share it."""
         self._counted: tuple[list[Message], Tools, int] = ([], None, 0)
-        """The messages of the prompt that was counted last, its tools and tokens."""
+        """The prompt that was counted last, its tools and tokens."""
         self._head: tuple[list[Message], Tools, int] | None = None
         """The same of instructions with a stand-in for a question."""
         self._markers: Markers | None = None
         self._bounds: list[tuple[Message, int]] = []
-        """Messages after the counted part of the newest prompt, each with the bound that its bytes give: a turn measures its own
-        messages alone."""
+        """Messages after the newest prompt's counted part, each with its bound by bytes: a turn measures only its own."""
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -172,18 +167,16 @@ class PromptSize:
         if known is None:
             return None
         bound = known[0] + self._bound_by_bytes(known[1])
-        # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
+        # Bytes are about four times the tokens, so they can only say that a prompt is small.
         if bound > _SMALL * limit:
             bound = self._with(*known)
         # For many messages that were never counted together it is too high to decide anything.
         return bound if bound <= limit or self._extends(messages, tools) else None
 
     def settle(self, messages: Sequence[Message], *, tools: Tools, limit: float) -> int | None:
-        """Measure ahead what the next prompt begins with, when a turn is over; return its tokens if they were counted.
+        """Measure ahead, when a turn is over, the prompt up to the newest reply with a stand-in for the next question.
 
-        Args:
-            messages: the prompt up to the end of the newest reply; a stand-in for the next question is counted with it.
-            limit: a prompt that is far below it is not counted.
+        Return its tokens if they were counted; far below `limit` they are not.
         """
         system = split_instructions(messages)[0]
         if self._head is None or self._head[:2] != (system, tools):
@@ -198,7 +191,7 @@ class PromptSize:
         return self._count([*messages, _USER], messages, tools)
 
     def forget(self) -> None:
-        """Keep nothing of texts that were measured ahead."""
+        """Forget the texts that were measured ahead."""
         self.cache.forget()
         self._bounds.clear()
 
@@ -210,7 +203,7 @@ class PromptSize:
         return tokens
 
     def _known(self, messages: Sequence[Message], tools: Tools) -> tuple[int, Sequence[Message]] | None:
-        """Return the counted beginning of a prompt, and the messages after it."""
+        """Return the tokens of the counted beginning of a prompt, and the messages after it."""
         if self._extends(messages, tools):
             return self._counted[2], messages[len(self._counted[0]) :]
         system, rest = split_instructions(messages)
@@ -219,7 +212,6 @@ class PromptSize:
         return None
 
     def _extends(self, messages: Sequence[Message], tools: Tools) -> bool:
-        """Tell whether a prompt begins with the one that was counted last."""
         counted, with_tools, _ = self._counted
         return bool(counted) and tools == with_tools and list(messages[: len(counted)]) == counted
 
@@ -228,7 +220,6 @@ class PromptSize:
         return tokens + sum(self._bound_of(message, self.cache.count) for message in new)
 
     def _bound_by_bytes(self, new: Sequence[Message]) -> int:
-        """Return tokens that messages do not exceed together, as their bytes tell."""
         pairs = zip(self._bounds, new, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
         self._bounds[same:] = [
@@ -239,28 +230,25 @@ class PromptSize:
     def _bound_of(self, message: Message, size: Callable[[str], int]) -> int:
         if self._markers is None:
             self._markers = measure_markers(self._tokenizer)
-        # What looks like a special token may take more where it is spelt.
+        # A special token may take more where it is spelt.
         return upper_bound(
             message, self._markers, lambda text: size(text) + SPELT * sum(map(text.count, "<[>"))
         )
 
 
 def estimate(text: str) -> int:
-    """Return about how many tokens a text takes, in less than a microsecond; for figures that decide nothing.
-
-    A token takes 3 to 5 bytes of UTF-8 in all scripts that vocabularies of today were made for.
-    """
+    """Return about the tokens of a text, as a token takes 3 to 5 bytes of UTF-8 in all scripts; for figures that decide nothing."""
     return (len(text.encode(errors="replace")) + 3) // 4
 
 
 def upper_bound(message: Message, markers: Markers, size: Callable[[str], int]) -> int:
-    """Return tokens that a message hardly exceeds, given what measures a text."""
+    """Return tokens that a message hardly exceeds; `size` measures a text."""
     texts = texts_of(message)
     return sum(map(size, texts)) + (len(texts) - 1) * markers.call + markers.message
 
 
 def texts_of(message: Message) -> list[str]:
-    """Return what a message says, and each of its calls, as the texts that are measured."""
+    """Return the content of a message, and each of its calls, as the texts that are measured."""
     texts = [text_of(message)]
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
@@ -282,7 +270,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     window_tokens: int
     shares: dict[str, int]
-    """The tokens of each part."""
 
     def __getitem__(self, part: str) -> int:
         """Return the tokens of a part."""
@@ -295,11 +282,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def divide(window_tokens: int, bounds: Mapping[str, Bounds]) -> Plan:
-    """Divide a window; where it is too small even for the floors, each is lowered in proportion.
-
-    Args:
-        bounds: for each of `PARTS`; the answer has no ceiling, whatever the profile says: it may take the rest.
-    """
+    """Divide a window among `PARTS`; a window too small for the floors lowers each in proportion. The answer has no ceiling."""
     least = sum(bounds[part].floor for part in PARTS)
     tokens = {part: bounds[part].floor for part in PARTS}
     if least > window_tokens:
@@ -320,7 +303,7 @@ def divide(window_tokens: int, bounds: Mapping[str, Bounds]) -> Plan:
 def measure_head(
     tokenizer: Tokenizer, system: Sequence[Message], tools: Sequence[dict[str, Any]] | None
 ) -> tuple[int, int]:
-    """Return what instructions and tools take in every prompt, in tokens."""
+    """Return the tokens of instructions and of tools in every prompt."""
     if not system and not tools:
         return 0, 0
     whole = tokenizer.count([*system, _ASKED])
@@ -342,13 +325,6 @@ class Budget:
         *,
         model: Any = None,
     ) -> None:
-        """Make the budget.
-
-        Args:
-            settings: has `[context]` of the profile that holds now.
-            tokenizer: counts what the model will see.
-            model: has the window of the loaded model as `n_ctx`, in tokens; one of the caller's own may have none.
-        """
         self.settings = settings
         self.tokenizer = tokenizer
         self._model = model
@@ -368,7 +344,7 @@ class Budget:
 
     @property
     def window_tokens(self) -> int:
-        """Return the window that counts: the profile's, or the model's where that is smaller."""
+        """Return the smaller of the profile's and the model's window."""
         return min(self.context.window_tokens, self.model_window or self.context.window_tokens)
 
     @functools.cached_property
@@ -381,20 +357,16 @@ class Budget:
         """Return how the window is divided now."""
         made_of = (self.context, self.window_tokens, self._sizes)
         if self._plan is None or self._plan[0] != made_of:
-            # `check_head` refuses a head that is too large at once; where instructions grew later, the prompt has what room
-            # there is.
+            # `check_head` refuses a head that is too large; instructions that grew later leave the prompt whatever room there is.
             self._plan = (made_of, divide(self.window_tokens, self.bounds(*self._sizes)))
         return self._plan[1]
 
     def bounds(
         self, instructions: int = 0, tools: int = 0, used: Mapping[str, int] | None = None
     ) -> dict[str, Bounds]:
-        """Return the floors and ceilings of the parts of the window.
+        """Return the floors and ceilings of the parts, given the tokens of instructions and of tools.
 
-        Args:
-            instructions: the tokens that the loop's instructions take.
-            tools: those of its tools' schemas.
-            used: tokens of parts of a prompt in the window; no part gets less than it takes.
+        `used` has tokens of parts of a prompt in the window; no part gets less than it takes.
         """
         context, window = self.context, self.window_tokens
         bounds = {
@@ -412,18 +384,14 @@ class Budget:
         return bounds
 
     def measure(self, system: Sequence[Message], tools: Sequence[dict[str, Any]] | None) -> None:
-        """Count what instructions and tools take, if they are others than before."""
+        """Count instructions and tools if they changed."""
         head = (list(system), list(tools or ()))
         if head != self._head:
             self._sizes = measure_head(self.tokenizer, *head)
             self._head = head
 
     def check_head(self) -> int:
-        """Return the smallest window that these instructions and tools can be used with, in tokens.
-
-        Raises:
-            ContextOverflowError: the window is smaller than that.
-        """
+        """Return the least window for these instructions and tools; raise ContextOverflowError if ours is smaller."""
         window, bounds = self.window_tokens, self.bounds(*self._sizes)
         least = sum(part.floor for part in bounds.values())
         if least <= window:
@@ -468,16 +436,14 @@ def fit(
 ) -> FittedPrompt:
     """Leave out the oldest whole turns until the prompt is within the budget.
 
-    The instructions and the newest user message always stay, and with it what tools were asked and answered since; only
-    where these alone are too large, the oldest calls of the turn go with their results, all but the newest. When that is
-    not enough either, `fits` is false. The result starts with a user message and has no tool result without its
-    call. Counts once when nothing must go, else about log2(turns) times.
+    The instructions and the newest user message with its calls always stay; only where these alone are too large, the oldest
+    calls of the turn go with their results, all but the newest. When that is not enough either, `fits` is false. The result
+    starts with a user message and has no tool result without its call. Counts once when nothing must go, else about log2(turns)
+    times.
 
     Args:
-        messages: the conversation; neither it nor its messages are changed.
-        budget_tokens: what the whole prompt may take.
-        target_tokens: what to go down to when it is over budget (default: the budget). Every cut changes the
-            start of the prompt and costs the model its cache, so few large cuts are cheaper than many small ones.
+        target_tokens: size to cut to when over budget (default: the budget). Every cut costs the model its cache, so few
+            large cuts are cheaper than many small ones.
         dropped_turns: turns that an earlier call left out of this conversation; they stay out.
     """
     head, turns = split_turns(repair_orphans(messages))
@@ -521,7 +487,7 @@ def _cut(size: Callable[[int], int], too_early: int, newest: int, limits: Sequen
     """Return the first turn to keep and the size then: the earliest within the first limit that can be met."""
     first, tokens = newest, size(newest)
     limit = next((limit for limit in limits if tokens <= limit), None)
-    # A template may make a shorter list longer; so only a cut that was counted itself is ever returned.
+    # A template may make a shorter list longer; so only a counted cut is ever returned.
     while limit is not None and first - too_early > 1:
         middle = (too_early + first) // 2
         counted = size(middle)

@@ -1,7 +1,4 @@
-"""Messages: a loop's list cut into turns, and the messages of a turn as every template takes them.
-
-The first half repairs and groups a list; the second keeps what a user said, bounded, with a block before it.
-"""
+"""Messages: a loop's list cut into turns and repaired, and the messages of a turn as every template takes them."""
 
 from __future__ import annotations
 
@@ -15,10 +12,9 @@ from edgemem.fence import storable
 from edgemem.records import Message, text_of
 
 NO_RESULT = "no result: interrupted"
-"""Replaces the result of a tool that never answered; templates want one for each call."""
+"""Replaces a missing tool result; templates want one for each call."""
 
 INSTRUCTIONS = ("system", "developer")
-"""Roles of the operator."""
 
 TOOL_USE, TOOL_RESULT = "tool_use", "tool_result"
 """Types of the parts in which Anthropic's messages call tools and answer them."""
@@ -27,9 +23,8 @@ TOOL_USE, TOOL_RESULT = "tool_use", "tool_result"
 def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Return the instructions and the turns, as the same message objects.
 
-    A turn starts at a user message and holds everything up to the next one, so tool calls and their results stay
-    together. Any other message before the first user message (a greeting) is a turn of its own, the only one that may
-    lack a user message; a system message behind it counts as instructions.
+    A turn starts at a user message and holds everything up to the next one, with tool calls and their results. Any other
+    message before the first user message (a greeting) is a turn of its own; a system message behind it counts as instructions.
     """
     head: list[Message] = []
     turns: list[list[Message]] = []
@@ -47,9 +42,8 @@ def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[M
 def repair_orphans(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with exactly one result behind each tool call, and no result without its call.
 
-    A result without a call is dropped; so is one that comes after the turn went on, because by then the
-    model has been shown that there was none, and what it was shown does not change. A call without a result
-    gets one that says so. Messages that need no repair stay the same objects; repairing twice changes nothing.
+    A result after the turn went on is dropped too, because by then the model has been shown that there was none. Messages that
+    need no repair stay the same objects; repairing twice changes nothing.
     """
     out: list[Message] = []
     waiting: list[dict[str, Any]] = []
@@ -74,7 +68,7 @@ def repair_orphans(messages: Sequence[Message]) -> list[Message]:
 
 
 def tool_calls(message: Message) -> list[dict[str, Any]]:
-    """Return the tool calls of an assistant message, also Anthropic's, which are parts of it; none for any other message."""
+    """Return the tool calls of an assistant message, also Anthropic's, which are parts of it."""
     if message.get("role") != "assistant":
         return []
     calls = message.get("tool_calls")
@@ -87,12 +81,12 @@ def tool_calls(message: Message) -> list[dict[str, Any]]:
 
 
 def result_parts(message: Message) -> list[dict[str, Any]]:
-    """Return the results of tools that a message in the user's place has as parts, as Anthropic's API wants it."""
+    """Return the tool results that Anthropic's API wants as parts of a user message."""
     return _parts(message, TOOL_RESULT) if message.get("role") == "user" else []
 
 
 def is_spoken(message: Message) -> bool:
-    """Tell whether a message stands in the user's place, and is more than the results of tools."""
+    """Tell whether a user message is more than the results of tools."""
     return message.get("role") == "user" and not (
         isinstance(content := message.get("content"), list)
         and content
@@ -108,13 +102,13 @@ def _parts(message: Message, kind: str) -> list[dict[str, Any]]:
 
 
 def call_name(call: Mapping[str, Any]) -> str:
-    """Return the name of the tool that is called, in OpenAI's nested or in the flat spelling."""
+    """Return the tool's name, in OpenAI's nested or in the flat spelling."""
     function = call.get("function")
     return str((function if isinstance(function, Mapping) else call).get("name") or "")
 
 
 def call_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call; those that cannot be read are none."""
+    """Return the arguments of a call; unreadable ones are empty."""
     function = call.get("function")
     arguments = (function if isinstance(function, Mapping) else call).get("arguments")
     if isinstance(arguments, str):
@@ -156,28 +150,27 @@ def _no_result(call: dict[str, Any]) -> Message:
 
 
 UTTERANCE_BYTES = 16_384
-"""As much is kept, shown and looked for of an utterance: some 18 minutes of speech. What follows is cut."""
+"""Longer utterances are cut; some 18 minutes of speech."""
 
 CUT = "… (cut here)"
-"""Ends an utterance that was longer."""
 
 UNANSWERED: Message = {"role": "assistant", "content": "…"}
 """Fills the prompt where a turn never got its answer."""
 
 
 def newest_user(messages: Sequence[Message]) -> int | None:
-    """Return the number of the newest user message, or None."""
+    """Return the number of the newest user message."""
     return next((n for n in range(len(messages) - 1, -1, -1) if is_spoken(messages[n])), None)
 
 
 def split_instructions(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the system messages that a list begins with, and the messages after them."""
+    """Return the leading system messages, and the messages after them."""
     system = list(takewhile(lambda message: message.get("role") == "system", messages))
     return system, list(messages[len(system) :])
 
 
 def with_prompt(system: list[Message], prompt: str) -> list[Message]:
-    """Return system messages followed by an operator's text, which they may have already."""
+    """Return system messages followed by an operator's text, unless they have it already."""
     if not prompt or (system and text_of(system[-1]).endswith(prompt)):
         return system
     if not system or not isinstance(system[-1].get("content"), str):
@@ -191,10 +184,7 @@ def heard_in(messages: Sequence[Message]) -> str:
 
 
 def completed(messages: Sequence[Message]) -> list[Message]:
-    """Return a turn as every template takes it, however it was cut off.
-
-    Strict ones refuse a call without a result, two user messages in a row, and a reply without a word.
-    """
+    """Return a turn as every template takes it: strict ones refuse a call without result, two users in a row, an empty reply."""
     tools = any(message.get("role") == "tool" or tool_calls(message) for message in messages)
     out = repair_orphans(messages) if tools else list(messages)
     for n, message in enumerate(out):
@@ -205,11 +195,7 @@ def completed(messages: Sequence[Message]) -> list[Message]:
 
 
 def bounded(message: Message, most_bytes: int) -> Message:
-    """Return a message with at most so many bytes of text, the mark of the cut among them.
-
-    Args:
-        message: one whose text fits is returned itself; of a content list, parts that are no text stay.
-    """
+    """Return a message cut to so many bytes of text, the mark included; itself if it fits. Parts that are no text stay."""
     content = message.get("content")
     if isinstance(content, str):
         kept = _beginning(content, most_bytes)
@@ -230,7 +216,6 @@ def bounded(message: Message, most_bytes: int) -> Message:
 
 
 def _beginning(text: str, most_bytes: int) -> str:
-    """Return the text, or as much of it as fits with a mark behind it."""
     if 4 * len(text) <= most_bytes:
         return text  # no character has more bytes than that
     data = storable(text[: max(0, most_bytes) + 1]).encode()

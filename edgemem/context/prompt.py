@@ -2,12 +2,10 @@
 
     [system, frozen] [summary + first turn] [turn] … [turn] [<memory> delta + the newest utterance]
 
-Within an epoch nothing that was shown changes: a turn keeps its `<memory>` block byte for byte where it was
-put, and new memory stands only in the newest user message, so the model's cache of the prefix stays valid. A
-turn is *open* while it is prepared, and becomes *committed* at its end; a discarded one was never shown.
-
-What a person may not read is not in that person's prompt: turns are filtered by the reader (law 7), which is
-a function of the turn and the reader alone, so that the same listener always gets the same prefix back.
+Within an epoch nothing that was shown changes, so the model's cache of the prefix stays valid: a turn keeps its `<memory>`
+block byte for byte, and new memory stands only in the newest user message. A turn is *open* while it is prepared, and
+*committed* at its end; a discarded one was never shown. Turns are filtered by the reader (law 7), as a function of the turn
+and the reader alone, so that the same listener always gets the same prefix back.
 """
 
 from __future__ import annotations
@@ -48,70 +46,63 @@ from edgemem.store.rights import readable
 INTERRUPTION = "interrupted"
 
 CLOSED = "(This answer was private.)"
-"""What somebody reads in place of all but the utterance of a turn whose answer is not for them."""
+"""Replaces all but the utterance of a turn for those who may not read its answer."""
 
 
 class PromptTurn(msgspec.Struct):
-    """One turn as it stands in the prompt."""
+    """One turn of the prompt."""
 
     n: int
     messages: list[Message]
     block: str = ""
     block_tokens: int = 0
-    """As whoever put the lines counted them."""
     shown: tuple[BlockLine, ...] = ()
     level: Level = "household"
-    """Who may read the utterance,"""
+    """Who may read the utterance."""
     owner: str | None = None
     answer: Level = "shared"
-    """and at least who all else."""
+    """Who may read all else; at least as closed as `level`."""
     heard: Heard | None = None
     utterance: int | None = None
-    """Which message was said to the robot, and carries the block; None: the newest of the user's, if there is one."""
+    """The number of the message that was said to the robot and carries the block; None: the newest user message."""
     heard_until: str | None = None
     """The text that was heard before somebody cut the robot off; None: nobody did."""
     reported: bool = False
-    """Whether a model has been told that."""
+    """Whether a model has been told of that."""
     unfinished: bool = False
     """Whether its loop left it open; the loop's list may not have it."""
     full_messages: dict[int, Message] = msgspec.field(default_factory=dict)
-    """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
+    """Messages as the loop has them, by number, of which only a part is kept: what was heard, or what is in bounds."""
     completed_messages: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
     part: PromptTurn | None = None
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
 
     def __post_init__(self) -> None:
-        """Close the answer at least as much as the utterance, and find that."""
         self.close(self.level)
         if self.utterance is None and self.messages:
             self.utterance = newest_user(self.messages)
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
-        """Let no more people read the answer than a level says.
-
-        Args:
-            utterance: what was said, too.
-        """
+        """Make the answer, and with `utterance` that too, at least as private as a level."""
         if RANK[level] > RANK[self.answer]:
             self.answer = level
         if utterance and RANK[level] > RANK[self.level]:
             self.level = level
 
     def seen_by(self, reader: Reader | None) -> PromptTurn | None:
-        """Return of a committed turn what somebody sees of it; None: nothing."""
+        """Return the part of a committed turn that a reader sees, if any."""
         if readable(reader, self.answer, self.owner):
             return self
         return self._utterance_alone() if readable(reader, self.level, self.owner) else None
 
     def seen_at(self, level: Level) -> PromptTurn | None:
-        """Return of a committed turn what somebody sees who reads no more than a level; None: nothing."""
+        """Return the part of a committed turn that is readable at a level, if any."""
         if RANK[self.answer] <= RANK[level]:
             return self
         return self._utterance_alone() if RANK[self.level] <= RANK[level] else None
 
     def _utterance_alone(self) -> PromptTurn | None:
-        """Return the turn with `CLOSED` in place of all but its utterance; None: it has none."""
         place = self.utterance
         if self.part is None and place is not None:
             messages: list[Message] = [self.messages[place], {"role": "assistant", "content": CLOSED}]
@@ -123,13 +114,13 @@ class PromptTurn(msgspec.Struct):
         return text_of(self.full_messages.get(n, self.messages[n]))
 
     def unheard(self, n: int) -> str:
-        """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
+        """Return the unheard part of a message; all of it where the heard text is not its beginning."""
         if n not in self.full_messages or self.messages[n].get("role") == "user":
             return ""
         return self.text(n).removeprefix(text_of(self.messages[n]))
 
     def cut(self, n: int, heard: str) -> None:
-        """Keep of a message what was heard."""
+        """Keep only the heard part of a message."""
         message = self.full_messages.pop(n, self.messages[n])
         if heard != text_of(message):
             self.full_messages[n] = message
@@ -138,7 +129,7 @@ class PromptTurn(msgspec.Struct):
         self.completed_messages = self.part = None
 
     def append(self, message: Message) -> None:
-        """Learn what has been said next in it; of an utterance without end only the beginning is kept."""
+        """Add the next message; of an endless utterance only the beginning is kept."""
         n = len(self.messages)
         if message.get("role") == "user":
             kept = bounded(message, UTTERANCE_BYTES)
@@ -149,13 +140,13 @@ class PromptTurn(msgspec.Struct):
         self.messages = [*self.messages, message]
 
     def precede(self, messages: Sequence[Message]) -> None:
-        """Put messages in front of what has been said in it."""
+        """Put messages in front."""
         self.messages, count = [*messages, *self.messages], len(messages)
         self.full_messages = {n + count: full for n, full in self.full_messages.items()}
         self.utterance = None if self.utterance is None else self.utterance + count
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
-        """Yield its messages as every template takes them, with the block before the one that carries it."""
+        """Yield its messages as every template takes them, each with the block before it."""
         messages = self.messages
         carried = messages[self.utterance] if self.block and self.utterance is not None else None
         if committed:  # history is looked through once
@@ -173,15 +164,12 @@ class PromptTurn(msgspec.Struct):
 
 
 def interruption(cut: PromptTurn) -> str:
-    """Return the id of the line which tells that a turn was cut off."""
+    """Return the id of the line that reports the cut of a turn."""
     return f"{INTERRUPTION}:{cut.n}"
 
 
 def turn_of(turn: Turn) -> PromptTurn:
-    """Return a stored turn as it stands in the prompt; of what it showed, the text itself stands in its block.
-
-    A stored session begins with no instructions, so those that a program stored at its head are left out.
-    """
+    """Return a stored turn as a prompt turn, without instructions at its head; its block holds the shown text."""
     kept = [stored for n, stored in enumerate(turn.messages) if stored.role != "system" or n or turn.n]
     messages = [stored.as_prompted() for stored in kept]
     sources = {id(message): stored for message, stored in zip(messages, kept, strict=True)}
@@ -216,7 +204,7 @@ class BlockSection(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Return its lines, the header before them; a header alone is none."""
+        """Return the header and the lines; a header alone is none."""
         lines = [item.line for item in self.shown]
         return [self.header, *lines] if self.header and lines else lines
 
@@ -224,8 +212,8 @@ class BlockSection(NamedTuple):
 class Committed:
     """The committed part of the present reader's prompt, made once a turn.
 
-    Memory need not repeat what its turns say already. A turn's block lists the items that it showed; a note or fact that the
-    model wrote with a tool, and what a tool did, are read from the turn's messages, at the first question.
+    It tells what memory need not repeat: items in the blocks, and, read from the messages at the first question, notes and facts
+    that the model wrote with a tool, and outcomes of tools.
     """
 
     def __init__(
@@ -237,29 +225,24 @@ class Committed:
         head: str = "",
     ) -> None:
         self.turns = turns
-        """Of each, what the reader sees."""
         shown = chain(carried, *(turn.shown for turn in turns))
         self.visible = VisibleLines({item.id: item for item in shown})
         """What the prompt already holds, by item id, in its head and its turns."""
         self.numbers = frozenset(turn.n for turn in turns)
-        """The numbers of its turns."""
         self.level = level
         """Of its most private part."""
         self.messages = messages
         self.head = head
-        """What is left of the block at the epoch's head, which no user message carries yet."""
+        """The rest of the block at the epoch's head that no user message carries yet."""
 
     @property
     def cut_off(self) -> PromptTurn | None:
-        """Return the newest of its turns in which somebody cut the robot off; None once a model knows.
-
-        The line that tells the model belongs to the running turn, and is the same each time that turn is prepared.
-        """
+        """Return the newest turn that was cut off, unless a model knows that; the running turn tells it each time it is prepared."""
         cut = (turn for turn in reversed(self.turns) if turn.heard_until is not None)
         return next((turn for turn in cut if not turn.reported), None)
 
     def holds(self, item: Recalled) -> bool:
-        """Tell whether a recalled fact, note or outcome of a tool stands in these turns."""
+        """Tell whether these turns hold a recalled fact, note or outcome of a tool."""
         if item.kind == "fact":
             return item.doubt is None and self.holds_fact(item.key or "", item.value or "")
         if item.kind == "note":
@@ -271,7 +254,7 @@ class Committed:
         return line.strip() in self._lines
 
     def holds_fact(self, key: str, value: str) -> bool:
-        """Tell whether the newest that stands there of a fact is the model's own call that gave it this value."""
+        """Tell whether the newest value of a fact here is the model's own call that set this one."""
         return key in self._given and bool(self._given[key] == value)
 
     @cached_property
@@ -291,7 +274,7 @@ class Committed:
 
     @cached_property
     def _lines(self) -> set[str]:
-        """The lines of the blocks, and of what the model gave to tools."""
+        """The lines of the blocks, and of the arguments of tools."""
         lines = {line.strip().removeprefix("- ") for turn in self.turns for line in turn.block.splitlines()}
         written = (
             text for turn in self.turns for _, arguments, _ in turn.calls() for text in arguments.values()
@@ -302,7 +285,7 @@ class Committed:
 
     @cached_property
     def _outcomes(self) -> set[str]:
-        """What each tool did, as an episode of it is told."""
+        """What each tool did, as an episode tells it."""
         return {
             episode_text("tool_call", {"name": name, "args": arguments, "result": text_of(answer)}, "ok")
             for turn in self.turns
@@ -315,40 +298,29 @@ class PromptLog:
     """The prompt of one session; not thread-safe, it belongs to the loop's thread."""
 
     def __init__(self, session: str = "", *, settings: Settings | None = None, prompt: str = "") -> None:
-        """Begin a prompt.
-
-        Args:
-            prompt: follows the loop's instructions.
-        """
         self.session = session
         self._prompt = prompt
         self._settings = settings or Settings()
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
         self.system: Sequence[Message] = with_prompt([], prompt)
-        """The system messages of the newest prompt."""
         self.turns: list[PromptTurn] = []
-        """The committed turns, oldest first."""
         self._changes = 0
-        """How often turns became other ones."""
+        """How often committed turns changed."""
         self._has_aborted = False
         """Whether a turn was aborted, whose words a loop's list may still have."""
         self.running: PromptTurn | None = None
-        """The turn that is prepared."""
         self.sections: dict[str, BlockSection] = {}
-        """What its block is made of, in the order in which it came in."""
+        """The parts of the open turn's block, in the order in which they came in."""
         self._outer: PromptLog | None = None
-        """Of the agent whose tool runs this one,"""
+        """The log of the agent whose tool runs this one."""
         self._around: PromptTurn | None = None
-        """and its turn."""
+        """The turn of that agent."""
         self._newest: tuple[Any, Committed] | None = None
-        """The newest of these, behind what it was made from."""
+        """The newest `Committed`, behind what it was made from."""
 
     def resume(self, turns: Iterable[Turn], epoch: Epoch | None) -> None:
-        """Take up a stored session: its turns from the epoch's first on, with their blocks as shown.
-
-        A turn that was cut off between a tool call and its result is mended, or no template would take it.
-        """
+        """Take up a stored session from the epoch's first turn on; a call without a result is mended for templates."""
         if epoch is not None:
             self.epoch = epoch
         placed = [turn_of(turn) for turn in turns if turn.messages]
@@ -360,16 +332,13 @@ class PromptLog:
         self.turns, self._changes = placed, self._changes + 1
 
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
-        """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
+        """Take up the turns of a stored session that a loop's own list has."""
         placed = [turn_of(turn) for turn in turns if turn.messages]
         known = any(message in turn.messages for turn in placed for message in messages)
         self.turns, self._changes = placed if known else [], self._changes + 1
 
     def adopt(self, messages: Sequence[Message]) -> PromptTurn | None:
-        """Take the history up that a loop brings from elsewhere before the first turn; return the turn that it is.
-
-        Its words are nobody's, and as open as the utterance of the open turn.
-        """
+        """Take up, as one turn, a history that a loop brings: nobody's words, as open as the open utterance."""
         current, brought = self._opened(), split_instructions(messages)[1]
         if self.turns or self._has_aborted or not any(message.get("role") == "user" for message in brought):
             return None
@@ -381,7 +350,7 @@ class PromptLog:
 
     @property
     def default_level(self) -> Level:
-        """Return who may read all that is said without a level: `[memory] default_level`."""
+        """Return `[memory] default_level`."""
         return self._settings.now.memory.default_level
 
     @property
@@ -391,7 +360,7 @@ class PromptLog:
 
     @property
     def next_n(self) -> int:
-        """Return the number of the turn that runs now or comes next."""
+        """Return the number of the open turn, or the next."""
         return self.turns[-1].n + 1 if self.turns else self.epoch.first_turn
 
     def begin(
@@ -408,9 +377,9 @@ class PromptLog:
         Words of an unknown voice are shared: all who can hear a stranger may also hear what the stranger said.
 
         Args:
-            heard: how it was heard; None: nobody said it.
-            level: who may read the utterance; None: as for all that is said.
-            outer: of the agent whose tool begins the turn.
+            heard: None: nobody said it.
+            level: who may read the utterance; None: the default.
+            outer: the log of the agent whose tool begins the turn.
             around: the turn of that tool: this one is nobody's words then and as private as that answer, which becomes as
                 private as this one while it is open.
         """
@@ -426,22 +395,22 @@ class PromptLog:
         return turn
 
     def instruct(self, system: Sequence[Message]) -> None:
-        """Take the instructions that the next prompt begins with."""
+        """Set the instructions of the next prompt."""
         self.system = with_prompt(list(system), self._prompt) if self._prompt else list(system)
 
     def _opened(self) -> PromptTurn:
-        """Return the open turn; a loop that never said that one begins gets it here."""
+        """Return the open turn; begin one for a loop that never did."""
         return self.running if self.running is not None else self.begin(self.reader)
 
     @property
     def utterance(self) -> str:
-        """Return what was said in the open turn, as far as it is kept."""
+        """Return the utterance of the open turn, as far as it is kept."""
         turn = self.running
         return "" if turn is None or turn.utterance is None else text_of(turn.messages[turn.utterance])
 
     @property
     def answer(self) -> Level:
-        """Return who may read the open turn but for its utterance: as many as may read all that its prompt and tools told."""
+        """Return who may read the open turn but for its utterance: those who may read all that its prompt and tools told."""
         current = self._opened()
         levels = current.answer, self.committed().level, *(item.level for item in current.shown)
         return max(levels, key=RANK.__getitem__)
@@ -453,21 +422,17 @@ class PromptLog:
             self._outer.close(level)
 
     def level_of_write(self, level: Level, *texts: str) -> Level:
-        """Return the level at which a tool may write in the open turn: the one that it was asked to, or the answer's.
+        """Return the level at which a tool may write `texts`, the value last: the one that it asks for, or the answer's.
 
-        It writes more openly than the answer only what whoever reads at that level knows: from the utterance, and from what
-        they see of this prompt.
-
-        Args:
-            texts: what it writes, the value last.
+        More openly than the answer it writes only what a reader at that level knows from the utterance and this prompt.
         """
         answer = self.answer
         return level if RANK[answer] <= RANK[level] or repeats(texts, self._seen_at(level)) else answer
 
     def _seen_at(self, level: Level) -> Iterator[str]:
-        """Yield the texts of the present prompt that somebody sees who reads no more than a level."""
+        """Yield the texts of the present prompt that are readable at a level."""
         current = self._opened()
-        # Within a tool it is what another agent asks, and nobody's words; what is private is told to nobody else.
+        # Within a tool the utterance is another agent's, nobody's words; a private one is told to nobody else.
         if current.utterance is not None and self._around is None and current.level != "private":
             yield current.text(current.utterance)
         if self.reader is not None:
@@ -481,11 +446,7 @@ class PromptLog:
                 yield from (*map(text_of, part.messages), part.block)
 
     def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
-        """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
-
-        Args:
-            tokens: what they take, as far as whoever puts them knows.
-        """
+        """Put one section into the open turn's block, and return the block; sections stand in the order in which they came in."""
         current = self._opened()
         self.sections[section] = BlockSection(header, tuple(shown), tokens)
         sections = self.sections.values()
@@ -496,7 +457,7 @@ class PromptLog:
         return current.block
 
     def committed(self) -> Committed:
-        """Return what the present reader's prompt holds before the open turn."""
+        """Return the present reader's prompt before the open turn."""
         key = self.epoch, self.reader, self._changes, len(self.turns)
         if self._newest is None or self._newest[0] != key:
             turns = [part for turn in self.epoch_turns() if (part := turn.seen_by(self.reader)) is not None]
@@ -514,7 +475,7 @@ class PromptLog:
         return item.kind == "summary" or item.turn == self.next_n or item.turn in self.committed().numbers
 
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
-        """Return the committed turns that stand word for word in the prompt of an epoch (None: this one), whoever reads it."""
+        """Return the committed turns of an epoch (None: this one) that its prompt has word for word, whoever reads it."""
         turns, first = self.turns, (epoch or self.epoch).first_turn
         return turns[bisect_left(turns, first, key=lambda turn: turn.n) :]
 
@@ -528,14 +489,14 @@ class PromptLog:
         return messages
 
     def view_in(self, epoch: Epoch) -> list[Message]:
-        """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
-        # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
+        """Return the messages before the next utterance once another epoch has begun; for idle time too."""
+        # Copies: a barge-in may cut the newest turn at this moment, and the uncut one must not be kept.
         copies = map(copy, self.epoch_turns(epoch))
         turns = [part for turn in copies if (part := turn.seen_by(self.reader)) is not None]
         return [*self.system, *self._messages_of(turns, self._head_now(epoch))[0]]
 
     def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
-        """Return the messages of some turns, and what is left of a block that stands before the first user's."""
+        """Return the messages of some turns, and what is left of a block that belongs before the first user message."""
         shown = [pair for turn in turns for pair in turn.as_shown(committed=turn is not self.running)]
         out: list[Message] = []
         for message, lead in shown:
@@ -545,40 +506,32 @@ class PromptLog:
         return out, head
 
     def _head_now(self, epoch: Epoch) -> str:
-        """Return the block at an epoch's head, as far as the present reader is shown it."""
+        """Return the block at an epoch's head if the present reader may see it."""
         return head_of(epoch) if readable(self.reader, epoch.level, None) else ""
 
     def commit(self, *, unfinished: bool = False) -> None:
-        """Make the prepared turn history; what it showed has been shown.
-
-        Args:
-            unfinished: its loop has left it open.
-        """
+        """Make the prepared turn history; `unfinished`: its loop left it open."""
         turn = self._opened()
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self.committed().turns if ids else ()):
-            # A model that was told of one turn that was cut off is not told of older ones.
+            # A model that was told of one cut turn is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
         self.turns.append(turn)
         # Last: idle time must not find a prompt between two turns that lacks the newer one.
         self.discard()
 
     def discard(self) -> None:
-        """Have no turn open; what was not committed was never shown."""
+        """Drop the open turn; it was never shown."""
         self.running, self.sections = None, {}
 
     def abort(self) -> None:
-        """Throw the prepared turn away, and what its loop may have kept of it."""
+        """Drop the open turn, and what its loop may have kept of it."""
         self._has_aborted = self._has_aborted or self.running is not None
         self.discard()
 
     def cut_replies(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
-        """Keep of messages of the running or a committed turn only what was heard; return it if it was committed.
-
-        Args:
-            heard: what was heard of each, by its number in the turn.
-        """
+        """Keep only the heard text of messages, by number in the running or a committed turn; return a committed one."""
         for n, text in heard.items():
             turn.cut(n, text)
         turn.heard_until, turn.reported = heard_in(turn.messages), False
@@ -588,10 +541,7 @@ class PromptLog:
         return turn
 
     def switch(self, epoch: Epoch) -> None:
-        """Begin a new epoch: turns before its first live on in the summary and in recall only.
-
-        They stay known here, because the loop's own list still begins with them.
-        """
+        """Begin a new epoch; turns before it stay known, because the loop's own list still begins with them."""
         if self.running is not None:  # its prompt held them
             self.close(self.answer)
         self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)

@@ -1,7 +1,6 @@
 """Sentences: messages cut into pieces for a summary, and the content of each piece.
 
-The cues (first person, decisions, corrections, days) are those of `en.toml`; numbers, names and places in the
-conversation count in every language.
+Cues (first person, decisions, corrections, days) are those of `en.toml`; numbers, names and places count in every language.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ MAX_CHARS = 240
 """Longer sentences are cut between two words: speech recognisers often write no full stops."""
 
 OUTCOME_CHARS = 100
-"""How much of a tool's result a summary repeats."""
+"""Characters of a tool's result in a summary."""
 
 _SOMEBODY, _ROBOT = "Somebody", "Robot"
-"""What speakers are called whose messages carry no name."""
+"""Speakers of messages without a name."""
 
 _INJECTED = Pattern(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", flags=re.DOTALL)
 _STOP = Pattern(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
@@ -58,7 +57,6 @@ class Sentence(msgspec.Struct, frozen=True):
     """Numbers, days and months, each with its kind."""
 
     question: bool
-    """Whether it asks rather than tells."""
     denial: bool
     """Whether it says that something said before is not so."""
     correction: bool
@@ -77,10 +75,7 @@ def gather(
 ) -> list[Sentence]:
     """Return the sentences of an earlier summary and of the turns, oldest first, without empty phrases.
 
-    Args:
-        previous: lines of an earlier summary, such as `Alice: I moved to Bonn.`
-
-        stop: asked at each message; once it is true, nothing is returned.
+    `previous` has lines such as `Alice: I moved to Bonn.` `stop` is asked at each message; once it is true, nothing is returned.
     """
     out: list[Sentence] = []
     lines = previous.splitlines()
@@ -102,7 +97,7 @@ def gather(
 
 
 def spoken_lines(turns: Iterable[Sequence[Message]], *, previous: str) -> list[str]:
-    """Return an earlier summary and all that was told, one line for each message; arguments as for `gather`."""
+    """Return an earlier summary and all messages as lines; arguments as for `gather`."""
     texts = _told(turns)
     lines = (
         f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in texts if text.strip()
@@ -111,7 +106,7 @@ def spoken_lines(turns: Iterable[Sequence[Message]], *, previous: str) -> list[s
 
 
 def _told(turns: Iterable[Sequence[Message]]) -> Iterator[tuple[str, str, Teller]]:
-    """Yield text, speaker and teller of each message, without injected text; the outcome alone of a tool."""
+    """Yield text, speaker and teller of each message, without injected text; of a tool the outcome alone."""
     for turn in turns:
         repaired = repair_orphans(turn)
         tools = iter(tool_lines(repaired))
@@ -126,7 +121,7 @@ def _told(turns: Iterable[Sequence[Message]]) -> Iterator[tuple[str, str, Teller
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text, unchanged; over-long ones in pieces."""
+    """Return the sentences of a text unchanged; over-long ones in pieces."""
     out: list[str] = []
     for line in text.splitlines():
         start = 0
@@ -140,7 +135,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def tool_lines(turn: Sequence[Message]) -> list[str]:
-    """Return one line for each tool result of a turn, in order: `name -> outcome`."""
+    """Return a line `name -> outcome` for each tool result of a turn, in order."""
     out = []
     waiting: list[str] = []
     names: dict[str, str] = {}
@@ -215,11 +210,7 @@ def _tells_something(sentence: Sentence) -> bool:
 
 
 def _goes_on(line: str, stop: re.Match[str], short: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether a full stop belongs to an abbreviation or an ordinal, or a lower-case letter follows it.
-
-    Args:
-        short: where abbreviations and ordinals begin and end.
-    """
+    """Tell whether a full stop ends no sentence: it is in one of the spans `short`, or a lower-case letter follows."""
     if not stop[0].startswith(".") or len(stop[0]) > 1:
         return False
     following = _NEXT.match(line, stop.end())
@@ -232,7 +223,7 @@ def _goes_on(line: str, stop: re.Match[str], short: Sequence[tuple[int, int]]) -
 
 @cache
 def _no_ends(language: str) -> re.Pattern[str]:
-    """Return what finds abbreviations of all languages, and the ordinals of one that writes them with a full stop.
+    """Return a pattern for abbreviations of all languages, and the ordinals of one that writes them with a full stop.
 
     There "3." is an ordinal before a month, and after an article where no little word begins the next sentence. After an
     article and before a month it is one in any text: a date is too short to tell its language.
@@ -255,7 +246,7 @@ def _no_ends(language: str) -> re.Pattern[str]:
 
 
 def _listed(lists: Iterable[Items]) -> str:
-    """Return what matches any item of some lists; spaces may follow a full stop inside of one."""
+    """Return a pattern for any item of some lists; spaces may follow a full stop inside of one."""
     items = sorted({item for listed in lists for item in listed.items}, key=len, reverse=True)
     return "|".join(re.escape(item).replace(r"\.", r"\.\s?") for item in items)
 

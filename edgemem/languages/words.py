@@ -26,18 +26,14 @@ _GAP = r"[\w']+(?: [\w']+)?"
 
 
 class Items:
-    """Words as a file lists them.
-
-    Args:
-        items: with commas between them.
-    """
+    """Words as a file lists them, with commas between them."""
 
     def __init__(self, items: str = "") -> None:
         self.items = tuple(dict.fromkeys(small(item.strip()) for item in items.split(",") if item))
 
 
 class Exact(Items):
-    """Words and phrases, to be found whole in a text as `small` writes it; without their accents they mean something else."""
+    """Phrases to be found whole in a text as `small` writes it; without their accents they mean something else."""
 
     def __init__(self, items: str = "") -> None:
         super().__init__(items)
@@ -52,7 +48,7 @@ class Exact(Items):
         return self.pattern.search(text) is not None
 
     def make_up(self, text: str) -> bool:
-        """Tell whether a text is made of these phrases, and of nothing else."""
+        """Tell whether a text is made of these phrases alone."""
         rest = self.pattern.sub(" ", text)
         return rest != text and not any(map(str.isalnum, rest))
 
@@ -87,11 +83,11 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Ordinary words of a language, in small letters and without accents."""
 
     common: WordSet
-    """What everybody uses at home, in the forms in which it is mostly said: nobody's name, and no surprise to a recogniser."""
+    """Words that everybody uses at home, in their usual forms: nobody's name, and no surprise to a recogniser."""
     ordinary: WordSet
     """Words that are neither names nor among the commonest, so that none is taken for a misheard name."""
     endings: WordSet
-    """What makes another form of a word."""
+    """Endings that make another form of a word."""
     first_names: WordSet
     """First names that a recogniser writes rightly, so that who is called so is mostly meant."""
 
@@ -104,27 +100,27 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tens: str
     """From 20."""
     sizes: dict[str, int]
-    """What multiplies the number before it."""
+    """Multipliers of the number before them."""
     joins: WordSet
     """Words between parts of one number."""
     hundreds: str = ""
     """From 100."""
     hundred: str = ""
     places: str = ""
-    """Ordinals, from the third,"""
+    """Ordinals from the third."""
     place_tens: str = ""
-    """and from the twentieth."""
+    """Ordinals from the twentieth."""
     rare_places: str = ""
     """Ordinals from the first that mean something else but in a date and after tens."""
     inflections: str = ""
-    """What an ordinal may end with."""
+    """Endings of an ordinal."""
     ones: str = ""
-    """From 1, where a language writes a number in one word: einundzwanzig,"""
+    """From 1, where a language writes a number in one word: einundzwanzig."""
     and_within: str = ""
     hundred_within: str = ""
     thousand_within: str = ""
     place_ending: str = ""
-    """and makes ordinals of those from 20 on."""
+    """Makes ordinals from 20 on in such a language."""
     repeats: dict[str, int] = {}
     """Words before a digit, each with how often the digit is meant: double, triple."""
     zeros: WordSet = WordSet()
@@ -140,9 +136,9 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clock: str = ""
     """What follows a full hour."""
     and_behind: WordSet = WordSet()
-    """Between an hour and the minutes after it, where the hour comes first,"""
+    """Between an hour and the minutes after it, where the hour comes first."""
     less_behind: WordSet = WordSet()
-    """and before it."""
+    """Between an hour and the minutes before it, where the hour comes first."""
     of: str = ""
     """Between a day and its month."""
 
@@ -151,14 +147,13 @@ class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words that stand beside names, and names that are not written as they are spoken."""
 
     titles: WordSet = WordSet()
-    """Titles before a name."""
     kin: WordSet = WordSet()
-    """What does where somebody is called, and is a name itself."""
+    """Words for kin by which somebody is called, and which are names themselves."""
     other_titles: WordSet = WordSet()
     never: WordSet = WordSet()
     """Words that no name begins or ends with: they are the commonest, and recognisers know them best."""
     before_things: WordSet = WordSet()
-    """Words which tell that what comes next is nobody's name."""
+    """Words behind which nobody's name follows."""
     before_names: WordSet = WordSet()
     """Words after which a name is likelier than a thing without an article."""
     heard: dict[str, str] = {}
@@ -169,65 +164,65 @@ class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Phrases of questions about the past, written as for `templates`."""
 
     over: Items
-    """What says "not any more" by itself."""
+    """Phrases that say "not any more" by themselves."""
     first: Items
     """Phrases that ask for the first of all states."""
     all: Items
-    """What asks for all that was, one after the other."""
+    """Phrases that ask for all states, one after the other."""
     now: Items
-    """What speaks of what holds, whatever the verb is."""
+    """Phrases about what holds now, whatever the verb is."""
     spoke: Items
     """Verbs and signs of a sentence about the past."""
     before: Items
-    """What speaks of the past without one."""
+    """Phrases about the past without such a verb."""
     was: Items = Items()
-    """Verbs in the past,"""
+    """Verbs in the past."""
     beside: Items = Items()
-    """and words that say "not any more" beside one of them: what must I do before the trip?"""
+    """Words that say "not any more" beside a verb of `was`: what must I do before the trip?"""
     value: Items = Items()
-    """What has a new value when it changes: an old ladder is a ladder still, and an old code is none."""
+    """Things that have a new value when they change: an old ladder is a ladder still, and an old code is none."""
     over_but: Items = Items()
-    """What only looks like one of `over`."""
+    """Phrases that only look like one of `over`."""
 
 
 class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One kind of thing that may hurt somebody who does not think of it."""
 
     keys: Exact
-    """Words of the keys of facts that tell of it: allergy, medication."""
+    """Words of the keys of such facts: allergy, medication."""
     comes_up: tuple[str, ...]
     """What people say where it matters: "Can I eat this?"."""
 
 
 class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What tells how much a sentence says; phrases are written as for `templates`."""
+    """Phrases that tell how much a sentence says, written as for `templates`."""
 
     questions: Templates
-    """What a question begins with; recognisers that write no question mark write no full stop either."""
+    """Beginnings of questions; recognisers that write no question mark write no full stop either."""
     first_person: Templates
     decisions: Templates
     """Phrases of a decision, or of something that matters from now on."""
     begin_denials: Templates
-    """What says, as a sentence begins, that something said before is not so,"""
+    """Beginnings of a sentence that says that something said before is not so."""
     denials: Templates
-    """and what does anywhere in it."""
+    """Phrases that say so anywhere in a sentence."""
     changes: Templates
-    """What says that something is otherwise than before."""
+    """Phrases that say that something is otherwise than before."""
     leaning: Templates
-    """What a sentence begins with that leans on the one before."""
+    """Beginnings of a sentence that leans on the one before."""
     failures: Templates
-    """What a tool says that failed."""
+    """Words of a tool that failed."""
     days: WordSet
     months: WordSet
     numbers: WordSet
     empty: WordSet
     """Words that say nothing in a summary."""
     refers: Items
-    """What an answer begins with that speaks of what the question was about,"""
+    """Beginnings of an answer that refers to the subject of the question."""
     before_refers: Items
-    """perhaps behind one of these,"""
+    """Words that may precede one of `refers`."""
     answers_before: Items
-    """or of these, with a comma or without."""
+    """The same, with a comma or without."""
     small_talk: Items
     behind_small_talk: Items
     of_small_talk: WordSet
@@ -264,27 +259,28 @@ DateForm = Literal[
 
 
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of a language that name a time, and the forms in which they are put together.
+    """The words of a language that name a time, and their forms.
 
-    In lists "," parts items, "/" words for the same item. Capitals do not matter, nor accents where the language is not
-    `accented`.
+    In lists "," parts items, "/" words for the same item. Capitals do not matter, nor accents unless the language is `accented`.
     """
 
     words: dict[DateWord, str]
     """Words by their places: numbers from 0, ordinals and months from 1, seasons from spring, weekdays from Monday, days from the
-    day before yesterday, parts of a day from the morning, units from the day, shifts from "last"."""
+    day before yesterday, parts of a day from the morning, units from the day, shifts from "last".
+    """
     forms: dict[DateForm, tuple[str, ...]]
     """Forms of what names a time: two days of one month (days), and so many units in the past (ago), to come (ahead) or up to
-    now (stretch); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before Monday: beside), and
-    of what makes a habit of one (every). In a form `{month}` is a
-    word of `words`, `{nth}` the number of a day, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what
-    may be missing, and `|` parts alternatives. Of forms that begin at one place the first in the list counts."""
+    now (stretch); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before
+    Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a
+    day, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives.
+    Of forms that begin at one place the first in the list counts.
+    """
     prepositions: str
     """Words behind which a doubtful word is a time: in May."""
     past: str
-    """Words of a sentence about the past,"""
+    """Words of a sentence about the past."""
     coming: str
-    """and of one about the future."""
+    """Words of a sentence about the future."""
     asks: str
     """Phrases that ask for a time."""
     whole: dict[str, str] = {}
@@ -294,17 +290,16 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks_alone: str = ""
     asks_accented: str = ""
     begins: Items = Items()
-    """What a question begins with, beside its `questions`; in Vietnamese, instead: there, mấy is a few as well."""
+    """Beginnings of a question, beside its `questions`; in Vietnamese instead of them: there, mấy is a few as well."""
     whole_weeks: bool = False
     """Whether "last Friday" is the one of the week before."""
     traditional: str = ""
-    """Characters of the words above in another script, each at the place"""
+    """Characters of the words above in another script, each at the place of its simplified form."""
     simplified: str = ""
-    """of its simplified form."""
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What people answer to "Shall I erase this?", and how they ask to keep it."""
+    """Answers to "Shall I erase this?", and phrases that ask to keep it."""
 
     yes: Items
     """Phrases that agree, without punctuation. Two of them in a row are a yes, too: "yes" and "please"."""
@@ -329,37 +324,37 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     please: Phrases
     """Polite words before a request or a question."""
     asks: Phrases
-    """What makes a question of a sentence that has no question mark."""
+    """Phrases that make a question of a sentence without a question mark."""
     questions: Exact
-    """Words that a question begins or ends with, where it has no question mark."""
+    """Words that a question without a question mark begins or ends with."""
     speech: Phrases
     """Words of speech: say, talk, conversation."""
     done: Phrases
     """Words of deeds that do not say which."""
     little: Phrases
-    """What else says no more than that something was there: happen, topic, news."""
+    """Other words that say no more than that something was there: happen, topic, news."""
     dates: Dates
     past: Past
     stop: WordSet
     """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
     stop_bare: WordSet = WordSet()
-    """Those which tell the language of a text that is written without accents, where some words mean something else so."""
+    """Stop words that tell the language of a text without accents, where some words mean something else so."""
     content: WordSet = WordSet()
     """Words that tell something, though without their accents they are stop words."""
     foreign: WordSet = WordSet()
     """Stop words that another language or a name may have as well: "Will Ann come?", "Has he a son?"."""
     binding: WordSet = WordSet()
-    """What else no recogniser needs a hint for."""
+    """Other words that need no hint to a recogniser."""
     speaker: WordSet = WordSet()
     """Words for the speaker, alone or with others."""
     counting: WordSet = WordSet()
     """Words that tell how many, in a text."""
     wants: Exact = Exact()
-    """What asks without a question mark."""
+    """Phrases that ask without a question mark."""
     hails: Exact = Exact()
     """Greetings and calls after which somebody is called by name."""
     greetings: Exact = Exact()
-    """What else greets or thanks, and says nothing else."""
+    """Other greetings and thanks that say nothing else."""
     names: Names = Names()
     numbers: Numbers | None = None
     letters: str = ""
@@ -369,15 +364,14 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     cues: Cues | None = None
     vocabulary: Vocabulary | None = None
     to_you: Exact = Exact()
-    """What holds a `you` and is not who does something."""
+    """Phrases with a `you` that is not who does something."""
     abbreviations: Items = Items()
     """They end with a full stop, which is not written here, and something follows them."""
     before_numbers: Items = Items()
-    """The same, where a number follows."""
+    """Abbreviations before a number."""
     before_ordinals: Items = Items()
     """Words after which "3." is the third, where a language writes its ordinals so."""
     ordinal_months: Items = Items()
-    """Months of such a language."""
     safety: dict[str, Safety] = {}
     """By its kind, `food` or `medicine`."""
     spaced: bool = True
@@ -385,7 +379,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     accented: bool = False
     """Whether words of one syllable mean something else without their accents; its `letters` tell such a language alone."""
     compounds: bool = False
-    """Whether nouns are written together with what they are made of: Gartenschlauch."""
+    """Whether nouns are written together with their parts: Gartenschlauch."""
     word_length: int = 1
     """Signs or syllables of a usual word, where spaces do not tell words apart."""
 
@@ -399,11 +393,7 @@ _File = TypeVar("_File", bound=Answers)
 
 
 def _files(*, whole: bool) -> dict[str, bytes]:
-    """Return the content of the files beside this one by their codes, English first: a text is in it where nothing tells.
-
-    Args:
-        whole: those of the languages that are known in full, whose files have tables; else those of answers alone.
-    """
+    """Return files by language, English first, for texts that do not tell theirs; not `whole`: those of answers alone."""
     paths = sorted(Path(__file__).parent.glob("*.toml"), key=lambda path: (path.stem != "en", path.stem))
     files = {path.stem: path.read_bytes() for path in paths}
     return {code: content for code, content in files.items() if (b"\n[" in content) == whole}
@@ -411,13 +401,13 @@ def _files(*, whole: bool) -> dict[str, bytes]:
 
 @preloaded
 def all_words() -> dict[str, Words]:
-    """Return the words of each language that is known in full by its code, read when they are first asked for."""
+    """Return the words of each language that is known in full, by its code."""
     return {code: _parsed(content, Words) for code, content in _files(whole=True).items()}
 
 
 @preloaded
 def words_digest() -> int:
-    """Return what changes with the words of a language that is known in full, and not with a comment on them."""
+    """Return a digest of the words of all languages that are known in full, without comments."""
     lines = (
         line
         for code, content in _files(whole=True).items()
@@ -429,7 +419,7 @@ def words_digest() -> int:
 
 @preloaded
 def _answers() -> tuple[Phrases, Phrases, Phrases]:
-    """Return what says yes, no and "do not forget" in any language."""
+    """Return the phrases for yes, no and "do not forget" in any language."""
     answers = (_parsed(content, Answers) for content in _files(whole=False).values())
     files = [*all_words().values(), *answers]
     return (
@@ -444,7 +434,7 @@ def _together(lists: Iterable[Items]) -> Phrases:
 
 
 def says_yes(text: str) -> bool:
-    """Tell whether an answer is a plain yes, in one of the languages known here: it agrees, and says nothing else."""
+    """Tell whether an answer is a plain yes, in one of the languages known here."""
     if len(text) > _LONGEST_YES:
         return False
     yes, _, _ = _answers()
@@ -469,7 +459,7 @@ def in_any(pick: Callable[[Words], Exact]) -> Exact:
 
 
 def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
-    """Return what finds phrases whole in a text as `small` writes it.
+    """Return a pattern for whole phrases in a text as `small` writes it.
 
     In each phrase "/" parts words for the same place, "*" for any letters, "+" behind a letter for more of it, "…" for
     some words between, or a few signs, and "{value}" for one of some values.
@@ -486,7 +476,7 @@ def either(items: Items) -> str:
 
 
 def cues() -> Cues:
-    """Return what tells how much an English sentence says."""
+    """Return the English cues."""
     known = all_words()["en"].cues
     if known is None:
         raise LookupError("en.toml has no [cues]")
@@ -508,7 +498,7 @@ def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] 
     """Return what people say where a fact concerns somebody's safety; empty if it does not.
 
     Args:
-        key: the fact's, with spaces between its words.
+        key: with spaces between its words.
         added: further words of such keys, each with its kind: those of the profile.
         among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike;
             none: all count.
@@ -525,7 +515,6 @@ def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] 
 
 @preloaded
 def _safety_keys() -> re.Pattern[str]:
-    """Return the expression that finds a word of any key that concerns somebody's safety."""
     kinds = (kind for words in all_words().values() for kind in words.safety.values())
     return Exact(",".join(item for kind in kinds for item in kind.keys.items)).pattern.compiled
 

@@ -1,11 +1,8 @@
 """The delta: lines for recalled items that the prompt does not hold yet, and for items in it that hold no more.
 
-A fact that changed since it was shown is told as a change. Every line is clean (`fence.clean`).
-
 The head of an epoch replaces the turns before it: a summary, and the values that memory told in those turns. A value that was
-asked for is likely to be asked for again; in the head it is read with the epoch's prompt, and no later turn tells it anew with
-a fence of its own. Only facts that the whole household may know are carried, with the values that hold when the epoch is
-written, in the summary's share of the window.
+asked for is likely to be asked for again; in the head no later turn tells it anew with a fence of its own. Only facts that the
+whole household may know are carried, with the values that hold then, in the summary's share of the window.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ ERASED = "something private above is no longer known"
 _CHANGE = re.compile(r"changed:(.*):(\d+)")
 
 VALUES = ("fact", "preference")
-"""Kinds that give a key its value: they say what holds now."""
+"""Kinds that give a key its value."""
 
 
 def lines_for(
@@ -61,8 +58,7 @@ def lines_for(
     """Return lines for the recalled items that the prompt does not hold, best first.
 
     Args:
-        kept: whether the value that was shown was not erased since, so that it may be said once more.
-        is_in_conversation: whether the conversation itself holds an item.
+        kept: whether the shown value was not erased since, so that it may be said once more.
         question: may be answered by the part of a turn that was not shown.
         now: seconds since the epoch; a day of another year is said with it.
     """
@@ -122,12 +118,7 @@ def changes(
     *,
     kept: Callable[[BlockLine], bool] = lambda _: True,
 ) -> list[BlockLine]:
-    """Return a line for each shown fact and preference that does not hold any more.
-
-    Args:
-        current: for several of them, whether the value may be read now, and if so, the value or None, and who may.
-        kept: whether the value that was shown was not erased since, so that it may be said once more.
-    """
+    """Return a line for each shown fact and preference that does not hold any more; `kept` as for `lines_for`."""
     out = []
     now = current(visible.newest) if visible.newest else {}
     for about, item in visible.newest.items():
@@ -145,7 +136,7 @@ def changes(
             text = f"no longer true: {_named(about)}: {before}"
             out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, text=text))
         else:
-            # The prompt still holds the value, so the model is asked not to use it. Of a person, not even the name is said.
+            # The model is asked not to use the value that its prompt still holds. Of a person, not even the name is said.
             text = ERASED if item.level == "private" else f"{_named(about)} is no longer known"
             line = _line_of(f"erased:{item.id}", about, "", item.level, item.owner, text=text)
             again = any(line.line == other.line for other in out)
@@ -154,7 +145,7 @@ def changes(
 
 
 def line_of_value(shown: BlockLine, about: Subject, held: Held) -> BlockLine:
-    """Return the plain line of a value that was shown before, perhaps as a change, or of the one that holds instead."""
+    """Return the plain line of a shown value, perhaps told as a change, or of the one that holds instead."""
     value = storable(held.value or "")
     name = shown.id if value == shown.value else _change_of(shown, {})
     return _line_of(name, about, value, held.level, held.owner)
@@ -166,7 +157,7 @@ def stricter(first: tuple[Level, str | None], other: tuple[Level, str | None]) -
 
 
 def _change_of(item: BlockLine, visible: Mapping[str, BlockLine]) -> str:
-    """Return an id for a change of an item that was shown: counted, since no id may hold a value that is forgotten some day."""
+    """Return a counted id for a change of a shown item: no id may hold a value that is forgotten some day."""
     root = _CHANGE.sub(r"\1", item.id)
     before = [
         int(match[2])
@@ -204,14 +195,14 @@ def _line_of(
 
 
 def _named(about: Subject) -> str:
-    """Return a key with whose or of which room it is."""
+    """Return a key with its person or room."""
     kind, _, name = about[1].partition(":")
     return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
 
 
 def value_as_recalled(of: Fact | Preference) -> Recalled:
-    """Return a fact or a preference in the form that recall returns, for stores without an index."""
-    # A user's own store may know only scopes; a scope that is closed closes what is in it.
+    """Return a fact or a preference as recall does, for stores without an index."""
+    # A user's own store may know only scopes; a closed scope closes its facts.
     level, owner = level_of_scope(of.scope) if of.level == "shared" else (of.level, of.owner)
     name, at = f"{of.scope}/{of.key}", of.updated_at
     since: dict[str, Any] = {}
@@ -237,10 +228,10 @@ def value_as_recalled(of: Fact | Preference) -> Recalled:
 SUMMARY_HEADER = "Earlier in this conversation:"
 
 CARRIED_SHARE = 0.5
-"""Share of the summary's tokens that values may have: a shorter summary says too little of the turns."""
+"""Share of the summary's tokens for values: a shorter summary says too little of the turns."""
 
 Current = Callable[[Collection[Subject]], Mapping[Subject, Held]]
-"""Returns for facts what holds now, as far as everybody of the household may know it."""
+"""Returns what holds now, as far as the whole household may know it."""
 
 
 def head_of(epoch: Epoch) -> str:
@@ -265,12 +256,7 @@ def carrying(epoch: Epoch, items: Iterable[BlockLine]) -> Epoch:
 
 
 def to_carry(shown: Iterable[BlockLine], stays: Collection[Subject]) -> list[BlockLine]:
-    """Return the values of turns that leave the prompt which may be carried, the newest first.
-
-    Args:
-        shown: the lines of those turns, oldest first.
-        stays: the keys of values in turns that stay.
-    """
+    """Return, newest first, the values in lines (oldest first) that may be carried, but those whose key `stays`."""
     newest: dict[Subject, BlockLine] = {}
     for item in shown:
         if item.subject is not None:
@@ -280,7 +266,7 @@ def to_carry(shown: Iterable[BlockLine], stays: Collection[Subject]) -> list[Blo
 
 
 def up_to_date(items: Iterable[BlockLine], current: Current) -> list[BlockLine]:
-    """Return lines of facts with the values that hold now; a fact that is gone or private by now is left out."""
+    """Return lines of facts with the values that hold now, without facts that are gone or private by now."""
     shown = {item.subject: item for item in items if item.subject is not None}
     now = current(shown.keys())
     out = []
@@ -302,10 +288,7 @@ def still_holding(epoch: Epoch, current: Current) -> Epoch:
 
 
 def fitting(items: Iterable[BlockLine], *, tokens: float) -> list[BlockLine]:
-    """Return the first of them that take about so many tokens together, in the order in which they were told.
-
-    A line that is too long is skipped; a shorter one behind it may still fit.
-    """
+    """Return in reverse the lines that take about so many tokens together; one that is too long lets a shorter one pass."""
     out: list[BlockLine] = []
     for item in items:
         size = estimate(item.line) + 1

@@ -1,9 +1,8 @@
 """Rendering: the line of a message, an episode or a note in a block, with its speaker and day.
 
-Where not everything fits, a long message is told in an excerpt, the best message first; a short one is told whole or not at
-all. A speaker first says what a message is about, in the words that a question will have, and then what there is to know of
-it. So an excerpt begins with the sentence that has most words of the question and goes on from there as far as there is room;
-`…` marks what was left out. Text that a recogniser wrote without full stops is cut into parts of some words.
+Where not everything fits, a long message is told in an excerpt, a short one whole or not at all. A speaker first says what a
+message is about, in the words of a later question, and then what there is to know of it. So an excerpt begins with the sentence
+that has most words of the question and goes on from there; `…` marks a gap. Text without full stops is cut by words.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
 
 
 IN_A_LINE_ABOVE = "(merged with the line above)"
-"""Shown to an operator for an item whose line is empty: one person's messages of a day share a line."""
+"""Shown to an operator for an empty line: one person's messages of a day share a line."""
 
 
 class VisibleLines(dict[str, BlockLine]):
-    """The lines that a prompt holds, by item id, oldest first; never changed once it is made."""
+    """The lines of a prompt, by item id, oldest first; never changed once it is made."""
 
     @cached_property
     def newest(self) -> dict[Subject, BlockLine]:
@@ -48,22 +47,21 @@ class VisibleLines(dict[str, BlockLine]):
 
 
 LINE_CHARS = 240
-"""A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
+"""A recalled item longer than this is cut where nobody shortens it."""
 
 SHORT_CHARS = 160
-"""A message of no more characters than this is told whole or not at all (chosen as `tests/lab/tuning.md` says)."""
+"""A message of no more characters is told whole or not at all (chosen as `tests/lab/tuning.md` says)."""
 
 MOST_CHARS = 2000
-"""An excerpt is made of this many characters at the beginning of a text."""
+"""Characters of a text that an excerpt is made of."""
 
 _MOST_OF_ONE = 2 * LINE_CHARS
-"""The most characters of one item, however much room there is."""
+"""Characters of one item, however much room there is."""
 
 GAP = "…"
-"""Marks a gap in an excerpt."""
 
 _ENDLESS_CHARS = 120
-"""A sentence that is longer, and that no mark ends, is more than one."""
+"""A longer sentence without an end mark is more than one."""
 _CLAUSE = re.compile(r"\S.{0,59}(?!\S)|\S.{0,59}", re.DOTALL)
 """About as much of it as a clause; cut between two words, where there are any."""
 
@@ -75,13 +73,12 @@ _A_YEAR_S = 300 * 86_400.0
 
 
 class Excerpt(NamedTuple):
-    """Some sentences of a text that follow one another."""
+    """Consecutive sentences of a text."""
 
     source: str
     spans: tuple[tuple[int, int], ...]
-    """Where each sentence of the text begins, and where it is over."""
+    """Where each sentence of the text begins and ends."""
     first: int = 0
-    """The number of the first sentence of the excerpt."""
     end: int = 1
     """The number of the first sentence behind the excerpt."""
 
@@ -99,7 +96,7 @@ class Excerpt(NamedTuple):
         return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}"
 
     def longer(self) -> Iterator[Excerpt]:
-        """Yield this excerpt with the sentence behind it, and this excerpt with the sentence before it."""
+        """Yield this excerpt with the sentence behind it, and with the one before it."""
         if self.end < len(self.spans):
             yield self._replace(end=self.end + 1)
         if self.first > 0:
@@ -107,7 +104,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
-    """Return the sentence of a text that has most of the question, given the stems of that."""
+    """Return the sentence of a text that has most of the question's stems."""
     text = text[:MOST_CHARS]
     spans: list[tuple[int, int]] = []
     end = 0
@@ -143,11 +140,9 @@ def fitting(
     """Return those lines that fit, best first: long turns in an excerpt, one person's messages in one line.
 
     Args:
-        lines: of items that are not facts, best first.
-        items: the recalled items of the lines, by their ids.
+        lines: of items that are not facts, best first; `items` has them by the lines' ids.
         question: chooses the excerpt of a long turn.
-        room: tokens of the whole block.
-        count: tokens of the whole block, with some lines.
+        room: tokens of the whole block, as `count` counts it with some lines.
     """
     recalled = [items[line.id] for line in lines]
     asked = asked_for(question, recalled)
@@ -187,7 +182,7 @@ def day_of(seconds: float, *, now: float | None = None) -> str:
 
 
 def _lead(item: Recalled, day: str) -> str:
-    """Return who told it and when, in as few tokens as tell it: `Ann 7 May: `."""
+    """Return speaker and day in as few tokens as tell them: `Ann 7 May: `."""
     if item.kind == "note":
         return ""
     if item.kind != "turn":
@@ -206,12 +201,9 @@ def _day(item: Recalled, now: float | None) -> str:
 def _rendered(
     lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], now: float | None
 ) -> list[BlockLine]:
-    """Return the lines; one person's messages share the first of theirs, in the order of time, and the others are empty.
+    """Return the lines, with excerpts by number in `kept`; one person's messages share the first of theirs, in order of time.
 
     Items that other people may read stand in another line, and so do items without a day, and whatever is no turn.
-
-    Args:
-        kept: the excerpts, by their number among the lines.
     """
     groups: dict[object, list[int]] = {}
     for n in kept:
@@ -239,7 +231,6 @@ def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
             return text
         day = _day(item, now)
         if out:
-            # A full stop before the sign is needless.
             out = out[:-1] if out.endswith(".") and not out.endswith("..") else out
             out += f"{_ASIDE}{f'{day}: ' if day != before else ''}{text}"
         else:

@@ -1,10 +1,9 @@
 """The selection: the recalled items that are worth their tokens, and their lines that fit the budget of a block.
 
-An item is left out if it scores too little beside the best one, if it only asks, or if it repeats the utterance. A turn that
-holds a sentence of the utterance still adds something if another of its sentences goes on from there: that sentence shares a
-word with the utterance, or refers back ("It's on the shelf.").
-
-An answer is as private as the items that memory shows before it, so one that would close it must be likely to help alone.
+An item is left out if it scores too little beside the best one, only asks, or repeats the utterance. A turn that holds a
+sentence of the utterance still adds something if another of its sentences goes on from there: it shares a word with the
+utterance, or refers back ("It's on the shelf."). An answer is as private as the items that memory shows before it, so an item
+that would close it must be likely to help alone.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ MIN_SHARE_FACT = 0.4
 """The least score of a fact, as a share of the best item's score. `tests/lab/tuning.md` tells how the shares were chosen."""
 
 MIN_SHARE_OTHER = 0.25
-"""The least score of any other item, as such a share."""
 
 MIN_SHARE_WITH_FACT = 0.6
-"""The least score of any other item beside a fact: each token costs silence, and a fact says in few words what holds now."""
+"""For an item beside a fact: each token costs silence, and a fact says in few words what holds now."""
 
 _EPISODE = 0.15
 """Added to the score of an episode: it precedes a turn that scores a little more, since it is short and sure."""
 
 _FEWEST = 3
-"""Words of a sentence, from which on it is no chance that both have it."""
+"""Words from which on two sentences are not alike by chance."""
 _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
-our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much alike to the question."""
+our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much like the question.
+"""
 
 MIN_SAFETY_SCORE = 0.2
-"""How likely it must be that a fact that concerns somebody's safety helps; two such lines a block at most."""
+"""How likely a fact about somebody's safety must be to help; two such lines a block at most."""
 
 
 _SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
@@ -58,7 +57,7 @@ _NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")
 
 
 class Floors(NamedTuple):
-    """From which score on something is said."""
+    """The least scores."""
 
     any: float = 0.0
     """The least score of the best item; below it nothing is said. See `edgemem.recall.search.models`."""
@@ -85,11 +84,8 @@ def select_items(
 ) -> list[Recalled]:
     """Return the items that are worth their tokens: facts first, then outcomes of tools and messages, each best first.
 
-    A fact gives the present value in few words, while the turn in which it was told may have been corrected since; a
-    turn that only asks answers nothing, and one that repeats the utterance adds nothing.
-
-    Args:
-        answer: who may read the answer so far; None: nothing that is shown closes it.
+    A fact gives the present value in few words, while the turn in which it was told may have been corrected since. `answer`: who
+    may read the answer so far; None: no item closes it.
     """
     least = least_scores(recalled, floors, answer=answer)
     worth = [item for item in recalled if item.score >= least.score_for(item) and not only_asks(item)]
@@ -100,7 +96,7 @@ def select_items(
 
 
 class Least(NamedTuple):
-    """From which score on an item is worth its tokens, beside others."""
+    """The least score of an item beside others."""
 
     best: float
     """The score of the best item that does not only ask; infinite where nothing is worth saying."""
@@ -110,7 +106,7 @@ class Least(NamedTuple):
     answer: Level | None
 
     def score_for(self, item: Recalled) -> float:
-        """Return the least score that one item needs to be shown."""
+        """Return the least score with which an item is shown."""
         least, alone = self.best * self.share(item), self.floors.any
         if item.safety:
             least, alone = min(least, self.floors.safety), self.floors.safety
@@ -121,17 +117,14 @@ class Least(NamedTuple):
         return self.answer is not None and RANK[item.level] > RANK[self.answer]
 
     def share(self, item: Recalled) -> float:
-        """Return the share of the best that an item must score."""
+        """Return the share of the best score that an item needs."""
         return (
             MIN_SHARE_FACT if item.kind in VALUES else MIN_SHARE_WITH_FACT if self.beside else MIN_SHARE_OTHER
         )
 
 
 def least_scores(recalled: Iterable[Recalled], floors: Floors, *, answer: Level | None = None) -> Least:
-    """Return the score from which on each of some items is worth its tokens.
-
-    The best item of all, even one that only asks, decides whether any is shown; shares are taken of the best that informs.
-    """
+    """Return the least scores: the best item of all decides whether any is shown, shares are of the best that informs."""
     best, nearest, beside = 0.0, 0.0, False
     for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
         best = max(best, item.score)
@@ -142,7 +135,7 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors, *, answer: Level 
 
 
 def only_asks(item: Recalled) -> bool:
-    """Tell whether an item is a turn that asks something and answers nothing: beside the question it says small talk, if anything."""
+    """Tell whether an item is a turn that asks something and answers nothing, small talk beside the question apart."""
     if item.kind != "turn" or len(item.text) > selection.MOST_CHARS:
         return False
     return selection.only_asks(item.text) or (
@@ -158,8 +151,8 @@ def only_asks(item: Recalled) -> bool:
 def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance: Analysis) -> list[Recalled]:
     """Return the items that add something to the utterance and to the lines before them.
 
-    A turn that holds the whole value of a fact is where the fact comes from, and says it at length. Of everything else
-    little words count, since "not" is one of them; and the same words of two people are two items.
+    A turn that holds the whole value of a fact is the fact's source, and says it at length. Of everything else little words
+    count, since "not" is one of them; and the same words of two people are two items.
     """
     values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
     kept: list[tuple[str | None, frozenset[str]]] = [
@@ -204,11 +197,9 @@ def fit_lines(
 
     Args:
         tokens: the budget of the whole block.
-        count: tokens of a text.
         header: a line that opens the block; without one a single line takes less (`fence`).
         recalled: the items of the lines; any other line is shown unchanged or not at all.
         question: chooses the excerpt of a long turn.
-        now: as for `lines_for`.
     """
     count = cache(count)  # a block that was tried is the one that is said
     spent = count(f"{OPEN}\n") + count(f"{header}\n{CLOSE}" if header else CLOSE)
@@ -246,7 +237,7 @@ def _size(
     alone: bool,
     most: float = math.inf,
 ) -> int:
-    """Return the tokens of a block of some lines, where the fence of several lines takes `spent`; an estimate above `most`."""
+    """Return the tokens of a block, where the fence of several lines takes `spent`; an estimate above `most`."""
     lines = [line.line for line in shown if line.line]
     if alone and len(lines) == 1:
         return count(fence(lines))
@@ -256,11 +247,11 @@ def _size(
 
 
 class Uttered(NamedTuple):
-    """An utterance, ready to be held against all that is recalled."""
+    """An utterance, to be compared with recalled items."""
 
     whole: Analysis
     sentences: list[list[str]]
-    """The words of each of its sentences that can be said again."""
+    """The words of each sentence that can be said again."""
 
     @classmethod
     def split(cls, whole: Analysis) -> Uttered:
@@ -297,7 +288,6 @@ def adds_information(text: str, utterance: Uttered) -> bool:
 
 
 def _continues_topic(sentence: str, asked: frozenset[str]) -> bool:
-    """Tell whether a sentence continues the topic of its neighbours."""
     if _small_talk().refers.match(sentence.replace("’", "'")):
         return any(term not in _common_stems() for term in terms(sentence))
     return not asked.isdisjoint(terms(sentence)) and is_informative(sentence)
@@ -317,7 +307,7 @@ def _much_alike(first: list[str], other: list[str]) -> bool:
 
 
 def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
-    """Return words without those sentences that stand in them as a whole."""
+    """Return words without those sentences that occur in them as a whole."""
     for sentence in repeated:
         size = len(sentence)
         for start in range(len(words) - size + 1):
@@ -333,7 +323,7 @@ def _common_stems() -> frozenset[str]:
 
 
 def is_informative(text: str) -> bool:
-    """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
+    """Tell whether a sentence says more than small talk."""
     if _small_talk().greeting.fullmatch(text):
         return False
     stems = frozenset(terms(text)) - _small_talk().empty
@@ -347,7 +337,6 @@ class _SmallTalk(NamedTuple):
     greeting: Pattern
     """A text that greets, thanks or wonders, perhaps with whom it speaks to, and says nothing else."""
     empty: frozenset[str]
-    """Stems that say nothing."""
 
 
 @preloaded
@@ -366,7 +355,7 @@ def _small_talk() -> _SmallTalk:
 def repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
     """Tell whether each content word and number of some texts is in other texts, and the last of them has one.
 
-    A name that was spelled counts as one word, as does a number that was said digit by digit. So does a sign, such as ★ or #.
+    A name that was spelled counts as one word, as do a number said digit by digit and a sign, such as ★ or #.
     """
     written, others = [_spelt(text) for text in texts], list(others)
     if not written[-1].tokens or not _signs(texts) <= _signs(others):
@@ -379,12 +368,12 @@ def repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
 
 
 def _signs(texts: Iterable[str]) -> set[str]:
-    """Return the signs of some texts that are no punctuation, and their numbers with a sign or a point."""
+    """Return the signs that are no punctuation, and the numbers with a sign or a point."""
     numbers = (number for text in texts for number in _NUMBER.findall(text))
     signs = (sign for text in texts for sign in _SIGN.findall(text))
     return {*signs, *(number for number in numbers if not number.isdigit())}
 
 
 def _spelt(text: str) -> Analysis:
-    """Return what a text is found by, with the signs side by side as what they spell."""
+    """Return the analysis of a text, its spelled signs joined."""
     return analyse(_SPELLED.sub(lambda match: _BETWEEN.sub("", match[0]), text))

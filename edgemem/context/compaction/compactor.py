@@ -31,22 +31,21 @@ _SUMMARY_SHARE = 0.25
 
 _TRACE_LINES = 40
 _SUMMARY = "summary"
-"""Key of a message that carries a summary at its head: its text, so that it can be told from an utterance."""
+"""Key of a message whose head is a summary: its text, so that it can be told from an utterance."""
 
 
 class Compactor:
     """Puts a summary in place of the oldest turns once a conversation is larger than `trigger_tokens`.
 
-    A cut leaves at most six tenths of the trigger, so that the next one is far: with turns of a tenth of the trigger at
-    least five turns away, with turns of a third two. Turns that are larger than half of the trigger cause one each.
+    A cut leaves at most six tenths of the trigger: with turns of a tenth of it the next cut is at least five turns away, with
+    turns of a third two. Turns that are larger than half of the trigger cause one each.
 
     Args:
-        keep_last_turns: turns that stay word for word, the newest; fewer where they, the instructions and the summary
+        keep_last_turns: the newest turns, which stay word for word; fewer where they, the instructions and the summary
             take more than six tenths of the trigger. The newest stays in any case.
-        summary_max_tokens: size of the summary's text, which also never takes more than a quarter of the trigger.
-        preserve_tool_calls: list what the tools of the summarised turns returned as well: the newest 40 lines, or as
-            many as have room.
-        tokenizer: counts for every call; otherwise the `llm` of the call does, and an estimate without one.
+        summary_max_tokens: also never more than a quarter of the trigger.
+        preserve_tool_calls: list the results of the summarised turns' tools as well: the newest 40, or as many as fit.
+        tokenizer: default: the `llm` of the call counts, and without one an estimate.
         summarizer: default: the `llm` of the call writes it, checked as `ModelSummarizer` does; without one, sentences
             are picked by their words.
     """
@@ -86,9 +85,8 @@ class Compactor:
     ) -> list[Message]:
         """Return a new list: instructions, then the newest turns, the summary fenced in front of the first.
 
-        The summary goes into a user message because templates that demand strict alternation refuse it
-        anywhere else. The list comes back as it was below the trigger, when there is nothing to cut or nothing would be
-        won by it, and when `stop_event` is set.
+        The summary goes into a user message because templates that demand strict alternation refuse it anywhere else. The list is
+        returned unchanged below the trigger, when nothing can or need be cut, and when `stop_event` is set.
         """
         if not self.should_compact(messages, llm):
             return list(messages)
@@ -99,7 +97,7 @@ class Compactor:
         most = min(self.summary_max_tokens, int(self.trigger_tokens * _SUMMARY_SHARE))
 
         def compacted(first: int, lines: Sequence[str]) -> tuple[list[Message], int]:
-            """Return the compacted messages and their tokens: the instructions, a summary of these lines, and the turns from one on."""
+            """Return the messages and their tokens: the instructions, a summary of these lines, and the turns from one on."""
             message, *rest = (message for turn in turns[first:] for message in turn)
             out = [*head, _with_summary(message, "\n".join(lines)), *rest]
             return out, self._count(out, llm)
@@ -123,12 +121,11 @@ class Compactor:
         return out if tokens < self._count(messages, llm) else list(messages)
 
     def _summarizer_for(self, llm: Any) -> Summarizer:
-        """Return the summarizer of a call: a model that is given is asked."""
         sentences = ExtractiveSummarizer(self._tokenizer or tokenizer_of(llm))
         if self._summarizer is not None:
             return self._summarizer
         if has_methods(llm, "complete") or has_methods(llm, "create_chat_completion"):
-            # Its checks of what a model wrote are a dozen modules, which most robots never need.
+            # Its checks are a dozen modules, which most robots never need.
             from edgemem.context.compaction.model import ModelSummarizer
 
             return ModelSummarizer(llm, sentences)
@@ -143,7 +140,7 @@ def _with_summary(message: Message, summary: str) -> Message:
 
 
 def _without_summary(turns: list[list[Message]]) -> tuple[str, list[list[Message]]]:
-    """Split off the summary that an earlier compaction put there, by the bytes that it put there."""
+    """Split off the summary of an earlier compaction, byte for byte."""
     first = turns[0][0]
     summary = first.get(_SUMMARY)
     if not isinstance(summary, str):

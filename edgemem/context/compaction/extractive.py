@@ -24,15 +24,15 @@ _LATE = 0.1
 """What the newest sentence is worth more than the oldest."""
 
 _MOST_SENTENCES = 384
-"""So many are compared with each other, the most telling ones: all pairs of more would take too long."""
+"""How many of the most telling sentences are compared: all pairs of more would take too long."""
 
 _TRIES = 4
-"""How often the size is counted; each time the text is cut to what the count before says."""
+"""How often the size is counted and the text cut to fit."""
 _MARGIN = 0.85
 """Share of the budget that each new try aims at: sentences together may take more tokens than each by itself."""
 
 QUICK_CHARS = 3000
-"""What of the newest turns is read within a turn, for a person who was faster than all idle work."""
+"""Characters of the newest turns that are read within a turn, for a person who was faster than all idle work."""
 
 
 class Summarizer(Protocol):
@@ -46,21 +46,15 @@ class Summarizer(Protocol):
         previous: str = "",
         stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Return lines of at most `max_tokens` tokens that stand for `previous` and the turns.
+        """Return lines of at most `max_tokens` tokens that replace the `previous` summary and the turns after it.
 
-        Args:
-            previous: the summary of what came before the turns; it is replaced by the new one.
-            stop: work ends soon after it returns true; the result is then empty and not to be used.
+        Work ends soon after `stop` returns true; the result is then empty and not to be used.
         """
         ...
 
 
 class ExtractiveSummarizer:
-    """Picks the sentences that say most; the newest wins over what it corrects, and over what says the same.
-
-    Args:
-        max_chars: how many characters of the turns are read, newest first; None: all.
-    """
+    """Picks the sentences that say most, from the newest `max_chars`; the newest wins over what it corrects or repeats."""
 
     def __init__(self, tokenizer: Tokenizer, *, max_chars: int | None = None) -> None:
         self._tokenizer = tokenizer
@@ -88,7 +82,7 @@ class ExtractiveSummarizer:
     def _best_of(self, sentences: Sequence[Sentence], max_tokens: int) -> str:
         """Return the best sentences that take so many tokens together, in their order."""
         worth = [item.information + _LATE * i / len(sentences) for i, item in enumerate(sentences)]
-        # Less than nothing are questions, mostly: a shorter summary is read faster than a full one.
+        # Worth less than nothing are questions, mostly: a shorter summary is read faster than a full one.
         ranked = sorted((i for i in range(len(sentences)) if worth[i] > 0.0), key=lambda i: -worth[i])
         count = self._tokenizer.encode
         sizes = {i: len(count(f"{sentences[i].speaker}: {sentences[i].text}")) + 1 for i in ranked}
@@ -123,7 +117,6 @@ def without_corrected(sentences: Sequence[Sentence], stopped: Callable[[], bool]
 
 
 def _corrects(new: Sentence, old: Sentence) -> bool:
-    """Tell whether the newer sentence says otherwise about what the older one tells."""
     if not _same_matter(new, old) or _echoes(new, old):
         return False
     kinds = {kind for kind, _ in new.values} & {kind for kind, _ in old.values}
@@ -137,7 +130,7 @@ def _corrects(new: Sentence, old: Sentence) -> bool:
 
 
 def _without_duplicates(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Return the sentences that say something of their own; of two that say the same, the newest."""
+    """Return the sentences without repetitions; of two that say the same, the newest stays."""
     kept: list[int] = []
     for i in reversed(range(len(sentences))):
         same = [j for j in kept if _repeats(sentences[j], sentences[i])]
@@ -157,7 +150,6 @@ def _repeats(new: Sentence, old: Sentence) -> bool:
 
 
 def _echoes(new: Sentence, old: Sentence) -> bool:
-    """Tell whether the newer sentence is the robot's, and the older one somebody told it."""
     return new.teller == "assistant" and old.teller == "user"
 
 

@@ -1,9 +1,8 @@
-"""The summary that a local model writes, in a context of its own, checked before anybody believes it.
+"""The summary that a local model writes in a context of its own, checked before it is used.
 
-A conversation that leaves the prompt is larger than the second context, so it is written piece by piece, and the pieces'
-summaries are summarised again. Each result must pass the check; else the whole summary is made of sentences that were said,
-which costs little. Speech stops the model at once; the next call goes on behind the pieces that were done by
-then. How many summaries were refused, and why, is kept in the reasons of epochs and counted here.
+A conversation that leaves the prompt is larger than the second context, so it is summarised piece by piece, and the pieces'
+summaries again. A result that fails the check is replaced by an extractive summary. Speech stops the model at once; the next
+call goes on behind the finished pieces. The reasons of epochs tell how many summaries were refused, and why.
 """
 
 from __future__ import annotations
@@ -39,27 +38,27 @@ _REFUSED = ", the model's: "
 DELETED = "messages deleted"
 """Why an epoch began that has no summary."""
 _INSTRUCTIONS = "instructions"
-"""Why an epoch began that keeps the summary it found: the operator changed them."""
+"""Why an epoch began that keeps its summary: the operator changed the instructions."""
 _FEW = 3
 """So many refused summaries say nothing about a model."""
 
 
 def way(*, refused: str = "") -> str:
-    """Return how a summary was made, as the reason of its epoch records it behind a semicolon."""
+    """Return the end of an epoch's reason: how its summary was made."""
     return f"{EXTRACTIVE}{_REFUSED}{refused}" if refused else MODEL
 
 
 class SummaryCounts(NamedTuple):
-    """The epochs of a memory, counted by how their summaries were made; those without one of their own are not."""
+    """The epochs of a memory with a summary of their own, counted by how it was made."""
 
     model: int
     extractive: int
     refused: dict[str, int]
-    """Summaries of the model's that were not used, by kind of fault; each is an extractive one."""
+    """Extractive summaries in place of refused ones, by kind of fault."""
 
     @classmethod
     def from_reasons(cls, reasons: Mapping[str, int]) -> SummaryCounts:
-        """Count epochs by the reasons that are stored with them."""
+        """Count epochs by their stored reasons."""
         counts: Counter[str] = Counter()
         refused: Counter[str] = Counter()
         for reason, count in reasons.items():
@@ -127,7 +126,7 @@ class Writer(Protocol):
         ...
 
     def rest(self) -> None:
-        """Give memory back until it is needed again."""
+        """Give memory back until the next call."""
         ...
 
 
@@ -135,11 +134,6 @@ class ChatWriter:
     """Answers single prompts with a chat model of anybody's: EdgeVox's, or a `llama_cpp.Llama`."""
 
     def __init__(self, llm: Any) -> None:
-        """Take a model.
-
-        Raises:
-            InvalidInputError: the object answers no messages.
-        """
         self.tokenizer = tokenizer_of(llm)
         if has_methods(llm, "create_chat_completion"):
             self._complete, self.n_ctx = llm.create_chat_completion, int(llm.n_ctx())
@@ -153,11 +147,7 @@ class ChatWriter:
     def answer(
         self, messages: Sequence[Message], *, max_tokens: int, stop: Callable[[], bool] | None = None
     ) -> Generation:
-        """Answer a prompt; these models cannot be stopped, so that is looked at before and behind.
-
-        Raises:
-            ModelError: the model failed.
-        """
+        """Answer a prompt; raise ModelError if the model fails. It cannot be stopped, so `stop` is asked before and after."""
         if stop is not None and stop():
             return Generation(stopped="interrupted")
         try:
@@ -174,12 +164,7 @@ class ChatWriter:
 
 
 class ModelSummarizer:
-    """Has a model write the summary, and a fallback where the model's cannot be used.
-
-    Args:
-        model: answers single prompts; any other chat model is taken as `ChatWriter` does.
-        fallback: makes the summary of sentences that were said; default: picks them by their words.
-    """
+    """Has a model (or any chat model, as `ChatWriter`) write the summary, and a fallback where the model's cannot be used."""
 
     def __init__(self, model: Any, fallback: Summarizer | None = None) -> None:
         self.model: Writer = model if has_methods(model, "answer", "rest") else ChatWriter(model)
@@ -188,7 +173,7 @@ class ModelSummarizer:
         """How the newest summary was made: `model`, or `extractive` and why."""
 
         self._done: dict[tuple[tuple[str, ...], int], str | Refusal] = {}
-        """The text written of each piece, and a budget."""
+        """The text written of each piece, with its budget."""
 
     def summarize(
         self,
@@ -198,11 +183,11 @@ class ModelSummarizer:
         previous: str = "",
         stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Return lines as the Protocol says; one that was stopped goes on where it was when it is called again."""
+        """Return lines as the Protocol says; a stopped one goes on where it was when it is called again."""
         spoken = spoken_lines(turns, previous=previous)
         # A fact in the model's own words could not be found again when it is to be forgotten; the store has it.
         lines = [line for line in spoken if line.partition(" -> ")[0] not in MEMORY_TOOLS]
-        # Another call for the same turns costs nothing; what belonged to others is over.
+        # Another call for the same turns costs nothing; pieces of other turns are dropped.
         before, self._done = self._done, {}
         try:
             written = self._write(lines, max_tokens, before, stop)
@@ -275,7 +260,6 @@ class ModelSummarizer:
     def _summary(
         self, lines: tuple[str, ...], budget: int, stop: Callable[[], bool] | None
     ) -> str | Refusal | None:
-        """Have the model write the summary of one piece; None when stopped."""
         answer = self.model.answer([_prompt(lines)], max_tokens=budget, stop=stop)
         if answer.stopped == "interrupted":
             return None
@@ -287,7 +271,7 @@ class ModelSummarizer:
 
 
 def _prompt(lines: Sequence[str]) -> Message:
-    """Return the one message that is asked: the record fenced as data, then what to do with it."""
+    """Return the one message that is asked: the record fenced as data, then the task."""
     return {"role": "user", "content": fence(lines) + INSTRUCTIONS}
 
 
@@ -316,11 +300,8 @@ def check_summary(
 ) -> Refusal | None:
     """Return why a summary cannot be used, or None: it holds no number, date or name that its source does not hold.
 
-    In German each noun that nobody said is refused, and in scripts without capitals each sign.
-
-    Args:
-        source: the lines that it is made of, such as `Alice: I moved to Bonn.`
-        ended: whether the model stopped by itself.
+    In German each noun that nobody said is refused, and in scripts without capitals each sign. `source` has lines such as
+    `Alice: I moved to Bonn.`; `ended`: the model stopped by itself.
     """
     if not any(map(str.isalpha, summary)):
         return Refusal("empty", "It is empty.")
@@ -352,14 +333,14 @@ def _numbers(lines: Sequence[str]) -> set[str]:
 
 
 def _dates(summary: str, known: frozenset[str]) -> Iterator[str]:
-    """Yield the days, months and other times of a summary that have a word which is not known."""
+    """Yield the times of a summary that have an unknown word."""
     for span in (span for line in summary.splitlines() for span in mentions(line, 0.0, timezone.utc)):
         if any(map(known.isdisjoint, map(_forms, _WORD.findall(_SIGN.sub(" ", span.text))))):
             yield span.text
 
 
 def _names(summary: str, known: frozenset[str]) -> Iterator[str]:
-    """Yield the words of a summary with a capital that are not known; a common word may begin a sentence."""
+    """Yield the unknown words of a summary with a capital; a common word may begin a sentence."""
     for sentence in (part for line in summary.splitlines() for part in split_sentences(line)):
         for match in _WORD.finditer(sentence):
             before = sentence[: match.start()].rstrip(" \"'“„«¿¡(")

@@ -1,8 +1,7 @@
 """The planner of epochs: it decides when a session's prompt begins anew, and with which summary.
 
-A new epoch costs the model the whole prompt once, so it begins only when the high-water mark is passed, and
-then goes down to the low-water mark in one step. Planning and summarising read a snapshot and change nothing:
-they run in idle time, and the result is switched in between two turns.
+A new epoch costs the model the whole prompt once, so it begins only above the high-water mark, and goes down to the low-water
+mark at once. Planning and summarising read a snapshot in idle time; the result is switched in between two turns.
 """
 
 from __future__ import annotations
@@ -40,19 +39,18 @@ LOW_WATER = 0.5
 
 _NEAR = 0.8
 """Share of the room from which a turn's end prepares for a next prompt that does not fit: the rest holds any question
-but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
+but a pasted page, and that only makes the next epoch begin a few milliseconds later.
+"""
 
 
 def first_kept(costs: Sequence[int], *, fixed: int, room: int, most_turns: int) -> int | None:
     """Return the index of the first turn that stays word for word, or None where none can leave.
 
-    A cut costs the model its cache, so the prompt goes below the low-water mark at once. The newest turn stays even if it is
-    larger than that.
+    A cut costs the model its cache, so the prompt goes below the low-water mark at once. The newest turn stays in any case.
 
     Args:
         costs: tokens of each turn in the prompt now, oldest first.
-        fixed: tokens of everything else: instructions, tool schemas, and room for the summary and a memory block.
-        room: tokens that a prompt may have.
+        fixed: tokens of instructions, tool schemas, and room for the summary and a memory block.
         most_turns: how many turns stay at most; the fewer, the less the model must read again.
     """
     first = len(costs) - 1
@@ -64,17 +62,21 @@ def first_kept(costs: Sequence[int], *, fixed: int, room: int, most_turns: int) 
 
 
 class _Measured(NamedTuple):
-    """How large the prompt of a turn was."""
-
     n: int = -1
     tokens: int = 0
     answered: bool = False
     first_turn: int = -1
-    """The first turn of the epoch that it was measured in."""
+    """The first turn of the epoch then."""
 
 
 class EpochPlanner:
-    """Plans the epochs of one prompt log for one window."""
+    """Plans the epochs of one prompt log for one window.
+
+    Args:
+        budget: its summary's share is for the head of an epoch, carried values included.
+        current: tells which values hold; None: none are carried.
+        now: the wall time that the new epoch freezes, seconds since the epoch UTC.
+    """
 
     def __init__(
         self,
@@ -85,14 +87,6 @@ class EpochPlanner:
         current: Current | None = None,
         now: Callable[[], float],
     ) -> None:
-        """Make the planner.
-
-        Args:
-            budget: divides the window; its summary's share is for the head of an epoch, carried values included.
-            summarizer: used in idle time.
-            current: tells which values hold; None: none are carried.
-            now: the wall time that the new epoch freezes, seconds since the epoch UTC.
-        """
         self.log = log
         self.summarizer = summarizer
         self.budget = budget
@@ -104,12 +98,12 @@ class EpochPlanner:
 
     @property
     def room(self) -> int:
-        """Return how many tokens a prompt may have."""
+        """Return the tokens that a prompt may have."""
         return self.budget.plan.room
 
     @property
     def summary_tokens(self) -> int:
-        """Return what the head of an epoch may take: the summary, and the values that are carried."""
+        """Return the tokens of an epoch's head: the summary, and the carried values."""
         return self.budget.plan["summary"]
 
     def plan(self) -> int | None:
@@ -122,11 +116,7 @@ class EpochPlanner:
     def plan_now(self, messages: Sequence[Message], tokens: int) -> int | None:
         """Return the first turn of an epoch for a prompt that did not fit; None: not even that would help.
 
-        Nothing is tokenised: the prompt was just counted, and its tokens are shared out by the size of the texts.
-
-        Args:
-            messages: the prompt.
-            tokens: its exact size.
+        Nothing is tokenised: `tokens`, the prompt's exact size, are shared out by the size of the texts.
         """
         turns = self._turns()
         if not turns:
@@ -142,27 +132,22 @@ class EpochPlanner:
         return self._first(costs, max(0, tokens - sum(costs)) + summaries)
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:
-        """Return the first turn that stays, given what each turn and everything else costs."""
         most = self.budget.context.keep_last_turns
         index = first_kept(costs, fixed=fixed, room=self.room, most_turns=most)
         return None if index is None else self._turns()[index].n
 
     def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
-        """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer or with it."""
+        """Note the exact size of the prompt of turn `n`, before its answer or with it."""
         self._newest = _Measured(n, tokens, answered, self.log.epoch.first_turn)
 
     def forget(self) -> None:
-        """Keep nothing of turns that were measured ahead."""
+        """Forget the turns that were measured ahead."""
         self.prompt_size.forget()
 
     def settle(self, tokens: int, *, tools: Sequence[dict[str, Any]] | None) -> None:
-        """Measure when a turn is over what the next one would have to measure if its prompt does not fit.
+        """Measure at a turn's end what the next one would have to measure if its prompt does not fit; takes a millisecond.
 
-        While that is far away nothing is done: it takes a millisecond, and most turns are far from it.
-
-        Args:
-            tokens: what the newest prompt had at most, without its answer.
-            tools: what the model is offered.
+        Far from the limit nothing is done. `tokens` bounds the newest prompt without its answer.
         """
         turns = self._turns()
         if not turns:
@@ -175,10 +160,10 @@ class EpochPlanner:
                 self.measured(turns[-1].n, counted, answered=True)
 
     def size(self) -> int:
-        """Return how large the prompt has grown: as last counted, and the messages since."""
+        """Return the prompt's tokens: as last counted, and the messages since."""
         turns = self._turns()
         n, tokens, answered, first_turn = self._newest
-        # A size measured before the epoch began says nothing of it.
+        # A size of an earlier epoch says nothing of this one.
         if not turns or first_turn != self.log.epoch.first_turn:
             return self._fixed() + sum(self._cost(turn) for turn in turns)
         since = [message for turn in turns if turn.n == n and not answered for message in turn.messages[1:]]
@@ -193,7 +178,7 @@ class EpochPlanner:
         stop: Callable[[], bool] | None = None,
         reason: str = "high water",
     ) -> Epoch | None:
-        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
+        """Write the next epoch, with a summary of the turns that leave the prompt; None when `stop` became true."""
         used = summarizer or self.summarizer
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
@@ -223,15 +208,15 @@ class EpochPlanner:
         return carrying(epoch, carried)
 
     def bare(self, first_turn: int) -> Epoch:
-        """Return an epoch that begins with a turn and tells nothing of what came before: that was deleted."""
+        """Return an epoch without a summary, since the turns before it were deleted."""
         return Epoch(self.log.session, first_turn, reason=DELETED, started_at=self._now())
 
     def still_holding(self, epoch: Epoch) -> Epoch:
-        """Return an epoch that is about to begin, without the carried values that are gone or private by now."""
+        """Return an epoch without the carried values that are gone or private by now."""
         return epoch if self._current is None else still_holding(epoch, self._current)
 
     def _carried(self, first_turn: int) -> list[BlockLine]:
-        """Return what of memory goes on standing in the prompt when the turns before one leave it."""
+        """Return the lines of memory that stay when the turns before one leave the prompt."""
         if self._current is None:
             return []
         parts = [part for turn in self._turns() if (part := turn.seen_at("household")) is not None]
@@ -252,7 +237,7 @@ class EpochPlanner:
         return carried
 
     def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
-        """Return what values take, counted as one text."""
+        """Return the tokens of values, counted as one text."""
         return (
             len(self.budget.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
         )
@@ -261,7 +246,7 @@ class EpochPlanner:
         return self.log.epoch_turns()
 
     def _fixed(self) -> int:
-        """Return the tokens that every prompt has: the system's messages, and room for the summary."""
+        """Return the tokens of the system's messages, and room for the summary."""
         return self.summary_tokens + sum(
             self.prompt_size.cache.tokens(str(m.get("content"))) + 8 for m in self.log.system
         )
@@ -279,16 +264,16 @@ class EpochPlanner:
     def _tokens_of(self, message: Message) -> int:
         """Return a message's tokens, with those of the template's markers.
 
-        Templates refuse some messages that stand alone (a tool result, say), so the parts are counted as text; 8
-        tokens a message and 12 a call cover the markers of all templates at hand. The prompt itself is counted exactly. The
-        prompt size knows the parts from then on, so that no turn has to tokenise what idle time has looked at.
+        Templates refuse some messages that stand alone (a tool result, say), so the parts are counted as text; 8 tokens a
+        message and 12 a call cover the markers of all templates at hand. The prompt size keeps the counts, so that no turn
+        tokenises them again.
         """
         texts = texts_of(message)
         return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.tokens, texts))
 
 
 def _attributed(turn: PromptTurn) -> Sequence[Message]:
-    """Return the messages of a turn, the user's with the name of who spoke."""
+    """Return the messages of a turn, the user's with the speaker's name."""
     speaker = turn.heard.speaker if turn.heard is not None else None
     messages = [message for message in turn.messages if message.get("content") != CLOSED]
     if speaker is None:
