@@ -1,7 +1,4 @@
-"""The bank of a home, and each bank in it: what one person has in one topic, the household, or anyone.
-
-In the database each file is a row; a new version has a new id, so what changed is seen at a glance.
-"""
+"""The bank of a home, and each bank in it: a person's in one topic, the household's, or anyone's; files can be rows."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ _FILES = "select scope, topic, path, length(cast(content as blob)), updated from
 
 
 class BankTable:
-    """All banks of a home in its database; safe to use from several threads and processes."""
+    """All banks of a home in its database; safe to use from several threads and processes. A new version of a file has a new id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -134,18 +131,12 @@ def _new_path(path: str, others: Sequence[BankFile]) -> str:
 
 
 def _spelled(folder: str, files: Sequence[BankFile]) -> str:
-    """Return the last name of a folder as files in it spell it; empty where there is none."""
     begin, depth = f"{path_key(folder)}/", folder.count("/")
     return next((file.path.split("/")[depth] for file in files if path_key(file.path).startswith(begin)), "")
 
 
 class ScopedBank:
-    """One bank: the `Bank` of `edgemem.store.protocols`, with all limits kept in every write.
-
-    Args:
-        scope: `user:NAME`, `household` or `shared`.
-        limits: how much it may hold now.
-    """
+    """The bank of `user:NAME`, `household` or `shared`: a `Bank` of `edgemem.store.protocols` that keeps its limits in every write."""
 
     def __init__(
         self,
@@ -208,7 +199,6 @@ class ScopedBank:
 
 
 def _over(limits: MemoryBankConfig, largest: int, total: int, count: int, depth: int = 0) -> list[str]:
-    """Return which limits a bank is over, and how far."""
     bounds = (
         (largest, limits.max_file_size_bytes, "bytes in one file"),
         (total, limits.max_total_size_bytes, "bytes"),
@@ -225,10 +215,8 @@ class MemoryBank:
         self._database, self._clock, self._settings = database, clock, settings
         self.folder = BankFolder(root, clock=clock, default_folders=MemoryBankConfig().default_folders)
         self._table = BankTable(database)
-        self.household = ScopedBank(self.store, HOUSEHOLD, "", self.limits)
-        """Its files are for recognised speakers."""
-        self.shared = ScopedBank(self.store, SHARED, "", self.limits)
-        """Its files are for anyone."""
+        self.household = ScopedBank(self.store, HOUSEHOLD, "", self.limits)  # for recognised speakers
+        self.shared = ScopedBank(self.store, SHARED, "", self.limits)  # for anyone
 
     def for_person(self, user: str, topic: str = "default") -> ScopedBank:
         """Return the bank of a person in a topic, as a session is called; it is theirs alone."""

@@ -1,7 +1,7 @@
 """The bank in a folder: `bank/NAME/TOPIC/…`, `bank/household/…` and `bank/shared/…`, to read and edit.
 
-Every folder on the way is opened from the one above it and never through a link, so the checked folder is the one in use. A file is
-replaced in one step, under one lock for all writers. What begins with a dot is the bank's own.
+Every folder is opened from the one above it and never through a link, so the checked folder is the one in use. A file is replaced
+in one step, under one lock for all writers. What begins with a dot is the bank's own.
 """
 
 from __future__ import annotations
@@ -31,16 +31,12 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_TICK_NS = 50_000_000
-"""More than a tick of any system's clock."""
+_TICK_NS = 50_000_000  # more than a tick of any system's clock
 _NO_PLACE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class BankFolder:
-    """All banks of a home in one folder, which the first file makes; safe to use from several threads and processes.
-
-    Each new bank gets the default folders.
-    """
+    """All banks of a home in one folder, which the first file makes; safe to use from several threads and processes."""
 
     def __init__(self, root: Path, *, clock: Clock, default_folders: Sequence[str] = ()) -> None:
         self.root = root
@@ -153,10 +149,7 @@ class BankFolder:
     def _opened(
         self, bank: Sequence[str], folders: Sequence[str] = (), *, make: bool = False
     ) -> Iterator[int]:
-        """Open a folder of a bank, one step after the other; raise FileNotFoundError where it is not there and not made.
-
-        The names of a person, and of folders within the bank, may have any spelling; that of a topic is exact.
-        """
+        """Open a folder of a bank; raise FileNotFoundError where it is missing and not made. Only a topic's spelling is exact."""
         with ExitStack() as stack:
             folder = os.open(self.root, _FOLDER)
             stack.callback(os.close, folder)
@@ -233,14 +226,13 @@ def _replace(folder: int, name: str, text: str, at: float) -> None:
 
 
 def _drop_empty(folder: int, name: str) -> None:
-    """Remove a folder that holds nothing: no file is one, and a file may have its name."""
+    """Remove an empty folder: no file is one, and a file may have its name."""
     with suppress(OSError):
         os.rmdir(_entry(folder, name, str), dir_fd=folder)
 
 
 @contextmanager
 def _within(path: str, root: Path) -> Iterator[None]:
-    """Turn an error of the system into one of edgemem's."""
     try:
         yield
     except OSError as error:

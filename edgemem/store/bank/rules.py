@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
-    """Gets what a file holds and the other files of its bank, and returns what it shall hold; None: nothing, and the very text
-    that it was given leaves it as it is."""
+    """Gets a file's text and the other files of its bank; returns its new text, or None to delete it. The same text changes nothing."""
 
 HOUSEHOLD, SHARED = "household", "shared"
-MEMORY_FILE = "MEMORY.md"
-"""The file that a model is shown by itself."""
-PROMPT_FILE = "PROMPT.md"
-"""Beside all banks: the operator's own text for the instructions."""
+MEMORY_FILE = "MEMORY.md"  # the file that a model is shown by itself
+PROMPT_FILE = "PROMPT.md"  # beside all banks: the operator's own text for the instructions
 _LONGEST_NAME = 240  # bytes; beside a file is its next version while it is written
 _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
 
@@ -68,9 +65,6 @@ def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> li
         """,
         "create index if not exists idx_memory_bank_user_topic on memory_bank (user_id, topic_id)",
     ]
-
-
-# Paths and names
 
 
 def validate_memory_path(path: str, *, max_depth: int = 2) -> None:
@@ -137,21 +131,14 @@ def _encoded(name: str) -> str:
     return safe
 
 
-# Files
-
-
 class BankFile(NamedTuple):
     """A file of the bank."""
 
-    scope: str
-    """`user:NAME`, `household` or `shared`."""
-    topic: str
-    """Of a person's bank; empty for the household's and anyone's, which have none."""
+    scope: str  # `user:NAME`, `household` or `shared`
+    topic: str  # of a person's bank; else empty
     path: str
-    size: int
-    """Bytes."""
-    modified: float
-    """Seconds since the epoch."""
+    size: int  # bytes
+    modified: float  # seconds since the epoch
 
     @property
     def place(self) -> str:
@@ -164,5 +151,4 @@ class Held(NamedTuple):
 
     text: str
     modified: float
-    sound: bool = True
-    """Whether that is all of it: bytes that are not UTF-8 are read as well as they can be."""
+    sound: bool = True  # False: it has bytes that are not UTF-8, read as well as they can be

@@ -1,5 +1,4 @@
 """SQLite: the one floor that opens a database, locks it, writes to it, migrates it and reads its log.
 
-Nothing here knows what a fact or a turn is. What may be changed: how a file is opened, shared, copied and upgraded; every pragma
-has its reason beside it. `connection` alone imports sqlite3.
+Nothing here knows what a fact or a turn is. Every pragma has its reason beside it. `connection` alone imports sqlite3.
 """

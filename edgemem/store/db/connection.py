@@ -1,9 +1,7 @@
 """Connections: to a file, to a copy of one that may not be written, and to another program's; and the schema of a file.
 
-The only module that imports sqlite3. A schema is a list of steps that is only ever appended to. Each step runs in one
-transaction together with the record that it ran. Ids and `recorded` are ticks of the robot's clock: microseconds since the
-epoch, strictly increasing, so that the order of ids is the order in which the robot learnt things. A clock must know the newest
-tick that a file holds (`Ticks`), so that each further one is later.
+A schema is a list of steps that is only ever appended to. Ids and `recorded` are ticks of the robot's clock: microseconds since
+the epoch, strictly increasing, so the order of ids is the order of learning. So a clock must know a file's newest tick (`Ticks`).
 """
 
 from __future__ import annotations
@@ -33,18 +31,16 @@ Mode = Literal["rw", "ro", "ro&immutable=1"]
 
 SQLITE_VERSION = sqlite3.sqlite_version
 FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
-"""What SQLite and the system raise; `to_store_error` says it in edgemem's words."""
+"""Errors of SQLite and the system; `to_store_error` says them in edgemem's words."""
 
 
-MARK = "tick:"
-"""Keys of `meta` that begin with this hold ticks."""
+MARK = "tick:"  # keys of `meta` that begin with this hold ticks
 _CLOCK = f"{MARK}clock"
 
 _OWN_TABLES = (
     "migrations (name text primary key, recorded integer not null)",
     "meta (key text primary key, value) without rowid",
 )
-"""The tables that every file has: which steps it has seen, and notes by their keys."""
 
 _AHEAD_S = 366 * 86400.0
 
@@ -59,10 +55,8 @@ class Migration(NamedTuple):
 class Schema(NamedTuple):
     """The tables of a file."""
 
-    steps: tuple[Migration, ...]
-    """Their names are in the order of the alphabet."""
-    ticks: Mapping[str, str]
-    """Tables that hold ticks, each with the column whose highest value is the newest one."""
+    steps: tuple[Migration, ...]  # their names are in the order of the alphabet
+    ticks: Mapping[str, str]  # tables that hold ticks, each with the column of its newest one
 
 
 def check_schema(connection: Any, schema: Schema) -> bool:
@@ -115,8 +109,7 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
 class Ticks:
     """The ticks of one file, as several connections see it.
 
-    A file that is derived from a truth has ticks far ahead of it only if it is damaged; the clock does not take such a tick, or the
-    truth would keep it for ever.
+    A derived file has ticks far ahead of its truth only if it is damaged; the clock takes none of them, or the truth would keep it.
     """
 
     def __init__(
@@ -179,10 +172,8 @@ def translated_errors(path: Path) -> Iterator[None]:
 class Origin(NamedTuple):
     """Which truth a file holds, and how far it reaches."""
 
-    truth: int
-    """The tick at which its schema was made: no two truths of a robot have the same."""
-    newest: int
-    """Its highest tick."""
+    truth: int  # the tick at which its schema was made: no two truths of a robot have the same
+    newest: int  # its highest tick
 
 
 def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin | None:
@@ -273,9 +264,9 @@ def vec0_version() -> str | None:
 
 @functools.cache
 def register_vec0() -> bool:
-    """Make the SQLite library give vec0 to every connection that this process opens from now on; tell whether it does.
+    """Give vec0 to every later connection of this process; tell whether that worked.
 
-    The library that `_sqlite3` is linked to is told directly: many Pythons are built without `enable_load_extension`.
+    It tells the library that `_sqlite3` is linked to: many Pythons are built without `enable_load_extension`.
     """
     import ctypes  # late: no robot needs it
 
@@ -283,7 +274,7 @@ def register_vec0() -> bool:
     if package is None or package.origin is None:
         return False
     try:
-        # A module that is built into the interpreter has no file; its symbols are the interpreter's own.
+        # A module built into the interpreter has no file; its symbols are the interpreter's own.
         library = ctypes.CDLL(getattr(module, "__file__", None))
         vec0 = ctypes.CDLL(str(Path(package.origin).with_name("vec0.so")))
         entry = ctypes.cast(vec0.sqlite3_vec_init, ctypes.c_void_p)

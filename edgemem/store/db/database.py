@@ -1,8 +1,7 @@
 """One SQLite file: a writer thread, readers of its own for every thread, a lock between processes.
 
-Writes run as functions on the writer thread, one transaction each, so
-that nobody who speaks waits for a disk; reads run in the thread that asks, and see the last commit. A
-`Database` is shared freely between threads, and must not be carried across a fork: open a new one there.
+Each write is a function that the writer thread runs in one transaction, so no speaker waits for a disk; reads run in the thread
+that asks, and see the last commit. A `Database` is shared between threads, but not carried across a fork: open a new one there.
 """
 
 from __future__ import annotations
@@ -59,18 +58,15 @@ _AGAIN_S = 0.01  # between two tries to empty the log
 class Options(NamedTuple):
     """How a file is opened."""
 
-    durable: bool = True
-    """Fsync each commit (truth), or none at all (an index that can be made again)."""
-    derived: bool = False
-    """Whether it is made from another file with the same clock, which was opened before."""
+    durable: bool = True  # fsync each commit (truth), or none at all (an index that can be made again)
+    derived: bool = False  # made from another file with the same clock, which was opened before
     busy_timeout_s: float = 5.0
-    """How long to wait for other processes."""
     page_size: int = 512
     """Bytes, for a new file. Small pages write less, and read facts as fast (`tests/lab/tuning.md`)."""
     wal_limit_mb: float = 4.0
     """Checkpoint when the log is larger than this and no write waits."""
     backups: Path | None = None
-    """A folder for a copy of the file before its schema changes; without the copy it cannot be opened. None: no copy is made."""
+    """A folder for a copy of the file before its schema changes; where the copy fails, the file is not opened. None: no copy."""
     create: bool = True
     """False where a file must be there, with tables in it; else LostTruthError is raised, and nothing is changed."""
     read_only: bool = False
@@ -78,13 +74,9 @@ class Options(NamedTuple):
 
 
 class Database(Closable):
-    """An open database file; a context manager, safe to use from several threads.
+    """An open database file, made with its folder where it is missing; a context manager, safe to use from several threads.
 
-    Args:
-        path: created with its folder (0700) and readable by its owner only (0600) if it does not exist.
-        schema: its tables; steps that the file has not seen are run.
-        clock: where ticks come from; share one between the files of a home.
-        options: those of `Options`.
+    Steps of the schema that the file has not seen are run. Share one clock between the files of a home; `options` are of `Options`.
     """
 
     def __init__(
@@ -97,8 +89,7 @@ class Database(Closable):
             )
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
-        self.migrated: tuple[str, ...] = ()
-        """The steps that brought an older file up to date when it was opened."""
+        self.migrated: tuple[str, ...] = ()  # steps that brought an older file up to date when it was opened
         self._options = opening = Options(**options)
         self._create = opening.create and not opening.read_only
         self.read_only = opening.read_only
@@ -132,8 +123,6 @@ class Database(Closable):
         )
         self._writer = Writer(f"edgemem {self.path.name}", self._log.tidy)
         self.closed = False
-
-    # Reading
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads, as of the last commit."""
@@ -174,8 +163,6 @@ class Database(Closable):
             return [str(error)]
         return [] if faults == ["ok"] else faults
 
-    # Writing
-
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in one transaction, or in the one that runs, and return its result once it is committed (and durable)."""
         return self.submit(work).result()
@@ -183,8 +170,7 @@ class Database(Closable):
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
         """Queue `work` for one transaction without waiting.
 
-        With `durable=False` the commit is only accepted: it survives a crash of the process, and a pulled plug
-        from the next durable commit or flush() on.
+        With `durable=False` it survives a crash of the process, but a pulled plug only from the next durable commit or flush() on.
         """
         self._check_open()
         if not self._writer.here:
@@ -198,10 +184,7 @@ class Database(Closable):
         return future
 
     def enqueue(self, job: Callable[[], T], *, behind: bool = False) -> Future[T]:
-        """Queue a job that makes transactions of its own for the writer thread, without waiting.
-
-        On the writer thread itself it is done at once, or `behind` what waits.
-        """
+        """Queue a job with its own transactions for the writer thread; called there, it is done at once, or `behind` what waits."""
         self._check_open()
         return self._writer.submit(job, at_once=not behind)
 
@@ -210,9 +193,9 @@ class Database(Closable):
         self._run(self._log.sync)
 
     def checkpoint(self, *, wait_s: float | None = None) -> bool:
-        """Move the log into the database file and empty it, so that erased rows are gone from both, durably; tell whether it is empty.
+        """Move the log into the database file, durably, so that erased rows are gone from both; tell whether the log is empty.
 
-        A reader with an old snapshot is waited for so many seconds; None: as long as other processes are.
+        It waits `wait_s` seconds for a reader with an old snapshot; None: as long as for other processes.
         """
         end = monotonic() + (self._options.busy_timeout_s if wait_s is None else wait_s)
         # Between two tries others write: a turn does not wait for a reader.
@@ -223,10 +206,9 @@ class Database(Closable):
         return True
 
     def wipe(self, *, wait_s: float | None = None, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Empty the log, and overwrite the copies of erased rows that SQLite left between the cells of its pages.
+        """Empty the log, and overwrite the copies of erased rows that SQLite left between cells; tell whether the whole file was seen.
 
-        Returns whether all of the file was looked through: not where a reader keeps the log from being emptied, nor once `stop`,
-        asked every few milliseconds, is true. `wait_s` is that of `checkpoint`.
+        That fails where a reader keeps the log from being emptied, and once `stop`, asked every few milliseconds, is true.
         """
         begin: int | None = 0 if self.checkpoint(wait_s=wait_s) else -1
         while begin is not None and begin >= 0 and not stop():
@@ -238,10 +220,7 @@ class Database(Closable):
         self._run(self._look)
 
     def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Write a complete and checked copy to `target`, which is replaced in one step or not at all; tell whether.
-
-        `stop` is asked every millisecond or two.
-        """
+        """Write a complete and checked copy over `target` in one step; tell whether. `stop` is asked every millisecond or two."""
         self._check_open()
         return self._copy_to(Path(target).expanduser().absolute(), stop)
 
@@ -272,8 +251,6 @@ class Database(Closable):
             # While Python ends the writer thread does nothing, and commits are in the log anyway.
             if not sys.is_finalizing():
                 self.close()
-
-    # On the writer thread
 
     def _look(self) -> None:
         with self._exclusively():
@@ -309,8 +286,6 @@ class Database(Closable):
                 raise
             self._log.unsynced = not durable
             return result
-
-    # Opening
 
     def _open_writer(self, schema: Schema) -> Any:
         options = self._options
@@ -357,8 +332,6 @@ class Database(Closable):
             ) from error
         _log.warning("%s is brought up to date (%s); as it was it is kept in %s.", self.path, step, target)
 
-    # Small things
-
     def _copy_to(self, target: Path, stop: Callable[[], bool]) -> bool:
         with (
             translated_errors(self.path),
@@ -390,10 +363,7 @@ class Database(Closable):
 def _exclusive(
     path: Path, lock: FileLock, files: FileIdentities | None, *, moving: bool = False
 ) -> Iterator[None]:
-    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened.
-
-    `moving`: the database itself is written, and not only its log.
-    """
+    """Keep other processes from writing, `moving` also the database itself; raise ReplacedError where the files were exchanged."""
     with translated_errors(path), lock.hold():
         if files is None:
             yield
@@ -408,7 +378,6 @@ def _exclusive(
 
 
 def _check_not_lost(path: Path) -> None:
-    """Raise LostTruthError where a file is missing or empty."""
     if not path.exists():
         raise LostTruthError(f"{path} is missing.")
     if path.is_file() and not path.stat().st_size:
@@ -416,7 +385,6 @@ def _check_not_lost(path: Path) -> None:
 
 
 def _reader(path: Path, timeout_s: float, files: FileIdentities | None) -> Any:
-    """Open one more connection, for reading, to the open database."""
     if files is not None:
         files.check()
     return connect(path, "ro", timeout_s)

@@ -1,8 +1,8 @@
 """Files that belong to their owner alone, that are really on the disk, and that are still those that were opened.
 
-One lock file is taken by every process around a write or a checkpoint: SQLite before 3.51.3 can corrupt a WAL database when two
-connections write and checkpoint at the same moment, and robots run such versions. `flock` also excludes two databases opened on one
-file by one process, and the kernel frees it when a process dies.
+Every process takes one lock file around a write or a checkpoint: SQLite before 3.51.3 can corrupt a WAL database when two
+connections write and checkpoint at the same moment, and robots run such versions. `flock` also excludes two databases opened on
+one file by one process, and the kernel frees it when a process dies.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
 
 
 LOCK_TIMEOUT_S = 5.0
-"""How long a file of ours is waited for."""
 
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02
 _NOTE = 64  # bytes
-# Python before 3.11 does not hand out result codes; SQLite's own words are stable, so they serve for all.
+# Python before 3.11 hands out no result codes, but SQLite's own words are stable.
 _FULL = "No space is left for {path}; free some and try again. What was stored before is intact."
 _READ_ONLY = (
     "{path} cannot be written; mend the rights of the file and its folder, or mount the disk read-write. Where nothing may"
@@ -99,7 +98,7 @@ class Closable(ABC):
 def create_private(path: Path) -> None:
     """Make an empty file (0600) and its missing folders (0700); leave a file that exists alone.
 
-    One that exists is not even opened: closing it would drop the locks that SQLite may hold on it.
+    That is not even opened: closing it would drop the locks that SQLite may hold on it.
     """
     make_folder(path.parent)
     if path.is_dir():
@@ -122,11 +121,9 @@ def write_private(
     mode: int = 0o600,
     stands: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Replace a file in one step that survives a pulled plug, or raise OSError and leave it as it was; tell whether.
+    """Replace a file durably in one step, or raise OSError and leave it; tell whether. `part` is where the new file is written first.
 
-    Args:
-        part: where the new file is written first.
-        stands: asked just before; where it says no, nothing is replaced.
+    `stands` is asked just before; where it says no, nothing is replaced.
     """
     part = part or path.with_name(f".{path.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)
@@ -223,21 +220,17 @@ def sync(path: Path) -> None:
 
 
 class _Seen(NamedTuple):
-    """What tells one state of a database's files from another."""
-
     files: tuple[tuple[int, int] | None, ...]
     """Device and inode of the database, its log and the memory that its processes share."""
-    content: bytes
-    """When the database itself was written last, and its size."""
+    content: bytes  # when the database itself was written last, and its size
 
 
 class FileIdentities:
     """The files of a database as this process opened them: a write to others, or over others, would be gone.
 
-    A commit goes to the log; the database itself is written by checkpoints only, which all of our processes make under one
-    lock. A process that makes one leaves in the lock file how the database looks after it, and nothing while it goes on: where a kill
-    or a full disk cuts it off, nobody knows how the database looks. So a copy written over it in place, into the very same
-    inode, is noticed as well.
+    Commits go to the log; only checkpoints write the database itself, which all of our processes make under one lock. Each leaves in
+    the lock file how the database looks after it, and nothing while it runs: where a kill or a full disk ends it, nobody knows.
+    So a copy written over it in place, into the very same inode, is noticed as well.
     """
 
     def __init__(self, path: Path) -> None:
@@ -325,7 +318,7 @@ class FileLock:
         return False
 
     def close(self) -> None:
-        """Close the file; it stays, because two processes could hold two locks if one removed it unlooked at."""
+        """Close the file; it stays: two processes could hold two locks if one removed it unlooked at."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -335,7 +328,7 @@ class FileLock:
 def locked_beside(path: Path) -> Iterator[None]:
     """Keep other processes of ours from writing a file, whose folder is made where it is missing.
 
-    The lock's file is there only while somebody holds it, so that it may stand in anybody's folder.
+    The lock's file is there only while somebody holds it, so it may be in anybody's folder.
     """
     place = path.with_name(f".{path.name}.lock")
     with translated_errors(path):
@@ -352,9 +345,9 @@ def locked_beside(path: Path) -> Iterator[None]:
 
 
 class HomeLock:
-    """Tells whether a home is open: everybody who has it open shares the lock, and who replaces its files holds it alone.
+    """Tells whether a home is open: who has it open shares the lock, and who replaces its files holds it alone.
 
-    Where nothing may be written it is held without a file, if there is none yet: nobody can replace anything there either.
+    Where nothing may be written it is held without a file: nobody can replace anything there either.
     """
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:
@@ -397,7 +390,7 @@ def _open_lock(path: Path) -> int:
 
 
 def _lock(fd: int, kind: int, timeout_s: float, busy: str) -> None:
-    """Take a lock of a kind; raise BusyError with a sentence when it is not free within so many seconds."""
+    """Take a lock of a kind, or raise BusyError with the sentence `busy`."""
     deadline, pause = time.monotonic() + timeout_s, _FIRST_PAUSE_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The writer, a thread that runs jobs in the order in which they came, and for every other thread a reading connection.
+"""The writer, a thread that runs jobs in the order in which they came, and a reading connection for every other thread.
 
 So disk work never runs where somebody speaks, and readers wait neither for one another nor for the writer.
 """
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Run jobs on one thread, a daemon, and `idle` behind a job when no other waits.
+    """Run jobs on one daemon thread, and `idle` behind a job when no other waits.
 
-    The thread keeps no reference to an owner between jobs, so that a forgotten one can be collected and say so.
+    The thread keeps no reference to an owner between jobs, so a forgotten one can be collected and say so.
     """
 
     def __init__(self, name: str, idle: Callable[[], None]) -> None:

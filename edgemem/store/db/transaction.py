@@ -1,4 +1,4 @@
-"""What a piece of work sees: tables that can be asked, one transaction, its time, ids for its rows, and many values in one statement."""
+"""Transactions: tables that can be asked, one transaction with its time and ids, and many values in one statement."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Transaction:
         try:
             yield
         except BaseException:
-            # A full disk makes SQLite roll back everything at once; then no savepoint is left to go back to.
+            # On a full disk SQLite rolls everything back at once; then no savepoint is left.
             if self._connection.in_transaction:
                 self.execute(f"rollback to {name}")
                 self.execute(f"release {name}")

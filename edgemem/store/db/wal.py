@@ -1,13 +1,10 @@
 """The write-ahead log beside a database, and copies of a whole database.
 
 The log is made durable when asked, and emptied when it is large and nobody waits. Then the slack of its pages, the unallocated
-middle where SQLite leaves copies of cells that have moved, is overwritten: `secure_delete` overwrites a cell where it is deleted, but
-when pages are balanced their cells are laid out anew, and what stood in the middle stays (one of 950 forgotten facts was found there,
-SQLite 3.40, pages of 512 bytes). No reader looks there. Page 1 holds the schema alone and is left as it is; the layout is that of
-https://www.sqlite.org/fileformat2.html.
-
-Our own database is copied a few pages at a time, checked, and renamed only when the copy is good; of another program's database the
-files are copied as they lie there.
+middle, is overwritten: `secure_delete` overwrites a deleted cell, but where SQLite balances pages, it lays their cells out anew and
+leaves the old copies (one of 950 forgotten facts was found there, SQLite 3.40, pages of 512 bytes). Page 1 holds the schema alone
+and is left as it is; the layout is that of https://www.sqlite.org/fileformat2.html. Our own database is copied a few pages at a
+time, checked, and renamed only when the copy is good; of another program's, the files are copied.
 """
 
 from __future__ import annotations
@@ -66,8 +63,7 @@ class WriteAheadLog:
         self._exclusively = exclusively
         self._limit = int(limit_mb * 1e6)
         self._left = 0
-        self.unsynced = False
-        """Whether commits stand in the log that a pulled plug would take."""
+        self.unsynced = False  # commits are in the log that a pulled plug would take
 
     def sync(self) -> None:
         """Make every commit durable."""
@@ -77,10 +73,7 @@ class WriteAheadLog:
             self.unsynced = False
 
     def checkpoint(self) -> bool:
-        """Move the log into the database, durably, and empty it; return whether no reader was in the way.
-
-        It waits for nobody: other processes write meanwhile only where this is tried again.
-        """
+        """Move the log into the database, durably, and empty it; return whether no reader was in the way. It waits for nobody."""
         level = self._connection.execute("pragma synchronous").fetchone()[0]
         try:
             # Erased rows must not come back with a pulled plug, also where commits are not synced.
@@ -98,8 +91,7 @@ class WriteAheadLog:
         with self._exclusively(moving=True):
             if not self._truncate():
                 return -1
-            # What this connection holds in memory would be written with the slack that it was read with. All others look
-            # whether the log was changed, and forget what they hold.
+            # What this connection holds in memory would be written with its old slack. All others see that the log changed.
             self._connection.execute("pragma shrink_memory")
             return raw.wipe_slack(begin)
 
@@ -108,16 +100,16 @@ class WriteAheadLog:
         try:
             if self._file.stat().st_size > self._limit + self._left:
                 self.empty()
-                # A reader of another process can keep the log from being emptied: do not try after each commit.
+                # A reader of another process can keep the log: do not try after each commit.
                 self._left = self._file.stat().st_size
         except FileNotFoundError:
             pass  # nothing is written yet
         except OSError as error:
-            # Nobody waits for this, and the thread that runs it has other work.
+            # Nobody waits for this, and its thread has other work.
             _log.warning("The log of %s cannot be looked at: %s", self._path, error)
 
     def empty(self) -> None:
-        """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
+        """Empty the log if nobody is in the way; it waits for nobody."""
         try:
             with self._exclusively(moving=True):
                 self._truncate()
@@ -137,8 +129,8 @@ class WriteAheadLog:
 class RawFile:
     """The bytes of a database file, beside SQLite; opened when they are needed.
 
-    Closable any descriptor of a file drops all locks that the process holds on it, SQLite's too. So all that a process opens
-    of one file share a descriptor, which is closed with the last of them; close this behind the connections.
+    Closing any descriptor of a file drops all locks that the process holds on it, SQLite's too. So all openings of one file in a
+    process share a descriptor, which is closed with the last of them; close this behind the connections.
     """
 
     _lock: ClassVar = threading.Lock()
@@ -245,11 +237,9 @@ class _Stopped(Exception):  # noqa: N818 - no error, but somebody who speaks
 def write_copy(
     source: Any, target: Path, *, connect: Callable[[Path], Any], stop: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Write a copy that replaces `target` in one step; return False if it was stopped, and nothing is left.
+    """Write a copy of the last commit that replaces `target` in one step; return False if it was stopped, and nothing is left.
 
-    Args:
-        source: a reading connection of its own; later commits are not in the copy.
-        connect: opens the file that becomes the copy.
+    `source` is a reading connection of its own; `connect` opens the file that becomes the copy.
     """
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
 
@@ -261,7 +251,7 @@ def write_copy(
         os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
         with closing(connect(part)) as copy:
             copy.execute("pragma synchronous = off")
-            # One snapshot for all steps: without it, each commit of another connection makes SQLite begin anew.
+            # One snapshot for all steps: else each commit of another connection makes SQLite begin anew.
             source.execute("begin")
             source.execute("select count(*) from sqlite_master").fetchone()
             source.backup(copy, pages=_PAGES, progress=go_on)
@@ -282,9 +272,9 @@ def write_copy(
 
 @contextmanager
 def copied(path: Path) -> Iterator[Path]:
-    """Lend a copy of a database that may not be written, with its log; nothing is opened, not even beside it.
+    """Lend a copy of a database that may not be written, with its log; raise BusyError where another program wrote it meanwhile.
 
-    Raises BusyError where another program wrote it meanwhile.
+    Nothing is opened, not even beside it.
     """
     from shutil import copyfile  # late: it brings archives of all kinds with it
 
@@ -323,7 +313,7 @@ def _changed(path: Path) -> int:
 
 
 def _fault_of(copy: Any, stop: Callable[[], bool]) -> str:
-    """Return what SQLite finds wrong with a copy; raise _Stopped if it may not look to the end.
+    """Return SQLite's complaint about a copy, or raise _Stopped.
 
     Before SQLite 3.41 the look at one table cannot be stopped: some 5 ms a megabyte, on this thread alone.
     """
