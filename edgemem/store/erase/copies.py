@@ -1,6 +1,6 @@
-"""Copies that the memory's own tools made: their calls and results stand in conversations, and are forgotten too.
+"""Copies that the memory's own tools made: their calls and results in conversations, which are forgotten too.
 
-What a person said in their own words stays; what a tool repeated of it goes, with the ids that the model generated.
+A person's own words stay; a tool's copy of them goes, with the ids that the model generated.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ _SHORT = 4  # a shorter value ("no", "5") is looked for only beside its key
 
 
 class Erased(NamedTuple):
-    """A fact that was erased, as its copies are found: in memory only, and never stored."""
+    """A fact that was erased, as its copies are found: in memory only."""
 
     scope: str
     key: str
-    anywhere: re.Pattern[str] | None
-    """Finds the values that say enough by themselves."""
-    beside_key: re.Pattern[str] | None
-    """Finds all of them."""
+    anywhere: re.Pattern[str] | None  # finds the values that say enough by themselves
+    beside_key: re.Pattern[str] | None  # finds all of them
 
     @classmethod
     def with_values(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
@@ -124,7 +122,6 @@ def without_outcomes(summary: str) -> str:
 
 
 def _outcome(line: str) -> str | None:
-    """Return what a tool of the memory answered, if a line of a summary tells of that."""
     name, arrow, outcome = line.partition(" -> ")
     return outcome if arrow and name.rpartition(" ")[2] in MEMORY_TOOLS else None
 
@@ -192,7 +189,6 @@ def _called(call: dict[str, Any]) -> str:
 
 
 def _forms(value: str) -> set[str]:
-    """Return a value as it was given and as tools tell it; of a long one also its beginning."""
     cleaned = clean(value, max_chars=2 * len(value) + 64)  # a line break becomes a longer mark
     return {value, cleaned, value[:_HEAD], cleaned[:_HEAD]} - {""}
 

@@ -1,8 +1,8 @@
 """Records: facts, preferences, episodes, sessions and all that one person said, deleted with the blocks that showed them.
 
-Deleted is gone from the file's pages; the eraser takes the bytes out of the log and all copies behind it. What others
-said stays, and so does the shape of history: where a person's version of a fact stood among those of others, no value
-stands. A conversation that is taken up again without its blocks is told anew what still holds.
+Deleted is gone from the file's pages; the eraser takes the bytes out of the log and all copies behind it. What others said stays, and
+so does the shape of history: a person's version of a fact among those of others loses only its value. A conversation that is taken
+up again without its blocks is told anew what still holds.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _PEOPLE_BESIDE = " union ".join(
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
     """Erase a fact with every version, also where it was shown to a model; return what finds its copies; None: there is none.
 
-    What the memory's own tools repeated of it goes from all conversations; what people said in their own words stays.
-    A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
+    Copies by the memory's own tools go from all conversations; people's own words stay. A conversation that runs keeps it before its
+    model until its epoch ends (law 2), but writes none of it again.
     """
     scope = written_scope(tx, scope)
     erase_blocks(tx, [(scope, key)])
@@ -74,7 +74,7 @@ def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> boo
 def erase_record(tx: Transaction, kind: Kind, record_id: str) -> Erased | None:
     """Erase one row of a kind, also where it was shown to a model; return a matcher for its copies; None: there is none.
 
-    What the memory's own tools repeated of it goes as well. An episode's id is the number of its row, any other its name.
+    An episode's id is the number of its row, any other its name.
     """
     column = "id" if kind is EPISODES else "name"
     value = row_number(record_id) if kind is EPISODES else lookup(record_id, f"the id of a {kind.label}")
@@ -118,8 +118,8 @@ def erase_session(tx: Transaction, name: str) -> int:
 def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
-    Summaries, dropped messages, and the loop's state of the conversations that they took part in go with it. The eraser removes
-    their folder in a bank later, with so many files.
+    Summaries, dropped messages, and the loop's state of their conversations go with it. The eraser removes their folder in a bank
+    later, with so many files.
     """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
@@ -145,10 +145,7 @@ def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files:
 
 
 def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> list[tuple[str, str]]:
-    """Erase a person's facts; return their scopes and keys.
-
-    Of those that others have a part in, the place of each version stays in both times.
-    """
+    """Erase a person's facts; return scopes and keys. In facts that others share, each version keeps its place in both times."""
     keys = tx.execute(
         "select k.id, k.scope, k.key, k.scope = 'user:' || :name from fact_keys k"  # noqa: S608 - our own constants
         f" where k.scope = 'user:' || :name or k.id in (select key_id from facts where {_THEIRS})",
@@ -174,7 +171,6 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> list[tuple[str, str]
 
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, int]], int]:
-    """Erase a person's turns; return kind and id of each message, and how many turns these were."""
     theirs = f"from turns where {_THEIRS}"
     messages = _erase_messages(
         tx,
@@ -191,10 +187,9 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
 
 
 def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
-    """Erase the messages of a person in a session with their answers, but for the newest `keep`.
+    """Erase a person's messages in a session but the newest `keep`, with their answers; return their number and the first turn left.
 
-    Returns how many messages went, and the number of the first turn behind them. The session's epochs with their summaries, dropped
-    messages and the loop's state go with them, as with a person.
+    The session's epochs with their summaries, dropped messages and the loop's state go with them, as with a person.
     """
     bound = topic(session, person)
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
@@ -236,10 +231,7 @@ def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[
 
 
 def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None:
-    """Erase the blocks, and the lines carried in heads, that showed any of these.
-
-    They are scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.
-    """
+    """Erase the blocks, and the lines carried in heads, that showed any of these; the kind of a message is `turn`."""
     keys = frozenset(gone)
     records = {key for key in keys if isinstance(key[1], int)}
 
@@ -265,10 +257,7 @@ def _lines(entries: str) -> list[BlockLine]:
 
 
 def delete_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]) -> list[Shown]:
-    """Delete the rows for which a condition of ours holds; return how blocks name each of them.
-
-    The index is told, and names and conversations that nothing else holds go as well.
-    """
+    """Delete the rows that match a condition of ours, and names and conversations that nothing else holds; return the rows."""
     columns = [name for name in kind.names if name in ("id", "scope", "key", "session_id")]
     people = kind.columns_of("person")
     rows = tx.execute(
@@ -288,7 +277,7 @@ def delete_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any
 
 
 def blank_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]) -> list[Shown]:
-    """Empty the columns of rows that stay, by `Kind.blanks`; return how blocks name each of them."""
+    """Empty the columns of rows that stay, by `Kind.blanks`; return them as blocks name them."""
     structures = {column: key for column, key in kind.blanks.items() if key}
     columns = ", ".join(("id", *structures))
     rows = tx.execute(f"select {columns} from {kind.table} where {where}", bound)  # noqa: S608 - our own constants

@@ -1,9 +1,8 @@
 """The eraser: forgets on behalf of a home, takes the bytes out of every file that may hold them, and tells where a name is left.
 
-Forgetting is one transaction; from its commit on nobody recalls it. The bytes are taken out of each place afterwards, by the
-thread that forgot, or in idle time, also by another process that opens the home later. Each step may be repeated. Mentions of a
-person in the words of others, in notes and in the bank are told and not erased: only a person can tell whether the Ann of a note
-is that Ann.
+Forgetting is one transaction; from its commit on nobody recalls it. The bytes are taken out of each place afterwards, by the thread
+that forgot, or in idle time, also by another process that opens the home later. Each step may be repeated. Mentions of a person by
+others, in notes and in the bank are told and not erased: only a person can tell whether the Ann of a note is that Ann.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_QUOTED = 50
-TEXT_CHARS = 200
-"""Longer text is cut."""
+TEXT_CHARS = 200  # longer text is cut
 
 _PAGE = 2000
 
@@ -86,8 +84,7 @@ class Place(msgspec.Struct, frozen=True):
 
     name: str
     erase: Callable[[int, Stop], bool]
-    """Take out the records forgotten until a tick, and return whether no byte of it is left; waits for nobody, and may be
-    called again and again. Raises StoreError or OSError where it cannot."""
+    """Takes out the records forgotten until a tick, waiting for nobody; tells whether no byte is left, or raises StoreError or OSError."""
 
 
 class Eraser:
@@ -95,7 +92,7 @@ class Eraser:
 
     Args:
         sessions: their waiting turns are written before something is forgotten.
-        places: where copies of the truth stand.
+        places: copies of the truth.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
         on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted.
         wake: has idle time go on with the pending places.
@@ -131,10 +128,8 @@ class Eraser:
         self._done: dict[str, tuple[int, int]] = {}
         """Of which erasing and which forgetting this process left no byte in a place."""
         self.left: dict[str, str] = {}
-        """The places that this process found bytes in when it looked last, and why they stayed."""
+        """Places in which this process last found bytes, and why they stayed."""
         self._lock = threading.Lock()
-
-    # Forgetting
 
     def fact(self, key: str, *, scope: str, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
         """Erase a fact with its history, also from what running conversations will say.
@@ -198,12 +193,10 @@ class Eraser:
             files=tuple(str(path) for path in beside if ".aside-" in path.name or ".damaged" in path.name),
         )
 
-    # Erasing the bytes
-
     def work(self, stop: Stop = lambda: False, *, wait_s: float = -1) -> bool:
         """Remove forgotten bytes from every place that may still hold them; return whether anything was done.
 
-        It waits for no reader, whose place is left for the next call, and so long for another thread that does this (-1: for ever).
+        A place that somebody reads is left for the next call; another thread that does this is waited for (-1: for ever).
         """
         if not self._lock.acquire(timeout=wait_s):
             return False
@@ -237,7 +230,6 @@ class Eraser:
         return self.left or {place.name: "upkeep has not looked yet" for place in self._places}
 
     def _forgotten(self, erased: dict[str, int], *, at_once: bool) -> Forgotten:
-        """Take out the bytes, for at most so many seconds; pending places are left to idle time."""
         end = monotonic() + self._wait_s
         while at_once:
             self.work(lambda: monotonic() >= end, wait_s=max(0.0, end - monotonic()))
@@ -258,7 +250,6 @@ class Eraser:
 
 
 def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:
-    """Erase in one place, and return why bytes are left there; empty if none are."""
     try:
         return "" if place.erase(forgotten, stop) else _LATER if stop() else _READ
     except (StoreError, OSError) as error:

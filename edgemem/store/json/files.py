@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
 _PAUSES_S = (0.05, 0.2, 0.5)
-"""How long to wait for an editor that has just emptied the file, again and again."""
+"""Pauses for an editor that has just emptied the file."""
 
 T = TypeVar("T")
 
@@ -41,12 +41,10 @@ class JsonFile(Generic[T]):
         self.path = checked_path(path, "a JSON file")
         if self.path.is_dir():
             raise InvalidInputError(f"{self.path} is a folder; give the path of a JSON file.")
-        self.damaged = False
-        """Whether the file read last was set aside."""
+        self.damaged = False  # the file read last was set aside
         self._type = type
         self._stamp: Stamp | None = None
-        self._unknown: dict[str, msgspec.Raw] = {}
-        """Unknown parts of the file; they are written back."""
+        self._unknown: dict[str, msgspec.Raw] = {}  # unknown parts of the file; they are written back
 
     def read(self) -> T | None:
         """Return what the file holds, or None if there is none; one that is damaged is set aside, and a warning says so."""

@@ -1,9 +1,8 @@
 """`JSONMemoryStore`: memory in one JSON file that a person can read and edit.
 
-The engine is that of `SQLiteMemoryStore`, over tables in memory. A change is in the tables at once and in the file half
-a second later, and on `flush` and `close`; the memory tools and the hooks that hold this store flush it as well, the
-hooks when a turn ends. The file is replaced in one step. What another process or a person wrote into it meanwhile shows
-with the next call, and pending changes are done again on top.
+The engine is that of `SQLiteMemoryStore`, over tables in memory. A change is in the tables at once and in the file half a second
+later, and on `close` and `flush`; memory tools flush it, and hooks when a turn ends. The file is replaced in one step. What
+others write into it meanwhile shows with the next call, and pending changes are done again on top.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryTables:
-    """The tables of a truth in memory, for a store whose file is of another kind; one connection serves all threads in turn.
+    """The tables of a truth in memory, for a store with another kind of file; one connection serves all threads in turn.
 
     Ids that the engine makes lie beyond all time, so that none is the tick of something that the file dates.
     """
@@ -98,12 +97,10 @@ class JSONMemoryStore(TableMemoryStore):
 
     Args:
         path: made, with its folders, by the first change.
-        autoload: read the file now; if not, `load` does, or the first time that something is written.
-        clock: tells the time.
+        autoload: read the file now; if not, `load` does, or the first write.
         max_episodes: how many of the newest episodes are kept; 0 keeps all.
         flush_after_s: a change is in the file after this many seconds; 0: when the call returns.
-        doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
-            it is heard again; 0: every fact is believed at once. It holds for the whole file whenever that is read.
+        doubtful_below: as of `SQLiteMemoryStore`; it holds for the whole file whenever that is read.
     """
 
     def __init__(
@@ -121,14 +118,11 @@ class JSONMemoryStore(TableMemoryStore):
         self._clock = clock or Clock()
         self._flush_after_s = flush_after_s
         self._tables = MemoryTables(self._file.path, self._clock)
-        self._known = False
-        """Whether the tables ever held anything."""
+        self._known = False  # the tables held something once
         self._unsaved: list[tuple[int, Callable[[Transaction], object]]] = []
-        """Changes, each with the tick at which it happened; they can be done again, in tables that somebody has changed."""
-        self._spoiled = False
-        """Whether the file holds what could not be understood, and would be lost."""
-        self._following = False
-        """Whether the file was read; before, it does not show."""
+        """Changes, each with its tick; they can be done again, in tables that somebody has changed."""
+        self._spoiled = False  # the file holds what could not be understood, and would be lost
+        self._following = False  # the file was read; before, it does not show
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self._writing = threading.RLock()  # always taken before the other one
@@ -173,8 +167,6 @@ class JSONMemoryStore(TableMemoryStore):
                     self.load()
         return self._tables
 
-    # Writing
-
     def _write(self, work: Callable[[Transaction], T]) -> T:
         """Change the tables at once and the file a moment later."""
         tick = self._clock.tick()
@@ -207,8 +199,6 @@ class JSONMemoryStore(TableMemoryStore):
                 if any(form in copy.read_bytes() for form in forms):
                     copy.unlink()
                     _log.warning("%s held what was just forgotten, and was erased with it.", copy)
-
-    # The file
 
     def flush(self) -> None:
         """Write pending changes to the file, durably."""

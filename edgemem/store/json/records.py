@@ -1,8 +1,7 @@
 """The records of a JSON memory: entries of its file, and the tables in memory that answer for them.
 
-The file holds the statements about facts, oldest first, and nothing derived from them. A person may change a value, add an entry
-with a key and a value, or take one out; reading the file states all of it again. Files of EdgeVox's `JSONMemoryStore` are read
-too. The tables are those of the truth.
+The file holds the statements about facts, oldest first, and nothing derived from them. A person may change, add or take out an
+entry; reading the file states all of it again. Files of EdgeVox's `JSONMemoryStore` are read too.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ _STATED = f"""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-MADE = 2**61
-"""Ids that the tables make are above all ticks."""
+MADE = 2**61  # ids that the tables make are above all ticks
 _TEN_YEARS = 10 * 365.25 * 86400.0
 
 _When = str | float
@@ -79,19 +77,14 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
     recorded_at: float | None = None
     valid_from: float | None = None
     valid_to: float | None = None
-    refuted: float | None = None
-    """When a doubt was refuted."""
-    null: bool = False
-    """Whether the value is the null of JSON; else None is no value."""
+    refuted: float | None = None  # when a doubt was refuted
+    null: bool = False  # the value is the null of JSON; else None is no value
     topic: str | None = None
     trust: int | None = None
     """None: by who said it; without `heard` the operator, who also edits the file."""
     level: Level | None = None
     owner: str | None = None
     heard: Heard | None = None
-
-
-# Writing the tables
 
 
 def state_fact(
@@ -129,11 +122,8 @@ def free_id(tx: Transaction, table: str, tick: int) -> int:
     return tick
 
 
-# Reading and writing the file
-
-
 def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: float) -> list[str]:
-    """Put what a file holds in place of what the tables hold; return what in it could not be understood.
+    """Put a file's content in place of the tables'; return what could not be understood.
 
     The clock takes note of the times in the file, and dates what somebody added without a time.
     """
@@ -200,7 +190,6 @@ def _written(record: FactEntry | Preference | Episode, *without: str) -> dict[st
 
 
 def _read(name: str, part: Any) -> Any:
-    """Return a part of an entry as records have it."""
     if name == "payload":
         return read_payload(part)
     return _tick(part) / 1e6 if name in _TIMES and isinstance(part, str) else part
@@ -254,8 +243,8 @@ def _fact_entry(place: tuple[Any, ...], stated: tuple[Any, ...]) -> FactEntry:
 def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[Any]:
     """Return entries about facts as we write them; add a sentence to `problems` for each repair.
 
-    EdgeVox knows one time of a fact, and writes an end into the fact itself. Where several values were active at once,
-    the one written last holds; where its clock had been set back, a later entry was learnt later all the same.
+    EdgeVox knows one time of a fact, and writes an end into the fact itself. Where several values were active at once, the one
+    written last holds; where its clock had been set back, a later entry was learnt later all the same.
     """
     ours: list[Any] = []
     of_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -293,19 +282,15 @@ def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[
 
 
 def _times_of(row: dict[str, Any]) -> tuple[float, float | None]:
-    """Return when one of EdgeVox's facts began and ended; one that was invalidated is over."""
     begin = time_of(row.get("valid_from")) or time_of(row["updated_at"]) or 0.0
     end = time_of(row.get("valid_to"))
     return begin, time_of(row.get("invalidated_at")) if end is None else end
 
 
-# Times
-
-
 def _witnessed(clock: Clock, when: _When) -> int:
-    """Return a time as a tick that the clock has taken note of; raise InvalidInputError where that would push it."""
+    """Return a time as a tick that the clock has noted; raise InvalidInputError where that would push it."""
     tick = _tick(when)
-    # One slip of the hand must not push the clock, and with it all that is recorded from now on.
+    # One slip of the hand must not push the clock, and with it all later records.
     if tick / 1e6 > clock.now() + _TEN_YEARS:
         raise InvalidInputError(f"{when} has not come yet; mend the year, or the robot's clock.")
     clock.witness(tick)
@@ -332,7 +317,6 @@ def _tick(when: _When) -> int:
 
 
 def _when(seconds: float) -> _When:
-    """Return a time as a date, if that says exactly the same."""
     try:
         date = (_EPOCH + round(seconds * 1e6) * _MICROSECOND).isoformat().replace("+00:00", "Z")
     except OverflowError:

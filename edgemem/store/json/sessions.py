@@ -1,7 +1,7 @@
 """`JSONSessionStore`: every conversation in one JSON file of its own, under a name that a person can read.
 
-A save replaces the file in one step, as EdgeVox's does: it writes the whole conversation. A robot that talks all day keeps its
-conversations in a home or in `SQLiteSessionStore`, which write only new text.
+A save writes the whole conversation, as EdgeVox's does. A robot that talks all day uses a home or `SQLiteSessionStore`, which
+write only new text.
 """
 
 from __future__ import annotations
@@ -45,11 +45,9 @@ class _SessionFile(msgspec.Struct):
 
 
 class JSONSessionStore(Closable):
-    """Conversations as files in a folder; a save is on the disk when it returns, and one that changes nothing writes nothing.
+    """Conversations as files in a folder that the first save makes; a save without changes writes nothing.
 
-    Args:
-        base: the folder, made by the first save.
-        clock: dates the files, so that their order is right although the wall clock was not.
+    A save is on the disk when it returns. `clock` dates the files, so their order is right where the wall clock was not.
     """
 
     def __init__(self, base: str | Path, *, clock: Clock | None = None) -> None:
@@ -128,7 +126,6 @@ def _name_of(session_id: str) -> str:
 
 
 def _id_of(path: Path) -> str:
-    """Return the id of the conversation in a file; a cut name has it inside."""
     if _CUT not in path.stem:
         return unquote(path.stem)
     whole = JsonFile(path, _SessionFile).read()

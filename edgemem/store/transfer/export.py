@@ -1,8 +1,8 @@
-"""Exporting: everything that is remembered, or what belongs to one person, as JSON lines; and reading such lines.
+"""Exporting: everything that is remembered, or one person's part of it, as JSON lines; and reading such lines.
 
-A line is one JSON object for a row, with the fields that its kind declares. Ticks, versions and rectangles are written as they
-are in the database, so that an import gives the same history. The truth is read in pieces, so that a long life needs no
-more memory than a short one, and up to the tick at which the export began. The same memory gives the same bytes.
+A line is a JSON object of the fields that its row's kind declares. Ticks, versions and rectangles are written as they are, so an
+import gives the same history. The truth is read in pieces, so a long life needs no more memory, and up to the tick at which the
+export began. The same memory gives the same bytes.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ _RULES = {
     TOOL_OUTPUTS.table: "exists (select 1 from turns t where t.session_id = r.session_id and t.n = r.turn"  # noqa: S608 - ours
     f" and {_THEIR_TURN.replace('r.level', 'r.answer').replace('r.', 't.')})",
 }
-"""The conditions under which rows of some kinds are a person's; of another kind, they bear the name, and are no secret of
-somebody else. What bears no name is nobody's."""
+"""Conditions under which rows of some kinds are a person's; of others, they bear the name, and are no secret of somebody else."""
 _UNTIL = {
     TURNS.table: "r.last_message <= :until",
     MESSAGES.table: "r.dropped <= :until",
@@ -68,8 +67,7 @@ _UNTIL = {
 }
 
 
-FORMAT = 5
-"""An export of an earlier one is refused: none was released."""
+FORMAT = 5  # an export of an earlier one is refused: none was released
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -94,15 +92,13 @@ class Edgemem(_Line, frozen=True):
     """The first line."""
 
     format: int
-    speaker: str | None = None
-    """Whose memory this is, if it is one person's."""
+    speaker: str | None = None  # whose memory this is, if it is one person's
 
 
 class End(_Line, frozen=True):
     """The last line: without it, a file was cut short."""
 
-    lines: Number
-    """The number of lines between the first and this one."""
+    lines: Number  # lines between the first and this one
     withheld: Number = 0
     """Facts of a person that are not in it, because they also hold something private to somebody else."""
 
@@ -110,8 +106,7 @@ class End(_Line, frozen=True):
 class File(_Line, frozen=True):
     """A file of the bank."""
 
-    bank: str
-    """`user:NAME`, `household` or `shared`."""
+    bank: str  # `user:NAME`, `household` or `shared`
     path: str
     content: str
     modified: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
@@ -125,17 +120,13 @@ class Notes(_Line, frozen=True):
 
 
 class _Field(NamedTuple):
-    """A column in an export."""
-
     column: Column
     name: str
     shape: Any
-    choices: tuple[Any, ...]
-    """The values that the numbers in the column are the positions of."""
+    choices: tuple[Any, ...]  # the values whose positions the column holds
 
     @classmethod
     def of_column(cls, column: Column) -> _Field:
-        """Return how a column is written."""
         shape = Level if column.role == "level" else column.shape
         choices = () if column.shape is bool or column.sql.split()[0] != "integer" else get_args(shape)
         if choices and not isinstance(choices[0], str):
@@ -145,7 +136,6 @@ class _Field(NamedTuple):
         return cls(column, column.field or column.name, shape, choices)
 
     def declaration(self) -> tuple[str, Any] | tuple[str, Any, Any]:
-        """Return the field of a struct."""
         default = re.search(r"default (?:'([^']*)'|(\d+))", self.column.sql)
         if default is not None and self.column.role != "json":
             value = default[1] if default[2] is None else int(default[2])
@@ -155,7 +145,6 @@ class _Field(NamedTuple):
         return self.name, self.shape
 
     def read(self, value: Any) -> Any:
-        """Return the value of a column as an export has it."""
         if value is None or value == -math.inf:
             return None
         if self.choices:
@@ -167,7 +156,6 @@ class _Field(NamedTuple):
         return bool(value) if self.shape is bool else value
 
     def store(self, value: Any) -> Any:
-        """Return the value for the column."""
         if value is None:
             return -math.inf if self.column.sql == "real not null" else None
         if self.choices:
@@ -209,7 +197,6 @@ class Codec:
         ]
         self._above = () if above is None or nested else above.fields
         self.columns = [field.column.name for field in self._fields] + [*self._heard]
-        """The columns of the table that it reads and writes."""
         self.ticks = [field.name for field in self._fields if field.column.role == "tick"]
         fields: list[Any] = [
             (name, str) if name != "topic" else (name, str | None, None) for name, _ in self._above
@@ -253,11 +240,9 @@ MESSAGE = Codec(MESSAGES, without=("turn", "dropped"), nested=True)
 DROPPED = Codec(MESSAGES, line="dropped")
 """A message of an older version of a conversation."""
 TURN = Codec(TURNS, more=(("messages", tuple.__class_getitem__((MESSAGE.record, ...))),))
-"""One turn with its messages."""
 CODECS: Mapping[str, Codec] = {
     kind.table: TURN if kind is TURNS else Codec(kind) for kind in KINDS if kind.line
-} | {MESSAGES.table: DROPPED}
-"""By the table."""
+} | {MESSAGES.table: DROPPED}  # by the table
 _CODEC_OF = {codec.record: codec for codec in CODECS.values()}
 Line = reduce(operator.or_, (Edgemem, End, File, Notes, *_CODEC_OF))
 
@@ -393,8 +378,7 @@ def export_lines(
 ) -> Iterator[str]:
     """Yield the lines of an export, without line ends.
 
-    Of a speaker it holds only what they said or own, facts with their whole history, and their own files; no notes, which belong
-    to nobody.
+    Of a speaker it holds only what they said or own, facts with their whole history, and their own files; no notes.
     """
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
     encode = msgspec.json.Encoder().encode
@@ -420,22 +404,18 @@ def withheld_by(last: str) -> int:
 
 
 class _Export:
-    """Reads one kind after the other, a page at a time."""
-
     def __init__(self, db: Database, person: str | None) -> None:
         self._db = db
         self.person = person
         self._bound = {"name": person, "until": db.last_tick(), "page": _PAGE}
 
     def withheld(self) -> int:
-        """Return how many facts of the person also hold something private to somebody else."""
         if self.person is None:
             return 0
         sql = f"select count(*) from fact_keys k where {_THEIR_FACT} and {_FOREIGN}"  # noqa: S608 - our own constants
         return int(self._db.query(sql, self._bound)[0][0])
 
     def lines(self) -> Iterator[Any]:
-        """Yield everything between the first line and the notes."""
         for kind in KINDS:
             codec = CODECS.get(kind.table)
             if kind is FACTS:
@@ -445,7 +425,6 @@ class _Export:
             elif codec is not None and (self.person is None or self._rule(kind)):
                 for line in self._rows(kind, codec.select(), codec.columns):
                     line = codec.read(line)  # noqa: PLW2901
-                    # A loop's own state is nobody's.
                     yield (
                         msgspec.structs.replace(line, state=None)
                         if kind is SESSIONS and self.person
@@ -459,7 +438,6 @@ class _Export:
         return f"({rule}){closed}" if rule else ""
 
     def _rows(self, kind: Kind, select: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a kind that are the person's, in the order of its lines."""
         until = _UNTIL.get(kind.table, f"r.{kind.newest} <= :until")
         where = until if self.person is None else f"{until} and {self._rule(kind)}"
         return self._pages(
@@ -498,7 +476,6 @@ class _Export:
     def _pages(
         self, columns: str, source: str, where: str, order: Sequence[str], **bound: Any
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a select, in the order of some columns, page by page."""
         keys = ", ".join(order)
         after: dict[str, Any] = {}
         while True:

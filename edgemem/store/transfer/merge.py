@@ -1,9 +1,9 @@
 """Merge: the lines of an export into a memory, which may hold other things, without breaking what holds there.
 
-One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. The rows that are here stay, so
-a second time adds nothing; a later row replaces an earlier one, so a later export brings its memory up to date. Ids are kept, and
-the clock takes note of them. Where two memories part ways (two values for one fact at the same moment, two conversations of one
-name), the one that is here stays, and the report names the rest: whole facts, and whole ends of conversations.
+One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. Rows that are here stay, so a second
+time adds nothing; a later row replaces an earlier one. Ids are kept, and the clock takes note of them. Where two memories part ways
+(two values for one fact at the same moment, two conversations of one name), the one that is here stays, and the report names the
+rest: whole facts, and whole ends of conversations.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
 
-_FOLLOWED = [kind.table for kind in KINDS if kind.doc]
-"""Tables that the index follows."""
+_FOLLOWED = [kind.table for kind in KINDS if kind.doc]  # tables that the index follows
 
 # A turn is ended after it was accepted, and amended when its speech was cut off: a later stage replaces an earlier one.
 _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
@@ -68,12 +67,9 @@ _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
 class ImportReport(msgspec.Struct):
     """What an import did, by table: those of `store.kinds`, with `notes` and `files`."""
 
-    added: dict[str, int] = {}
-    """New rows, and rows that were brought up to date."""
-    known: dict[str, int] = {}
-    """Rows that were here already."""
-    refused: list[str] = []
-    """Refused lines and the reason: one sentence each."""
+    added: dict[str, int] = {}  # new rows, and rows that were brought up to date
+    known: dict[str, int] = {}  # rows that were here already
+    refused: list[str] = []  # refused lines and the reason: one sentence each
 
     def count(self, kind: str, *, new: bool, number: int = 1) -> None:
         """Count rows that were taken in, or known."""
@@ -84,10 +80,7 @@ class ImportReport(msgspec.Struct):
 def import_lines(
     db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
 ) -> ImportReport:
-    """Take in the lines of an export; return a report.
-
-    Where a line is damaged, or the last one is missing, InvalidInputError is raised, and nothing was imported.
-    """
+    """Take in all lines of an export, or none: raise InvalidInputError where one is damaged, or the last one is missing."""
     reading = Reading(lines, int(db.clock.now() * 1e6) + LEAP_US)
 
     def work(tx: Transaction) -> _Merge:
@@ -144,28 +137,24 @@ class _PartedError(Exception):
 
 
 class _Merge:
-    """Takes records into one transaction, with the ids that they have; the outcome is in `report`."""
+    """Takes records into one transaction, with the ids that they have."""
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
         self.report = ImportReport()
-        self.notes = ""
-        """The text of NOTES.md, which is no row."""
-        self.files: list[File] = []
-        """Files of the bank, wherever they are kept here."""
+        self.notes = ""  # the text of NOTES.md, which is no row
+        self.files: list[File] = []  # of the bank, wherever they are kept here
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _FOLLOWED
         }
         self._parted_facts: set[tuple[str, str]] = set()
-        self._sessions: dict[str, Any] = {}
-        """The conversations that came."""
+        self._sessions: dict[str, Any] = {}  # the conversations that came
         self._grown: set[str] = set()
         self._parted: dict[str, int] = {}
         """How much of each conversation was left out after it had parted."""
 
     def take_line(self, line: Any) -> None:
-        """Take in a line that is of no fact."""
         codec = codec_of(line)
         if isinstance(line, File):
             self.files.append(line)
@@ -192,11 +181,9 @@ class _Merge:
         for name, count in self._parted.items():
             if count:
                 self._refuse(f"With that, {count} more records of conversation {name!r} were left out.")
-        # Ticks after the next start shall follow those that came in, even where none of them is an id.
+        # Later ticks shall follow those that came in, even where none of them is an id.
         self.tx.clock.witness(newest)
         note_tick(self.tx, newest)
-
-    # Rows
 
     def _here(self, codec: Codec, keys: Mapping[str, Any], **more: Any) -> Any:
         """Return the line of the row that has these values in these columns, with further fields; None: there is none."""
@@ -206,7 +193,6 @@ class _Merge:
         return codec.read(rows[0], **more) if rows else None
 
     def _insert(self, codec: Codec, line: Any, more: Mapping[str, Any], verb: str = "insert") -> None:
-        """Write a row, with more columns than the line has."""
         row = {**more, **codec.row(line)}
         marks = ", ".join(f":{name}" for name in row)
         self.tx.execute(f"{verb} into {codec.kind.table} ({', '.join(row)}) values ({marks})", row)
@@ -214,7 +200,7 @@ class _Merge:
     def _add(
         self, codec: Codec, line: Any, parted: str, more: Mapping[str, Any], *, announce: bool = True
     ) -> bool:
-        """Write a row, unless there is one with its id; tell whether it is new, or was brought up to date.
+        """Write a row, unless its id is here; tell whether it is new, or was updated.
 
         `parted` says how the two exclude each other where another one is here; `more` are columns that the line does not have.
         """
@@ -243,7 +229,6 @@ class _Merge:
             self.tx.announce(kind.table, [number])
 
     def _add_alone(self, codec: Codec, line: Any, more: Mapping[str, Any]) -> None:
-        """Add a row on which no other depends, or refuse it."""
         kind = codec.kind
         try:
             new = self._add(
@@ -282,8 +267,6 @@ class _Merge:
 
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
-
-    # Facts
 
     def take_fact(self, versions: Iterator[Any]) -> None:
         """Take in all rectangles of a fact, or none of them."""
@@ -328,7 +311,7 @@ class _Merge:
             raise _PartedError("it holds what the file does not know")
         return changed
 
-    # Conversations: each comes before its parts, and is taken in for as long as both go the same way
+    # Each conversation comes before its parts, and is taken in for as long as both go the same way.
 
     def _take_session(self, given: Any) -> None:
         codec = CODECS[SESSIONS.table]
