@@ -1,11 +1,10 @@
 """The backups of a truth: whole copies in a folder, made in idle time, checked, and bounded in number and size.
 
-Each is named after the moment that it holds, by the robot's clock, which never runs backwards. Forgetting erases what
-we copied too: one fresh backup takes the place of those that are older than the newest forgetting. To rewrite them
-instead would keep damaged ones alive, and could fail half way.
+Each is named after the moment that it holds, by the robot's clock. Forgetting erases what we copied too: one fresh backup takes the
+place of those that are older than the newest forgetting. To rewrite them would keep damaged ones alive, and could fail half way.
 
-A truth that was lost and begun anew makes backups too. They never push out those of the truth before: only copies that
-the truth of today descends from are counted and removed.
+A truth that was lost and begun anew makes backups too. These never push out those of the truth before: only copies that the truth of
+today descends from are counted and removed.
 """
 
 from __future__ import annotations
@@ -51,19 +50,19 @@ class Backups:
         """Remove what must go, and make a backup if one is due; tell whether. One that fails is tried again an hour later."""
         if self._database.read_only:
             return False
-        # What a process that was killed had begun.
+        # What a killed process had begun.
         late = int((self._database.now() - _AGAIN_S) * 1e6)
         self._remove([path for path in self._begun() if stamp_of(path) < late])
         if stop() or not self._due():
             return False
-        # Set first: whatever goes wrong below must not be repeated after each turn.
+        # Set first: what goes wrong below must not be repeated after each turn.
         before, self._not_before = self._not_before, self._database.now() + _AGAIN_S
         done = self._make(stop)
         self._not_before = before
         return done
 
     def make(self, target: Path | None = None) -> Path:
-        """Make a backup now, in place of a file or in a folder (None: this one's), and return its path; StoreError leaves nothing of it."""
+        """Make a backup in place of a file or in a folder (None: this one's); return its path. StoreError leaves nothing of it."""
         if target is None or target.is_dir():
             path = (target or self.folder) / copy_name(self._database.clock.tick())
         else:
@@ -76,8 +75,8 @@ class Backups:
     def erase(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Replace the backups that may hold forgotten records by a fresh one; return whether none of them is left.
 
-        The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says
-        that there is none. Where `stop` says that somebody speaks, all stays as it is until the next call.
+        The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says that there
+        is none. Once `stop` is true, all stays until the next call.
         """
         forgotten = last_forgotten(self._database)
         older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
@@ -186,31 +185,25 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
     return None
 
 
-# The mark of a home: which truth it has, and what became of those before
-# It is written after the first durable commit, so a first start that is cut off leaves none.
+# The mark of a home is written after the first durable commit, so a first start that is cut off leaves none.
 
 
 class DataLoss(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A truth that was lost, and the one that was put in its place without anybody there."""
+    """A truth that was lost, and the one that replaced it with nobody there."""
 
-    at: float
-    """When it was noticed, in seconds since the epoch."""
+    at: float  # when it was noticed, in seconds since the epoch
     fault: str
     backup: str = ""
     """The name of the backup that was put back; empty: there was no good one, so the memory began empty."""
-    until: float = 0.0
-    """When the newest record of that backup was made, in seconds since the epoch."""
-    aside: tuple[str, ...] = ()
-    """The names of the files that were put aside."""
+    until: float = 0.0  # when the newest record of that backup was made
+    aside: tuple[str, ...] = ()  # names of the files that were put aside
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a home knows of its truth."""
 
-    truth: int = 0
-    """The tick at which it was born; 0: nobody knows."""
-    losses: tuple[DataLoss, ...] = ()
-    """Those that nobody has acknowledged yet, oldest first."""
+    truth: int = 0  # the tick at which it was born; 0: unknown
+    losses: tuple[DataLoss, ...] = ()  # not acknowledged yet, oldest first
 
 
 _mark = msgspec.json.Decoder(Mark).decode

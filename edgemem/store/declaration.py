@@ -20,8 +20,7 @@ Role = Literal[
 - `count`: how often something happened; `local`: a number that means nothing in another file.
 """
 
-WORDS: tuple[Role, ...] = ("key", "value", "text", "json")
-"""Roles of columns in which somebody's name may stand."""
+WORDS: tuple[Role, ...] = ("key", "value", "text", "json")  # in which somebody's name may stand
 
 
 IN_THEIR_TURNS = """
@@ -35,13 +34,10 @@ class Column(NamedTuple):
     """A column of a table."""
 
     name: str
-    sql: str
-    """Its type and constraints."""
+    sql: str  # its type and constraints
     role: Role = ""
-    field: str = ""
-    """Its name in an export; empty: the same."""
-    shape: Any = None
-    """The type of what an export holds of it; None: as its SQL type says."""
+    field: str = ""  # its name in an export; empty: the same
+    shape: Any = None  # the type of what an export holds; None: by its SQL type
 
     @property
     def optional(self) -> bool:
@@ -53,61 +49,42 @@ class Parent(NamedTuple):
     """The row of another table that a row belongs to."""
 
     table: str
-    column: str
-    """The column of the child that holds the parent's id."""
+    column: str  # of the child; holds the parent's id
     fields: tuple[tuple[str, str], ...]
     """The fields of an export that name the parent, each with its column; the first one tells people where a row is."""
 
 
 class Kind(NamedTuple):
-    """A table, and everything that the store must know of it.
-
-    The statements that read it call its rows `r`, and those of its parent `p`.
-    """
+    """A table, and all that the store must know of it. Statements call its rows `r`, and those of its parent `p`."""
 
     table: str
-    label: str
-    """One of its rows, as people call it."""
+    label: str  # one of its rows, as people call it
     columns: tuple[Column, ...]
     constraints: tuple[str, ...] = ()
-    rowid: bool = True
-    """False: the table is kept in the order of its primary key."""
-    extras: tuple[str, ...] = ()
-    """Further statements of the schema: indexes, triggers, views."""
+    rowid: bool = True  # False: the table is kept in the order of its primary key
+    extras: tuple[str, ...] = ()  # further statements of the schema: indexes, triggers, views
     primary: tuple[str, ...] = ("id",)
     parent: Parent | None = None
-    place: str = ""
-    """The expression that tells people where a row is; empty: its parent's key, or its scope."""
-    by: str = ""
-    """The expression that tells who said it; empty: its speaker or its owner."""
-    texts: str = ""
-    """The condition under which the words of a row count as said; empty: always."""
-    newest: str = "id"
-    """The column that holds the tick of its writing; empty: it has none."""
-    line: str = ""
-    """Its `record` in an export; empty: its rows are lines of no kind of their own."""
-    unique: tuple[str, ...] = ()
-    """Columns of which no two rows have the same values: of two such rows, an import keeps the newer one."""
+    place: str = ""  # expression of where a row is, for people; empty: its parent's key, or its scope
+    by: str = ""  # expression of who said it; empty: its speaker or its owner
+    texts: str = ""  # condition under which its words count as said; empty: always
+    newest: str = "id"  # the column with the tick of its writing; empty: it has none
+    line: str = ""  # its `record` in an export; empty: its rows are in lines of other kinds
+    unique: tuple[str, ...] = ()  # of two rows with the same values in these, an import keeps the newer one
     later: tuple[str, ...] = ()
     """Columns that have no value at first; once the first of them has one, none of them changes."""
-    order: tuple[str, ...] = ()
-    """The columns by which its lines are in order; empty: its primary key."""
-    doc: str = ""
-    """The kind under which recall finds it, and blocks name it; empty: it is not found."""
-    found_by: tuple[str, ...] = ()
-    """The columns that make its text."""
+    order: tuple[str, ...] = ()  # the order of its lines, by columns; empty: its primary key
+    doc: str = ""  # the kind under which recall finds it, and blocks name it; empty: it is not found
+    found_by: tuple[str, ...] = ()  # the columns that make its text
     goes: Goes = "row"
-    mine: str = ""
-    """The condition under which a row is the person's `:name`; empty: the row bears that name."""
+    mine: str = ""  # condition under which a row is the person's `:name`; empty: it bears that name
     blanks: Mapping[str, str] = MappingProxyType({})
-    """The columns that lose what they hold where the speaker or the conversation of a row is forgotten, and the row stays.
+    """Columns that are emptied where a row's speaker or conversation is forgotten, and the row stays.
 
-    A column of JSON keeps its objects; each loses the values below the key that is given for it.
+    A column of JSON keeps its objects; each loses the values below the given key.
     """
-    counted: str = ""
-    """The name under which statistics count its rows; empty: they do not."""
-    lead: str = ""
-    """The expression of the text before its words where people see them; empty: none."""
+    counted: str = ""  # the name of its number in statistics; empty: not counted
+    lead: str = ""  # expression of the text before its words, for people; empty: none
 
     @property
     def plural(self) -> str:

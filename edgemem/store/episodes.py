@@ -1,7 +1,7 @@
 """Episodes: what the robot did or lived through, and how it ended; the newest ones are kept.
 
-One that a caller gave a name takes the place of another of this name. A call of a tool is an episode of its own; a turn that
-has several calls has one more, which tells the question and how each tool did.
+One takes the place of another of the same name, if a caller gave it one. A call of a tool is an episode of its own; a turn with
+several calls has one more, which tells the question and how each tool did.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ _SELECT = f"""
     details, ifnull(session, ''), turn, latency, {HEARD} from episodes
 """  # noqa: S608 - our own constant
 _AT = "coalesce(event_time, id / 1e6)"
-_SEED_OUTCOMES = {"ok": "success", "failed": "failure"}
-"""What Cognitia calls the outcomes of EdgeVox."""
-# What is older than `keep` waits to be dropped with its tenth, and is gone already for a caller who asks for the newest.
+_SEED_OUTCOMES = {"ok": "success", "failed": "failure"}  # of EdgeVox, as Cognitia calls them
+# Dropping waits for a tenth of `keep`, but a caller who asks for the newest gets none beyond `keep`.
 _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
 _PERSON = SPELLED.format(key=":person")
 _FILTERS = {
@@ -75,8 +74,7 @@ TOOL_CALL = "tool_call"
 _ASKED_CHARS = 200
 _DID_CHARS = 1000
 
-Run = tuple[str, bool]
-"""A tool that was called, and whether that worked."""
+Run = tuple[str, bool]  # a tool that was called, and whether that worked
 
 
 class Described(TypedDict, total=False):
@@ -116,9 +114,9 @@ def read_details(column: str | None) -> Details:
 def append_episode(
     tx: Transaction, episode: Episode, *, keep: int = 500, episode_id: int | None = None
 ) -> int:
-    """Store an episode, in place of the one that has its name already; return the id that it gets.
+    """Store an episode, in place of the one that has its name; return its id. What JSON cannot hold of a payload becomes text.
 
-    What JSON cannot hold of a payload is stored as text. The oldest beyond `keep` are dropped, a tenth of it at a time; 0 keeps all.
+    The oldest beyond `keep` are dropped, a tenth of it at a time; 0 keeps all.
     """
     latency_ms = episode.latency_ms
     if latency_ms is not None and not 0 <= checked_number(latency_ms, "latency_ms") < math.inf:
@@ -320,7 +318,6 @@ def read_payload(payload: Any) -> dict[str, Any]:
 
 
 def _episode_of(row: tuple[Any, ...]) -> Episode:
-    """Return the record of a row of `_SELECT`."""
     kind, payload, *given, level, owner, name, summary, details = row[:11]
     words = name, summary, *msgspec.structs.astuple(read_details(details))
     payload = read_payload(msgspec.json.decode(payload))
@@ -346,7 +343,6 @@ def checked_texts(texts: Collection[str], what: str) -> tuple[str, ...]:
 
 
 def _trim(tx: Transaction, keep: int) -> None:
-    """Drop the oldest beyond `keep`, a tenth at a time."""
     if tx.execute("select count(*) from episodes")[0][0] <= keep + keep // 10:
         return
     sql = f"delete from episodes where id <= {_OLDEST} returning id, owner, speaker"  # noqa: S608 - ours
@@ -361,7 +357,6 @@ def _drop(tx: Transaction, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON and SQLite can hold it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -459,7 +454,6 @@ def _stats_of(tool: str, calls: Sequence[tuple[bool, float | None]]) -> ToolStat
 
 
 def _retold(utterance: str, runs: Sequence[Run]) -> str:
-    """Return the question and how each tool did, as people read it."""
     did = ", ".join(
         f"{spell_out(tool)} {'worked' if ok else 'failed'}{f' {n} times' if n > 1 else ''}"
         for (tool, ok), n in Counter(runs).items()

@@ -1,4 +1,4 @@
-"""Believed values of facts: questions of valid time, and of when something was known."""
+"""Queries of facts: what is believed of a time, or was when something was known."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _BELIEVED = """
 """
 
 MOST_VERSIONS = 4096
-"""Versions of one key that are looked at within one time, the last ones: eleven a day for a year, some 7 ms on a desktop."""
-# The believed values of one key share no moment: the value at the begin of a time is the last that came by then.
+"""Versions of one key, the last ones, that are looked at within one time: eleven a day for a year, some 7 ms on a desktop."""
+# Believed values of a key share no moment: the value at the begin of a time is the last that came by then.
 WITHIN = """
   with asked (n, since, till) as (values {times})
   select a.n, k.id, max(f.origin), sum(min(coalesce(f.valid_to, 9e999), a.till) - max(f.valid_from, a.since))
@@ -55,8 +55,8 @@ WITHIN = """
   group by a.n, k.id, f.value
 """
 
-# Most answers are still believed, or were replaced by the very next version; the walk up the tree of versions
-# is for those that were believed for long and are not any more.
+# Most answers are still believed, or were replaced by the next version; the walk up the tree of versions is for those that
+# were believed for long and are not any more.
 _KNOWN = """
   coalesce(
     (select case when b.recorded <= :known_at then b.id end from facts b
@@ -90,14 +90,14 @@ def believed_at(known_at: float | None) -> tuple[str, dict[str, Any]]:
 def read_values(
     db: Tables, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
 ) -> dict[tuple[str, str], Held]:
-    """Return the values believed to hold at `t` of several (scope, key), in one statement.
+    """Return the values of several (scope, key) believed to hold at `t`, in one statement.
 
     For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
     rule, values = reading_rule(reader, "f.")
     if not keys:
         return {}
-    # Repeated up to a power of two: a dozen prepared statements then serve any number of them.
+    # Repeated up to a power of two, so a dozen prepared statements serve any number.
     asked = list(keys)
     asked += asked[-1:] * ((1 << (len(asked) - 1).bit_length()) - len(asked))
     scopes = {scope: looked_up(scope) for scope in {scope for scope, _ in asked}}
@@ -164,7 +164,7 @@ def as_of(
 def user_facts(
     db: Tables, t: float, *, scope: str, topic: str | None = None, reader: Reader | None = None
 ) -> dict[str, Any]:
-    """Return the values of a scope that hold at `t`, as they were given, by their keys without a topic, the newest first.
+    """Return the values of a scope that hold at `t`, as they were given, by keys without a topic, the newest first.
 
     A topic's facts are among them, and replace those of none.
     """
@@ -177,7 +177,7 @@ def user_facts(
 
 
 def held_at(db: Tables, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
-    """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of the statements."""
+    """Return the numbers of the statements that held at `t`, as believed now or at `known_at`."""
     sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
     return sorted({origin for (origin,) in db.query(sql, values)})
 
@@ -185,13 +185,10 @@ def held_at(db: Tables, t: float, *, known_at: float | None, reader: Reader | No
 class HeldWithin(NamedTuple):
     """A value that is believed to have held within a time."""
 
-    time: int
-    """The place of that time among those that were asked for."""
+    time: int  # which of the times that were asked for
     key: int
-    origin: int
-    """The last statement among those that held within that time."""
-    seconds: float
-    """How long it held within that time, all its turns together."""
+    origin: int  # the last statement among those that held then
+    seconds: float  # how long it held then, all its turns together
 
 
 def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
@@ -214,11 +211,10 @@ def held_within(
 
 
 def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
-    """Return every version that was ever said, in recorded order.
+    """Return every version that was ever said, in recorded order, with unconfirmed values, which are `doubtful`.
 
-    `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted; `valid_from`
-    and `valid_to` the part still believed, or all of it if nothing is. Unconfirmed values are among them, marked as
-    `doubtful`; of one that was confirmed, `superseded_by` is the fact that says the same.
+    `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted, or a doubt confirmed; `valid_from`
+    and `valid_to` the part still believed, or all of it if nothing is.
     """
     at, values = scope_in_sql(scope)
     rows = db.query(
@@ -227,7 +223,7 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
         {**values, "key": lookup(key)},
     )
     believed: dict[int, tuple[float, float | None]] = {}
-    """The believed part of each version, from its earliest moment to its last."""
+    """Of each version, from its earliest moment to its last."""
     for _, origin, _, known_to, *columns in rows:
         if known_to is None:
             valid_from, valid_to = columns[6:8]

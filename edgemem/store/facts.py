@@ -1,13 +1,13 @@
 """Facts in two times: when they were true in the world, and when the robot believed it.
 
-The believed values of a key divide valid time into intervals without gaps. A new value closes every interval
-that it touches (the old version stays, with the time until which it was believed), writes again the rest
-on both sides, and itself. So each version is a rectangle in valid time x transaction time, rectangles of one
-key never overlap, and any pair (when, known when) has one answer, found in O(log n) steps.
+The believed values of a key divide valid time into intervals without gaps. A new value closes every interval that it touches (the old
+version stays, with the time until which it was believed), and writes again the rest on both sides, and itself. So each version is
+a rectangle in valid time x transaction time, rectangles of one key never overlap, and any pair (when, known when) has one answer,
+found in O(log n) steps.
 
-A doubt is an *unconfirmed* value: low recogniser confidence against a confident one, or a less trusted speaker against a more
-trusted one. It is not believed, and waits beside the facts: one of low confidence until it is heard again, the other
-until somebody of trust says the same; both, until anything is heard well of that time from somebody of as much trust.
+A doubt is an *unconfirmed* value: low recogniser confidence against a confident one, or a less trusted speaker against a more trusted
+one. It is not believed, and waits beside the facts: one of low confidence until it is heard again, the other until somebody of trust
+says the same; both, until anything is heard well of that time from somebody of as much trust.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ STATEMENT_COLUMNS = f"value, json, valid_from, valid_to, source, level, owner, t
 TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
 """Trust: a recognised speaker about themselves or their own things, or the operator; another recognised speaker; what the robot
 inferred; what a tool returned or an unknown voice said."""
-TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}
-"""How far Cognitia's sources are trusted; any other is as little as what a tool returned."""
+TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}  # Cognitia's sources; any other as what a tool returned
 
 ROWS_OF_KEY = """
   select id from facts where key_id = :key and known_to is null
@@ -63,7 +62,7 @@ _PEOPLE_OF_KEY = f"""
   select owner from found union select speaker from found
   union select substr(scope, 6) from fact_keys where id = :key and scope like 'user:%'
 """  # noqa: S608 - our own constant
-"""Whose names stand in the rows of a key."""
+"""Whose names are in the rows of a key."""
 _OF_TOPIC = " @ "
 _SAME = "value is ? and json is ? and level = ? and owner is ?"
 _DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid_to, 9e999) > ?"
@@ -73,29 +72,22 @@ _DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid
 class Whose(TypedDict, total=False):
     """Whose a statement is, how far it is trusted, and which conversation it is about."""
 
-    level: Level | None
-    """None: as its scope says."""
-    owner: str | None
-    """Of a private fact."""
-    trust: int | None
-    """0 to 3; None: as `trust_of` has it."""
-    topic: str | None
-    """Its key bears it too."""
+    level: Level | None  # None: as its scope says
+    owner: str | None  # of a private fact
+    trust: int | None  # 0 to 3; None: as `trust_of` has it
+    topic: str | None  # its key bears it too
 
 
 class FactVersion(NamedTuple):
     """A stretch of valid time with its believed value, and all that is written again when it is split."""
 
     id: int
-    value: str | None
-    """None: there is no value."""
-    json: str | None
-    """The value as it was given, where that was no text."""
+    value: str | None  # None: there is no value
+    json: str | None  # as it was given, where that was no text
     valid_from: float
     valid_to: float | None
     version: int
-    origin: int
-    """The id of the rectangle as it was said, before anything was cut off it."""
+    origin: int  # the id of the rectangle as it was said, before anything was cut off it
     supersedes: int | None
     source: str
     level: int
@@ -120,9 +112,6 @@ class FactVersion(NamedTuple):
         return self.value is not None and self.trust > trust
 
 
-# Writing
-
-
 def assert_fact(
     tx: Transaction,
     key: str,
@@ -135,10 +124,9 @@ def assert_fact(
     """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; tell whether that is news.
 
     Args:
-        value: text, or anything else that JSON can hold; `validation.NULL` is its null. None says that it has none.
+        value: text or JSON (`validation.NULL` is its null); None says that it has none.
         valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
-        doubtful_below: a value of which a recogniser was less sure becomes a doubt where it contradicts one that was
-            heard well, and is not believed before it is heard again.
+        doubtful_below: a value of less confidence that contradicts one that was heard well is a doubt until it is heard again.
         stated: the further arguments of `new_statement`.
     """
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
@@ -153,10 +141,7 @@ def assert_fact(
 def new_statement(
     tx: Transaction, key: str, value: Any, *, scope: str = "global", topic: str | None = None, **stated: Any
 ) -> tuple[int, FactVersion]:
-    """Return the number of a key, and a statement about it (about a topic) with names as first written, not yet believed.
-
-    The further arguments are those of `checked_fact`.
-    """
+    """Return a key's number, and a statement about it with names as first written; `stated` are arguments of `checked_fact`."""
     key = topic_key(key, topic)
     statement = checked_fact(key, value, scope=scope, **stated)
     owner, heard = canonical_owner_and_heard(tx, statement.owner, heard_of(statement.heard))
@@ -176,7 +161,7 @@ def assert_version(
 
     Args:
         low_confidence: tells which statements a recogniser was unsure of.
-        number: the id that its row gets; None: a new one.
+        number: the id of its row; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
@@ -199,8 +184,8 @@ def assert_version(
         if any(not low_confidence(old) or old.origin in confirmed for old in against):
             _note_doubt(tx, key_id, statement, number)
             return False
-    # The same value is news all the same when it is heard well at last, or from somebody of more trust: then it is safe from
-    # values of low confidence, and of less trusted speakers.
+    # The same value is news when it is heard well at last, or from somebody of more trust: then it is safe from values of
+    # low confidence, and of less trusted speakers.
     gains = (
         well and not outranked and any(low_confidence(old) or old.trust < statement.trust for old in touched)
     )
@@ -265,7 +250,7 @@ def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
 def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:
     """Return how far a statement is trusted, by its speaker and by whose its scope is or who owns it.
 
-    Not `heard`, it is the operator's, who is trusted as a speaker is; heard of nobody, an unknown voice's.
+    Without `heard` it is the operator's, who is trusted as a speaker is; heard of nobody, an unknown voice's.
     """
     if heard is None:
         return TRUSTED
@@ -332,9 +317,6 @@ def storable_value(value: str, *, what: str = "the value of a fact") -> str:
         value = storable(value)
     check_text(value, what=what, max_bytes=MAX_VALUE_BYTES)
     return value
-
-
-# Details
 
 
 def find_key(tx: Transaction, scope: str, key: str) -> int | None:
@@ -437,7 +419,6 @@ def _note_doubt(
     *,
     low_confidence: bool = True,
 ) -> None:
-    """Store a doubt: a value of low confidence or of a less trusted speaker, which is not believed yet."""
     tx.execute(
         f"insert into doubts (id, key_id, low_confidence, {STATEMENT_COLUMNS}) values (?, ?, ?{', ?' * 14})",  # noqa: S608 - our own constant
         (tx.tick() if number is None else number, key_id, low_confidence, *statement.stated),
