@@ -1,10 +1,11 @@
 """The backups of a truth: whole copies in a folder, made in idle time, checked, and bounded in number and size.
 
-Each is named after the moment that it holds, by the robot's clock. Forgetting erases what we copied too: one fresh backup takes the
-place of those that are older than the newest forgetting. To rewrite them would keep damaged ones alive, and could fail half way.
+Each is named after the moment that it holds, by the robot's clock. Forgetting erases what we copied too: one fresh backup takes
+the place of those that are older than the newest forgetting. To rewrite them would keep damaged ones alive, and could fail half
+way.
 
-A truth that was lost and begun anew makes backups too. These never push out those of the truth before: only copies that the truth of
-today descends from are counted and removed.
+A truth that was lost and begun anew makes backups too. These never push out those of the truth before: only copies that the truth
+of today descends from are counted and removed.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class Backups:
     def erase(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Replace the backups that may hold forgotten records by a fresh one; return whether none of them is left.
 
-        The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says that there
-        is none. Once `stop` is true, all stays until the next call.
+        The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says that
+        there is none. Once `stop` is true, all stays until the next call.
         """
         forgotten = last_forgotten(self._database)
         older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]

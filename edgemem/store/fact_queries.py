@@ -213,8 +213,8 @@ def held_within(
 def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
     """Return every version that was ever said, in recorded order, with unconfirmed values, which are `doubtful`.
 
-    `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted, or a doubt confirmed; `valid_from`
-    and `valid_to` the part still believed, or all of it if nothing is.
+    `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted, or a doubt confirmed;
+    `valid_from` and `valid_to` the part still believed, or all of it if nothing is.
     """
     at, values = scope_in_sql(scope)
     rows = db.query(

@@ -1,13 +1,13 @@
 """Facts in two times: when they were true in the world, and when the robot believed it.
 
-The believed values of a key divide valid time into intervals without gaps. A new value closes every interval that it touches (the old
-version stays, with the time until which it was believed), and writes again the rest on both sides, and itself. So each version is
-a rectangle in valid time x transaction time, rectangles of one key never overlap, and any pair (when, known when) has one answer,
-found in O(log n) steps.
+The believed values of a key divide valid time into intervals without gaps. A new value closes every interval that it touches (the
+old version stays, with the time until which it was believed), and writes again the rest on both sides, and itself. So each
+version is a rectangle in valid time x transaction time, rectangles of one key never overlap, and any pair (when, known when) has
+one answer, found in O(log n) steps.
 
-A doubt is an *unconfirmed* value: low recogniser confidence against a confident one, or a less trusted speaker against a more trusted
-one. It is not believed, and waits beside the facts: one of low confidence until it is heard again, the other until somebody of trust
-says the same; both, until anything is heard well of that time from somebody of as much trust.
+A doubt is an *unconfirmed* value: low recogniser confidence against a confident one, or a less trusted speaker against a more
+trusted one. It is not believed, and waits beside the facts: one of low confidence until it is heard again, the other until
+somebody of trust says the same; both, until anything is heard well of that time from somebody of as much trust.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Kinds: every table of what the robot remembers, declared once, and the schema of the truth, which follows from them.
 
-A kind says which columns it has and what each of them holds. The schema, the names in use, the erasing of a person, the
-search for mentions, the export, the import, the docs of the index and the statistics follow from that. To add a kind,
-write a module of its own with its functions, and declare its table here.
+So do the names in use, the erasing of a person, the search for mentions, the export, the import, the docs of the index and the
+statistics. To add a kind, write a module of its own with its functions, and declare its table here.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ _HEARD = (
     Column("device", "text", "text"),
     Column("room", "text", "text"),
     Column("event_time", "real", "time"),
-)
-"""Columns of every record that came from speech."""
+)  # of every record that came from speech
 _STATED = (
     Column("source", "text not null default ''", "text"),
     _LEVEL,
@@ -46,7 +44,7 @@ _STATED = (
     Column("trust", "integer not null default 3", shape=Annotated[int, msgspec.Meta(ge=0, le=3)]),
 )
 _FROM = (Column("session", "text"), Column("turn", "integer"))
-"""The session and the turn that a row came from, by name: it stays when these go."""
+"""By name, so they stay when the session or the turn goes."""
 _OF_SESSION = Column("session_id", "integer not null references sessions (id) on delete cascade")
 _SESSION = Parent("sessions", "session_id", (("session", "name"),))
 _KEY = Parent("fact_keys", "key_id", (("scope", "scope"), ("key", "key"), ("topic", "topic")))
@@ -58,7 +56,7 @@ FACT_KEYS = Kind(
         Column("id", "integer primary key"),
         Column("scope", "text not null", "scope"),
         Column("key", "text not null", "key"),
-        # The conversation that a fact of a user is about, as `edgemem.aio` has it; null: about all. Its key bears it too.
+        # The conversation that a fact of a user is about (`edgemem.aio`), which its key bears too; null: about all.
         Column("topic", "text"),
     ),
     ("unique (scope, key)",),
@@ -71,10 +69,9 @@ FACT_KEYS = Kind(
 FACTS = Kind(
     "facts",
     "fact",
-    # A rectangle in valid time x transaction time. The rectangles of one key never overlap and leave no gap after its
-    # first version, so a question (when, known when) has one answer. value null: no value. origin: the row that said so
-    # first; where a correction splits a rectangle, the rest of it is written again. version counts the transactions of a
-    # key; node: see facts_known.
+    # A rectangle in valid time x transaction time; those of one key never overlap, and leave no gap after its first version.
+    # value null: no value. origin: the row that said so first; where a correction splits a rectangle, the rest of it is
+    # written again. version counts the transactions of a key; node: see facts_known.
     (
         _ID,
         Column("key_id", "integer not null references fact_keys (id)"),
@@ -138,8 +135,8 @@ FACTS = Kind(
 DOUBTS = Kind(
     "doubts",
     "doubt",
-    # A statement that is not believed, so it is no rectangle. settled: the tick at which something was believed of the same
-    # time; confirmed_by: the fact that says the same, else it was refuted.
+    # A statement that is not believed, so no rectangle. settled: the tick at which something was believed of the same time;
+    # confirmed_by: the fact that says the same, else it was refuted.
     (
         _ID,
         Column("key_id", "integer not null references fact_keys (id)"),
@@ -175,7 +172,7 @@ DOUBTS = Kind(
 PREFERENCES = Kind(
     "preferences",
     "preference",
-    # Its id is in the order of writing; a preference that changes gets a new one.
+    # Its id is in the order of writing: a preference that changes gets a new one.
     (
         _ID,
         Column("scope", "text not null", "scope"),
@@ -199,8 +196,8 @@ PREFERENCES = Kind(
 EPISODES = Kind(
     "episodes",
     "episode",
-    # name: the id that a caller gave. summary: what happened, in words; null: kind and payload say it. details: decisions,
-    # tools and tags, as JSON. latency: of a call of a tool, in milliseconds.
+    # name: the caller's id. summary: null: kind and payload say it. details: decisions, tools and tags, as JSON. latency: of a
+    # call of a tool, in milliseconds.
     (
         _ID,
         Column("kind", "text not null", "text"),
@@ -293,9 +290,8 @@ TURNS = Kind(
     "turns",
     "turn",
     # No secondary index: a turn's row and its messages are appended at the end of two trees, which keeps a commit at few
-    # pages. state: 0 open, 1 complete, 2 interrupted, 3 unfinished. shown: the entries of the block's lines
-    # (records.BlockLine), as a list in JSON. They stand in the page that the block spills into, at no cost; a row for each
-    # line would stand in a tree of its own, and each turn write more pages (tests/lab/tuning.md).
+    # pages. state: 0 open, 1 complete, 2 interrupted, 3 unfinished. shown: the block's lines (records.BlockLine) as a list in
+    # JSON, in the page that the block spills into, at no cost; a row for each would write more pages (tests/lab/tuning.md).
     (
         Column("session_id", "integer not null references sessions (id)"),
         Column("n", "integer not null"),
@@ -361,8 +357,8 @@ MESSAGES = Kind(
 EPOCHS = Kind(
     "epochs",
     "summary",
-    # head: a hash of the instructions and tools before the epoch; null where nobody noted it. carried: the lines of memory
-    # in the epoch's head, in the form of turns.shown; null if there are none.
+    # head: a hash of the instructions and tools before the epoch, if somebody noted it. carried: the lines of memory in the
+    # epoch's head, as in turns.shown; null if there are none.
     (
         _ID,
         Column("session_id", "integer not null references sessions (id)"),
@@ -387,8 +383,8 @@ EPOCHS = Kind(
 TOOL_OUTPUTS = Kind(
     "tool_outputs",
     "turn",
-    # What tools answered in full, where the message holds only its beginning; bounded, and erased with its turn. bytes
-    # comes before content: all sizes can be added up without reading the texts.
+    # What tools answered in full, where the message holds only its beginning; bounded, and erased with its turn. bytes comes
+    # before content: all sizes can be added up without reading the texts.
     (
         Column("id", "integer primary key", "local"),
         Column("session_id", "integer not null"),
@@ -462,7 +458,6 @@ PHASES = Kind(
 SESSION_STATES = Kind(
     "session_states",
     "session state",
-    # What an agent keeps of one person in a session.
     (_ID, _OF_SESSION, _OF_SOMEBODY, Column("data", "text not null", "json", shape=dict[str, Any])),
     ("unique (session_id, owner)",),
     parent=_SESSION,
@@ -473,7 +468,6 @@ SESSION_STATES = Kind(
 SESSION_SUMMARIES = Kind(
     "session_summaries",
     "summary",
-    # The summary that an agent wrote of what one person said in a session.
     (
         _ID,
         _OF_SESSION,
@@ -494,7 +488,7 @@ SESSION_SUMMARIES = Kind(
 BANK_FILES = Kind(
     "bank_files",
     "file",
-    # Files of the bank, where the profile keeps it in the database; scope: user:…, household or shared.
+    # Where the profile keeps the bank in the database; scope: user:…, household or shared.
     (
         _ID,
         Column("scope", "text not null", "scope"),
@@ -513,15 +507,14 @@ KINDS = (
     FACT_KEYS, FACTS, DOUBTS, PREFERENCES, USERS, GOALS, PHASES, EPISODES, PROCEDURES, SESSIONS, TURNS, MESSAGES,
     SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES,
 )  # fmt: skip
-"""In the order in which an export tells of them."""
 
 
 _PLAIN = (
-    # A person's name as it was first written, which is how every row spells it, by what all its spellings have in common
-    # (scopes.name_key): SQL cannot fold names, so each writer does.
+    # A person's name as first written, which every row uses, by what all its spellings have in common (scopes.name_key):
+    # SQL cannot fold names, so each writer does.
     "create table names (key text primary key, name text not null) without rowid",
-    # A forgetting whose bytes may still be in some file; its id is the tick of the transaction. folder: whose folder is still
-    # to be removed from which bank, as JSON; null if none.
+    # A forgetting whose bytes may still be in some file; its id is the tick of the transaction. folder: whose folder is still to
+    # be removed from which bank, as JSON.
     "create table erasings (id integer primary key, folder text)",
     # Rows that changed or vanished after they were written; new ones are found by their ids instead.
     "create table index_queue (id integer primary key, kind text not null, ref integer not null)",
@@ -539,7 +532,7 @@ TRUTH = schema_of(KINDS)
 
 
 def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
-    """Return which truth a file holds; None if this edgemem cannot read it. The arguments are those of `read_origin`."""
+    """Return which truth a file holds, as `read_origin` does."""
     return read_origin(path, TRUTH, thorough=thorough)
 
 

@@ -51,10 +51,7 @@ _MOST_PARTS = 3
 
 
 class TableMemoryStore(Closable):
-    """A memory store on tables: what it can be asked, and each write, once for all such stores.
-
-    Methods without a reader are the operator's view: they see everything.
-    """
+    """A memory store on tables: what it can be asked, and each write; without a reader, methods show the operator everything."""
 
     _settings: Settings
 
@@ -128,16 +125,13 @@ class TableMemoryStore(Closable):
     def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
         """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
 
-        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` the part still
-        believed of it, or all that it said if nothing is.
+        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` the part still believed, or all
+        of it if nothing is.
         """
         return fact_queries.fact_history(self._records(), key, scope=scope)
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
-        """Return unconfirmed values; oldest first.
-
-        Each had low confidence against a confident value, or came from a less trusted speaker.
-        """
+        """Return unconfirmed values, oldest first: of low confidence against a confident value, or of a less trusted speaker."""
         return fact_queries.read_doubts(self._records(), scope=scope, reader=reader)
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
@@ -162,12 +156,10 @@ class TableMemoryStore(Closable):
         until: float | None = None,
         reader: Reader | None = None,
     ) -> list[Episode]:
-        """Return at most `n` episodes to which all that is given applies, by when they happened, the newest first.
+        """Return at most `n` episodes that match all that is given, by when they happened, the newest first.
 
-        Args:
-            outcome: as it was stored; `success` and `failure` are also EdgeVox's `ok` and `failed`.
-            person: who caused them, or whose they are.
-            since: seconds since the epoch; from then on, and `until` before then.
+        `outcome` is as stored; `success` and `failure` are also EdgeVox's `ok` and `failed`. `person` caused or owns them.
+        Times are seconds since the epoch: `since` then, `until` before then.
         """
         filters = {"tag": tag, "outcome": outcome, "person": person, "session": session}
         return episodes.find_episodes(
@@ -179,9 +171,9 @@ class TableMemoryStore(Closable):
         return episodes.read_episode(self._records(), id, reader=reader)
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
-        """Return the newest facts, all preferences and the newest episodes as Markdown; empty if there is nothing.
+        """Return the newest facts, all preferences and the newest episodes as Markdown that is safe to show to a model.
 
-        Stored text is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
+        It is the operator's view, so no built-in hook sends it.
         """
         sections = {
             "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
@@ -199,8 +191,6 @@ class TableMemoryStore(Closable):
         }
         return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
 
-    # Writing
-
     def add_fact(
         self,
         key: str,
@@ -215,20 +205,19 @@ class TableMemoryStore(Closable):
     ) -> None:
         """Store a value that holds in `[valid_from, valid_to)`; values believed of that time stay as history.
 
-        A value of low confidence against a confident one, or against a more trusted speaker's, becomes a doubt
-        instead (see `doubts`).
+        A value of low confidence against a confident one, or against a more trusted speaker's, becomes a doubt (see `doubts`).
 
         Args:
             key: a name such as `user.allergies`.
             value: text of at most 16 KiB, or anything that JSON can hold in 4 kB, which prompts say in words.
-            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read
-                it. However a name is written, it is the same person's: case and accents as they are composed do not matter.
+            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read it. Case and
+                the form of accents make no other person.
             source: where it comes from.
             valid_from: seconds since the epoch, also in the past or the future; None is now.
             valid_to: the same; None is for ever.
             heard: how it came to the robot's ears.
-            whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said
-                it, the operator where `heard` does not tell; `topic`, the conversation that it is about.
+            whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said it, the
+                operator where `heard` does not tell; `topic`, the conversation that it is about.
         """
         if value is None:
             raise InvalidInputError(
@@ -242,7 +231,7 @@ class TableMemoryStore(Closable):
 
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
-        # What waits for the index is gone from its queue once the index has taken it; the newest forgetting stays.
+        # What waits for the index leaves its queue once the index has it; the newest forgetting stays.
         db = self._records()
         newest = db.query(
             "select (select max(id) from facts), (select max(id) from preferences), (select max(id) from index_queue)"
@@ -299,13 +288,12 @@ class TableMemoryStore(Closable):
     ) -> None:
         """Store what the robot did or lived through, and how it ended.
 
-        The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
+        Where no level says so, the household may read what a recognised speaker caused (`heard`), and anyone the rest.
 
         Args:
-            heard: how what caused it was heard; its `event_time` is when it happened, also in the future.
-            described: `name`, an id of your own, in place of the episode that has it; `summary`, what happened, in words: it is
-                found by these, and by its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened;
-                `latency_ms` of a call of a tool.
+            heard: how its cause was heard; its `event_time` is when it happened, also in the future.
+            described: `name`, an id of your own, in place of the episode that has it; `summary`, in words: it is found by these and by
+                its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened; `latency_ms` of a call of a tool.
         """
         fields: dict[str, Any] = {**described, "agent": agent, "heard": heard, "owner": owner}
         for name in ("decisions", "tools", "tags"):
@@ -330,7 +318,7 @@ class TableMemoryStore(Closable):
 
 
 def settings_of(max_episodes: int | None, doubtful_below: float) -> Settings:
-    """Return the settings of a store without a home; None is the 500 episodes of the EdgeVox memory module."""
+    """Return the settings of a store without a home; None is EdgeVox's 500 episodes."""
     most = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
     return Settings(
         Profile(store=StoreSettings(max_episodes=most), memory=MemorySettings(doubtful_below=doubtful_below))
@@ -344,10 +332,10 @@ class SQLiteMemoryStore(TableMemoryStore):
         path: of a file, which this store opens and closes; or an open database, which it only uses.
         clock: only with a path; a database has its own.
         max_episodes: how many of the newest episodes are kept; 0 keeps all, None 500.
-        doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
-            it is heard again; 0: every fact is believed at once.
-        any_scope: take scopes of any form, as EdgeVox does: what has none of the known ones is the operator's alone.
-            Refused is in any case what looks like a mistyped one, such as `User:Mara`.
+        doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until it is heard
+            again; 0: every fact is believed at once.
+        any_scope: take scopes of any form, as EdgeVox does: those of no known form are the operator's alone. One that looks
+            mistyped, such as `User:Mara`, is always refused.
         settings: `[store]` and `[memory]`, in place of `max_episodes` and `doubtful_below`.
     """
 
@@ -387,7 +375,7 @@ class SQLiteMemoryStore(TableMemoryStore):
         return self.database.write(work)
 
     def _erased(self, texts: Collection[str]) -> None:
-        # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
+        # The erased bytes are overwritten in the pages, but the log has old pages until it is emptied.
         erase_in_truth(self.database, alone=self._owned)
 
 
@@ -404,7 +392,6 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _brief(payload: dict[str, Any]) -> str:
-    """Return the first parts of what an episode tells."""
     return ", ".join(
         f"{_line(key)}={_line(str(value))}" for key, value in list(payload.items())[:_MOST_PARTS]
     )

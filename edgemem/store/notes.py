@@ -1,10 +1,9 @@
-"""NOTES.md: plain text that the robot appends to and people edit.
+"""NOTES.md: plain text that the robot appends to, durably, and people edit.
 
-Appends are durable. The file is bounded: when a note would go over the bound, the file is replaced in one step by
-its newest sections; older ones leave it for good. Only a file that somebody else made longer than the bound is
-copied beside itself first (`NOTES.md.cut-1`). A change made by hand is picked up with the next call, also one that is
-saved while the file is being replaced; bytes that are not UTF-8 are read as well as they can be, and set aside before
-anything is rewritten.
+When a note would go over the file's bound, its newest sections replace it in one step; older ones leave it for good. Only a file
+that somebody else made longer is copied beside itself first (`NOTES.md.cut-1`). A change by hand is picked up with the next call,
+also one during a replacement; bytes that are not UTF-8 are read as well as they can be, and set aside before anything is
+rewritten.
 """
 
 from __future__ import annotations
@@ -46,15 +45,13 @@ _LONGEST_WORD = 40
 
 
 class NotesFile:
-    """A bounded text file, safe to use from several threads and processes.
+    """A bounded text file, made by the first note; safe to use from several threads and processes.
 
     Args:
-        path: made, with its folder, by the first note.
         max_size_chars: characters that the file may hold; 0: no bound.
         low_water_chars: characters kept when the bound is reached; default: three quarters of it.
         clock: dates the headings, in local time.
-        level: who may read it: `shared`: anyone, as a record stored by hand without a speaker; `household`: recognised
-            speakers.
+        level: who may read it: `shared`: anyone, as a record stored by hand without a speaker; `household`: recognised speakers.
         settings: `[notes] level`, in place of `level`.
     """
 
@@ -113,10 +110,7 @@ class NotesFile:
         return "\n".join(section.text for section in named if section.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:
-        """Write a note at the end, durably; one that is longer than the file may be is cut and says so.
-
-        A heading opens a section, `## heading (YYYY-MM-DD HH:MM)`.
-        """
+        """Write a note at the end, durably, below `## heading (YYYY-MM-DD HH:MM)`; one that is too long is cut and says so."""
         entry = self._entry(text, heading)
         if not entry:
             return
@@ -161,8 +155,6 @@ class NotesFile:
             room = max(self.low_water_chars - len(MARKER), len(entry))
             replaced = self._replace((MARKER + newest_part(text + entry, room)).encode(), seen)
 
-    # Files
-
     def _bytes(self) -> bytes:
         try:  # not `meaningful`, which costs a context in each turn
             return self.path.read_bytes()
@@ -186,10 +178,8 @@ class NotesFile:
 class Section(NamedTuple):
     """A heading and the lines up to the next one, of whatever depth."""
 
-    heading: str
-    """Without the date that the robot writes behind it; empty before the first heading."""
-    written: str | None
-    """That date, `YYYY-MM-DD HH:MM` in local time, if there is one."""
+    heading: str  # without its date; empty before the first heading
+    written: str | None  # its date, `YYYY-MM-DD HH:MM` in local time, if there is one
     lines: tuple[str, ...]
 
     @property

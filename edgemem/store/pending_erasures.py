@@ -1,8 +1,8 @@
 """Pending erasures: which forgetting was committed last, and of which some file still holds bytes.
 
-A transaction that forgets writes a row of `erasings`. From its commit on nobody recalls the forgotten record; the row
-stays until no file holds a byte of it any more, so that a forgetting that is cut off is finished by the process that opens the
-home next. Copies of the truth that are older than the newest forgetting still hold it, and must go.
+A transaction that forgets writes a row of `erasings`, and from its commit on nobody recalls the record. The row stays until no
+file holds a byte of it, so the process that opens the home next finishes a forgetting that is cut off. Copies of the truth that
+are older than the newest forgetting still hold it, and must go.
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ _KEY = "forgotten"
 class FolderErasing(msgspec.Struct, frozen=True):
     """The folder of a forgotten person in a bank of files, which is still to be removed."""
 
-    name: str
-    """The person's."""
-    root: str
-    """The bank's folder."""
+    name: str  # the person's
+    root: str  # the bank's folder
 
 
 def note_forgotten(tx: Transaction) -> None:
@@ -82,10 +80,8 @@ def erase_in_truth(
 ) -> bool:
     """Take the bytes of forgotten records out of a truth and its log; return whether they are gone.
 
-    Args:
-        alone: no home has this truth, so nothing else is left to do.
-        wait_s: seconds to wait for readers; None: as long as the database waits for others.
-        stop: asked every few milliseconds; once it is true, the rest is left for later.
+    `alone`: no home has this truth, so nothing else is left to do. It waits `wait_s` for readers; None: as the database does for
+    others. Once `stop`, asked every few milliseconds, is true, the rest is left for later.
     """
     upto = newest_erasing(db)
     if upto == 0:

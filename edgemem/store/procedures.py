@@ -1,7 +1,6 @@
 """Procedures: sequences of tool calls that did something before, and how often they did.
 
-One that is stored again under its id takes the place of the older one; its counts never shrink by that, so that an outcome
-which was recorded meanwhile is not lost.
+A procedure replaces the older one of its id; counts never shrink by that, so an outcome recorded meanwhile is not lost.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 64
 LEAST = 0.2
 """How relevant a procedure must be, 0 to 1, or it is not suggested, however often it succeeded."""
-_CONSIDERED = 16
-"""The most relevant ones, among which those that succeed more come first."""
+_CONSIDERED = 16  # most relevant ones, among which those that succeed more come first
 _ID = "the id of a procedure"
 _COLUMNS = (
     "name, title, description, trigger, steps, successes, failures, tags, metadata, level, owner, session, turn,"
@@ -60,10 +58,7 @@ read_steps = msgspec.json.Decoder(tuple[ProcedureStep, ...]).decode
 
 
 class Procedures:
-    """The procedures of a memory. Without a reader, its methods are the operator's view.
-
-    `recall` finds what fits a query, as `Recall.procedures` does.
-    """
+    """The procedures of a memory, with `Recall.procedures` as `recall`. Without a reader, its methods are the operator's view."""
 
     def __init__(
         self,
@@ -93,9 +88,8 @@ class Procedures:
     ) -> list[Procedure]:
         """Return at most `top_k` procedures for a task, best first: by relevance times how likely they are to succeed.
 
-        Args:
-            reader: who will hear of them; None: the operator.
-            tools: the names of those that there are; who needs another one is left out. None: all that is needed is there.
+        `reader` will hear of them; None: the operator. What needs a tool that is not among `tools` is left out; None: all are
+        there.
         """
         most = item_count(top_k, "top_k")
         fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST, most=max(most, _CONSIDERED))
@@ -111,10 +105,9 @@ class Procedures:
         most: int = _CONSIDERED,
         deadline_s: float | None = None,
     ) -> list[tuple[int, Procedure]]:
-        """Return the procedures for a task, best first, each with the id of its row.
+        """Return the procedures for a task with their rows' ids, best first: the `most` relevant ones, `least` (0 to 1) or more.
 
-        It considers the `most` relevant ones, each at least so relevant (0 to 1); with a deadline it answers by then, without a second
-        pass.
+        With a deadline it answers by then, without a second pass.
         """
         items = self._recall(
             checked_text(query, "the query"),

@@ -1,8 +1,8 @@
 """Who may read what: one clause, the same for every table (law 7 of the design).
 
-Names of people: the truth holds a person's name as it was first written, found by what all its spellings have in common. Rows
-spell a person always in this one way, so that they are compared as they are. SQL cannot fold names: a writer looks the
-spelling up by its key, and so does, within one statement, a reader.
+The truth holds a person's name as first written, found by what all its spellings have in common. All rows spell it so, and are
+compared as they are. SQL cannot fold names: a writer looks the spelling up by its key, and so does, within one statement, a
+reader.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ _IN_USE = " or ".join(
     for kind in KINDS
     if kind.of_person()
 )
-"""The condition under which any row bears the name `:name`."""
 
 _OF_SESSION = [kind for kind in KINDS if any("references sessions" in column.sql for column in kind.columns)]
 
 
-LEVELS: tuple[Level, ...] = ("shared", "household", "private")
-"""Levels in the order of the integers that stand for them in the file."""
+LEVELS: tuple[Level, ...] = ("shared", "household", "private")  # in the order of the file's integers
 
 SPELLED = "(select name from names where key = {key})"
 """A person's name as rows have it, by a value that is its key."""
@@ -77,8 +75,7 @@ def level_and_owner(
 ) -> tuple[int, str | None]:
     """Return the stored level and owner of a record: as given, or as its scope means.
 
-    A private record without an owner belongs to its speaker. A record under a scope of an unknown form that is not
-    marked is private and has no owner: only the operator reads it.
+    A private record without an owner belongs to its speaker; under a scope of an unknown form it has none: the operator reads it.
     """
     meant, owner_of_scope = level_of_scope(scope)
     if level is None and meant == "private" and owner_of_scope is None:

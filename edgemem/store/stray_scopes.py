@@ -1,7 +1,4 @@
-"""Scopes of unknown forms: facts and preferences that came from elsewhere under a scope that only the operator reads.
-
-The operator moves them to a scope of a known form, where the facts of one key become one history.
-"""
+"""Scopes of unknown forms: facts and preferences from elsewhere that only the operator reads, and may move to a known scope."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Users: the people that an agent knows: their goals and phase, what each said in a session, and what it keeps of them there.
 
-All of it is a person's own: nobody else reads it, and it goes with them. A topic is a session as one of its speakers sees
-it: what somebody else said there is no part of it. Each message is stored by a transaction of its own; one of the user
-begins a turn, and the next ones join that.
+All of it is a person's own: nobody else reads it, and it goes with them. A topic is a session as one of its speakers sees it:
+others' words are no part of it. Each message has its own transaction; one of the user begins a turn, which the next ones join.
 """
 
 from __future__ import annotations
@@ -40,11 +39,9 @@ class Goal(msgspec.Struct, frozen=True):
     """What a person is after."""
 
     person: str
-    name: str
-    """Its id for callers."""
+    name: str  # its id for callers
     title: str
-    data: dict[str, Any]
-    """The rest of its fields, such as `target_amount`."""
+    data: dict[str, Any]  # the rest of its fields, such as `target_amount`
     changed_at: float
 
 
@@ -175,10 +172,7 @@ def read_state(db: Tables, session: str, person: str) -> dict[str, Any] | None:
 
 
 def put_summary(tx: Transaction, session: str, person: str, summary: str, covered: int) -> None:
-    """Store the summary (of 16 KiB) of so many messages of a person in a session as its next version, for them alone.
-
-    No prompt that runs changes by it.
-    """
+    """Store the summary (of 16 KiB) of `covered` messages of a person in a session, for them alone; no running prompt changes."""
     summary, covered = storable_value(summary, what="a summary"), item_count(covered, "messages_covered")
     if not summary.strip():
         raise InvalidInputError("A summary must not be empty; save one that says something.")

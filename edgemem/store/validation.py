@@ -1,6 +1,4 @@
-"""Arguments: what a caller hands to a store, looked at in one place.
-
-So every store takes the same and refuses the same, with the same sentence.
+"""Arguments: what a caller hands to a store, looked at in one place, so that every store refuses the same with the same sentence.
 
 How something was heard is six columns of every table that holds what came from speech.
 """
@@ -28,18 +26,14 @@ if TYPE_CHECKING:
 _LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file is its lock
 _LONGEST_PATH = 4000
 
-_NO_NAME = "\0"
-"""A text that no key and no scope holds."""
+_NO_NAME = "\0"  # a text that no key and no scope holds
 
-MOST = 2**62
-"""The largest number that is passed on; SQLite takes no larger ones."""
+MOST = 2**62  # the largest number that is passed on; SQLite takes no larger ones
 
 MAX_JSON_BYTES = 4096
 _DEEPEST = 3  # levels of a structure that are said in words
-NULL = msgspec.Raw(b"null")
-"""The null of JSON as a value; None is no value."""
+NULL = msgspec.Raw(b"null")  # the null of JSON as a value; None is no value
 HEARD = ", ".join(Heard.__struct_fields__)
-"""The columns, in their order."""
 
 
 def checked_text(text: str, what: str) -> str:
@@ -74,10 +68,7 @@ def check_session(session: Session) -> None:
 
 
 def checked_path(path: str | Path, what: str) -> Path:
-    """Return where a path leads; raise InvalidInputError if no file can have it.
-
-    A link is followed now, so that replacing the file does not replace the link.
-    """
+    """Return where a path leads, by links too, so that no link is replaced; raise InvalidInputError if no file can have it."""
     try:
         given = os.fspath(path)
         if not isinstance(given, str):
@@ -125,10 +116,7 @@ def checked_number(number: float, what: str) -> float:
 
 
 def checked_time(seconds: float, what: str) -> float:
-    """Return seconds since the epoch; raise InvalidInputError for any other value.
-
-    A text is refused, also one of digits: "2026" would be a moment in 1970.
-    """
+    """Return seconds since the epoch; raise InvalidInputError for others, also a text: "2026" would be a moment in 1970."""
     try:
         value = math.nan if isinstance(seconds, (str, bytes, bytearray, bool)) else float(seconds)
     except (TypeError, ValueError, OverflowError):

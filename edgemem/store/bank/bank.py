@@ -47,7 +47,7 @@ _FILES = "select scope, topic, path, length(cast(content as blob)), updated from
 
 
 class BankTable:
-    """All banks of a home in its database; safe to use from several threads and processes. A new version of a file has a new id."""
+    """All banks of a home in its database; safe to use from several threads and processes. Each change of a file gives a new id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -136,7 +136,7 @@ def _spelled(folder: str, files: Sequence[BankFile]) -> str:
 
 
 class ScopedBank:
-    """The bank of `user:NAME`, `household` or `shared`: a `Bank` of `edgemem.store.protocols` that keeps its limits in every write."""
+    """The bank of `user:NAME`, `household` or `shared`: a `Bank` of `store.protocols` that keeps its limits in every write."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
-    """Gets a file's text and the other files of its bank; returns its new text, or None to delete it. The same text changes nothing."""
+    """Gets a file's text and the bank's other files; returns its new text, or None to delete it. The same text changes nothing."""
 
 HOUSEHOLD, SHARED = "household", "shared"
 MEMORY_FILE = "MEMORY.md"  # the file that a model is shown by itself

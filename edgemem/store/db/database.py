@@ -76,7 +76,8 @@ class Options(NamedTuple):
 class Database(Closable):
     """An open database file, made with its folder where it is missing; a context manager, safe to use from several threads.
 
-    Steps of the schema that the file has not seen are run. Share one clock between the files of a home; `options` are of `Options`.
+    Steps of the schema that the file has not seen are run. Share one clock between the files of a home; `options` are of
+    `Options`.
     """
 
     def __init__(
@@ -170,7 +171,8 @@ class Database(Closable):
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
         """Queue `work` for one transaction without waiting.
 
-        With `durable=False` it survives a crash of the process, but a pulled plug only from the next durable commit or flush() on.
+        With `durable=False` it survives a crash of the process, but a pulled plug only from the next durable commit or flush()
+        on.
         """
         self._check_open()
         if not self._writer.here:
@@ -184,7 +186,7 @@ class Database(Closable):
         return future
 
     def enqueue(self, job: Callable[[], T], *, behind: bool = False) -> Future[T]:
-        """Queue a job with its own transactions for the writer thread; called there, it is done at once, or `behind` what waits."""
+        """Queue a job with its own transactions for the writer thread; called there, it runs at once, or `behind` what waits."""
         self._check_open()
         return self._writer.submit(job, at_once=not behind)
 
@@ -206,7 +208,7 @@ class Database(Closable):
         return True
 
     def wipe(self, *, wait_s: float | None = None, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Empty the log, and overwrite the copies of erased rows that SQLite left between cells; tell whether the whole file was seen.
+        """Empty the log, and overwrite copies of erased rows that SQLite left between cells; tell whether the whole file was seen.
 
         That fails where a reader keeps the log from being emptied, and once `stop`, asked every few milliseconds, is true.
         """

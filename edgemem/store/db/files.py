@@ -121,7 +121,7 @@ def write_private(
     mode: int = 0o600,
     stands: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Replace a file durably in one step, or raise OSError and leave it; tell whether. `part` is where the new file is written first.
+    """Replace a file durably in one step, or raise OSError and leave it; tell whether. The new file is written to `part` first.
 
     `stands` is asked just before; where it says no, nothing is replaced.
     """
@@ -228,9 +228,9 @@ class _Seen(NamedTuple):
 class FileIdentities:
     """The files of a database as this process opened them: a write to others, or over others, would be gone.
 
-    Commits go to the log; only checkpoints write the database itself, which all of our processes make under one lock. Each leaves in
-    the lock file how the database looks after it, and nothing while it runs: where a kill or a full disk ends it, nobody knows.
-    So a copy written over it in place, into the very same inode, is noticed as well.
+    Commits go to the log; only checkpoints write the database itself, which all of our processes make under one lock. Each leaves
+    in the lock file how the database looks after it, and nothing while it runs: where a kill or a full disk ends it, nobody
+    knows. So a copy written over it in place, into the very same inode, is noticed as well.
     """
 
     def __init__(self, path: Path) -> None:
@@ -239,7 +239,7 @@ class FileIdentities:
         self._seen: _Seen | None = None
 
     def note(self, lock: FileLock, *, moved: bool) -> None:
-        """Take the files for what they are now, while nobody else of ours can write them; `moved`: the database itself may be written."""
+        """Take the files as they are now, while nobody else of ours can write them; `moved`: the database itself may be written."""
         before = self._seen
         if before is None or moved or None in before.files:
             self._seen = self._look() or before

@@ -1,10 +1,10 @@
 """The write-ahead log beside a database, and copies of a whole database.
 
 The log is made durable when asked, and emptied when it is large and nobody waits. Then the slack of its pages, the unallocated
-middle, is overwritten: `secure_delete` overwrites a deleted cell, but where SQLite balances pages, it lays their cells out anew and
-leaves the old copies (one of 950 forgotten facts was found there, SQLite 3.40, pages of 512 bytes). Page 1 holds the schema alone
-and is left as it is; the layout is that of https://www.sqlite.org/fileformat2.html. Our own database is copied a few pages at a
-time, checked, and renamed only when the copy is good; of another program's, the files are copied.
+middle, is overwritten: `secure_delete` overwrites a deleted cell, but where SQLite balances pages, it lays their cells out anew
+and leaves the old copies (one of 950 forgotten facts was found there, SQLite 3.40, pages of 512 bytes). Page 1 holds the schema
+alone and is left as it is; the layout is that of https://www.sqlite.org/fileformat2.html. Our own database is copied a few pages
+at a time, checked, and renamed only when the copy is good; of another program's, the files are copied.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class RawFile:
                 os.close(fd)
 
     def wipe_slack(self, begin: int) -> int | None:
-        """Write zeros into the slack of some pages from a byte on; return where to go on, None at the end, where all is on the disk.
+        """Write zeros into the slack of some pages from a byte on; return where to go on, or None once all is on the disk.
 
         The log must be empty, and nobody may write meanwhile, nor write a page that was read before.
         """

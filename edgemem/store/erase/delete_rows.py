@@ -1,8 +1,8 @@
 """Records: facts, preferences, episodes, sessions and all that one person said, deleted with the blocks that showed them.
 
-Deleted is gone from the file's pages; the eraser takes the bytes out of the log and all copies behind it. What others said stays, and
-so does the shape of history: a person's version of a fact among those of others loses only its value. A conversation that is taken
-up again without its blocks is told anew what still holds.
+Deleted is gone from the file's pages; the eraser takes the bytes out of the log and all copies behind it. What others said stays,
+and so does the shape of history: a person's version of a fact among those of others loses only its value. A conversation that is
+taken up again without its blocks is told anew what still holds.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _PEOPLE_BESIDE = " union ".join(
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
     """Erase a fact with every version, also where it was shown to a model; return what finds its copies; None: there is none.
 
-    Copies by the memory's own tools go from all conversations; people's own words stay. A conversation that runs keeps it before its
-    model until its epoch ends (law 2), but writes none of it again.
+    Copies by the memory's own tools go from all conversations; people's own words stay. A conversation that runs keeps it before
+    its model until its epoch ends (law 2), but writes none of it again.
     """
     scope = written_scope(tx, scope)
     erase_blocks(tx, [(scope, key)])
@@ -187,7 +187,7 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
 
 
 def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
-    """Erase a person's messages in a session but the newest `keep`, with their answers; return their number and the first turn left.
+    """Erase a person's messages in a session but the newest `keep`, with answers; return their number and the first turn left.
 
     The session's epochs with their summaries, dropped messages and the loop's state go with them, as with a person.
     """

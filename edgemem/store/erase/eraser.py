@@ -1,8 +1,8 @@
 """The eraser: forgets on behalf of a home, takes the bytes out of every file that may hold them, and tells where a name is left.
 
-Forgetting is one transaction; from its commit on nobody recalls it. The bytes are taken out of each place afterwards, by the thread
-that forgot, or in idle time, also by another process that opens the home later. Each step may be repeated. Mentions of a person by
-others, in notes and in the bank are told and not erased: only a person can tell whether the Ann of a note is that Ann.
+Forgetting is one transaction; from its commit on nobody recalls it. The bytes are taken out of each place afterwards, by the
+thread that forgot, or in idle time, also by another process that opens the home later. Each step may be repeated. Mentions of a
+person by others, in notes and in the bank are told and not erased: only a person can tell whether the Ann of a note is that Ann.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Place(msgspec.Struct, frozen=True):
 
     name: str
     erase: Callable[[int, Stop], bool]
-    """Takes out the records forgotten until a tick, waiting for nobody; tells whether no byte is left, or raises StoreError or OSError."""
+    """Takes out the records forgotten until a tick, without waiting; tells whether no byte is left, or raises StoreError, OSError."""
 
 
 class Eraser:

@@ -1,9 +1,9 @@
 """Merge: the lines of an export into a memory, which may hold other things, without breaking what holds there.
 
-One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. Rows that are here stay, so a second
-time adds nothing; a later row replaces an earlier one. Ids are kept, and the clock takes note of them. Where two memories part ways
-(two values for one fact at the same moment, two conversations of one name), the one that is here stays, and the report names the
-rest: whole facts, and whole ends of conversations.
+One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. Rows that are here stay, so a
+second time adds nothing; a later row replaces an earlier one. Ids are kept, and the clock takes note of them. Where two memories
+part ways (two values for one fact at the same moment, two conversations of one name), the one that is here stays, and the report
+names the rest: whole facts, and whole ends of conversations.
 """
 
 from __future__ import annotations
