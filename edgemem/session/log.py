@@ -41,7 +41,7 @@ from edgemem.store.erase.copies import (
     without_outcomes,
 )
 from edgemem.store.journal import TurnJournal
-from edgemem.store.messages import stored_message
+from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.turn_steps import AddEpisode, DropErased
 from edgemem.store.turns import keep_heard
@@ -276,7 +276,9 @@ class SessionLog:
         """
         replies = iter(self.generated)
         messages: list[StoredMessage] = [
-            stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
+            stored_message(
+                without_objects(message), next(replies, ()) if message.get("role") == "assistant" else ()
+            )
             for message in turn.messages
         ]
         for n, message in enumerate(turn.messages):

@@ -15,7 +15,7 @@ from edgemem.errors import StoreError
 from edgemem.records import Message, Session, Turn, TurnState
 from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.log import Moment, SessionLog
-from edgemem.store.messages import stored_message
+from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
 from edgemem.store.spool import DeferredWrites
 from edgemem.store.turn_steps import BeginEpoch, KeepState
@@ -205,7 +205,8 @@ class StoredSession:
                     "The session cannot be read, so nothing is written over it; it is tried again."
                 )
             prompt_log = log.prompt_log
-            kept = Session(prompt_log.messages, with_levels(session.state, prompt_log))
+            messages = [stored_message(without_objects(each)).as_message() for each in prompt_log.messages]
+            kept = Session(messages, with_levels(session.state, prompt_log))
             self.store.save(self.session_id, kept)
 
 

@@ -60,9 +60,9 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
     spoken = without_thoughts(message)
     # What holds bytes is for the model alone; a call without an argument would be another one.
     extra = {
-        key: _kept_value(value)
+        key: _kept_value(value) if key == "tool_calls" else value
         for key, value in spoken.items()
-        if key not in ("role", "content") and (key == "tool_calls" or not _bytes_in(value)[1])
+        if key not in ("role", "content") and (key == "tool_calls" or _bytes_in(value)[1] <= 1)
     }
     content = spoken.get("content")
     if content is not None and not isinstance(content, str):
@@ -73,6 +73,15 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
         content = text_of(spoken).strip("\n")
     # Ids of a text that was changed would not give that text.
     return StoredMessage(message["role"], content, extra, tuple(tokens) if spoken is message else ())
+
+
+def without_objects(message: Message) -> Message:
+    """Return a message of a loop without fields that hold what is no JSON: a store would refuse it with its words."""
+    return {
+        key: value
+        for key, value in message.items()
+        if key in ("role", "content", "tool_calls") or _bytes_in(value)[1] != 1
+    }
 
 
 def without_thoughts(message: Message) -> Message:
