@@ -32,7 +32,6 @@ def _listen(level: int, text: bytes, _data: object) -> None:
 
 
 _LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(_listen)
-"""Kept: a callback that Python frees is a crash in the next log line."""
 
 
 @functools.cache
@@ -74,7 +73,7 @@ def _no_llama(error: Exception) -> ModelError:
 
 
 def forget_complaints() -> None:
-    """Drop what llama.cpp complained about so far; call it before what may fail."""
+    """Drop llama.cpp's complaints so far; call it before what may fail."""
     _complaints.clear()
 
 
@@ -135,9 +134,9 @@ def held_by(llm: Any) -> list[int]:
 class Interrupt:
     """A flag that any thread raises and that llama.cpp looks at between two operations of its graph.
 
-    llama.cpp calls `bool callback(void *)`. A Python function there takes the interpreter lock some 160 times
-    an embedding, and beside one busy Python thread makes it ten times slower. `strlen` has the same shape in every
-    calling convention that we run on: of an empty string it is 0, of a string of one character 1.
+    llama.cpp calls `bool callback(void *)`. A Python function there takes the interpreter lock some 160 times an embedding: ten
+    times slower beside one busy Python thread. `strlen` has the same shape wherever we run: 0 of an empty string, 1 of one
+    character.
     """
 
     def __init__(self) -> None:

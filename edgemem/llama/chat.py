@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from edgemem.records import Message
 
 AHEAD_BATCH = 32
-"""Tokens read ahead at a time: lost when somebody speaks, at most; one to three seconds of a Pi."""
-_SIDE_BATCH = 128
-"""Tokens that it evaluates at a time; the scratch space grows with it, and on a GPU the time until a stop."""
-_OPENINGS = ("0", "<memory>\n")
-"""Two utterances that begin differently: every prompt begins with the part that theirs share."""
+"""Tokens read ahead at a time: the most that speech loses; one to three seconds of a Pi."""
+_SIDE_BATCH = 128  # tokens at a time; the scratch space grows with it, and on a GPU the time until a stop
+_OPENINGS = ("0", "<memory>\n")  # they begin differently: the start they share is in every prompt
 
 
 class LlamaChat(ChatContext):
@@ -76,8 +74,7 @@ class LlamaChat(ChatContext):
     def wrap(cls, model: Any, *, template: str | None = None) -> LlamaChat:
         """Talk through a `llama_cpp.Llama` that somebody else has loaded, and will close after this.
 
-        While a reply streams nobody else may use it: a `Llama` is not thread-safe. Text that others evaluate with it in
-        between costs the prefix.
+        It is not thread-safe: nobody else may use it while a reply streams. Text that others evaluate with it costs the prefix.
         """
         chat = cls.__new__(cls)
         chat._setup(model, template, owned=False)
@@ -98,7 +95,7 @@ class LlamaChat(ChatContext):
 
     @property
     def vocabulary(self) -> FileVocabulary:
-        """Return the vocabulary of the loaded model."""
+        """The vocabulary of the loaded model."""
         return cast("FileVocabulary", self.tokenizer.vocabulary)
 
     @contextmanager
@@ -108,13 +105,13 @@ class LlamaChat(ChatContext):
             yield None
             return
         try:
-            # One that was lent may have been closed by its owner: its context is gone then.
+            # Its owner may have closed it: its context is gone then.
             yield None if self._closing or not self._llama.ctx else self._llama
         finally:
             self._lock.release()
 
     def head_ids(self) -> list[int]:
-        """Return the ids that every prompt with the newest head begins with, whatever is said."""
+        """Return the ids that every prompt with the newest head begins with."""
         messages, tools, now = self.head
         first, second = (
             self.tokenizer.render([*messages, {"role": "user", "content": text}], tools=tools, now=now).ids
@@ -123,7 +120,7 @@ class LlamaChat(ChatContext):
         return first[: common_prefix(first, second)]
 
     def side_chat(self, *, n_ctx: int = 1024, threads: int = 1) -> SideChat:
-        """Return a second context on these weights, which never touches the conversation's; closed with this model."""
+        """Return a second context on these weights, apart from the conversation's; closed with this model."""
         self._check_open()
         side = SideChat(self._llama, self.tokenizer, n_ctx=n_ctx, threads=threads)
         self.before_close(side.close)
@@ -137,13 +134,13 @@ class LlamaChat(ChatContext):
         now: float | None,
         stop: Callable[[], bool],
     ) -> bool:
-        """Evaluate a batch more of the prompt that these messages begin, whatever is said next; return whether one was.
+        """Evaluate a batch more of the prompt that these messages begin, and return whether one was.
 
-        It takes the place of what the model has evaluated before. `stop` is asked every 5 ms, and loses that batch only.
+        It replaces what the model has evaluated before. `stop` is asked every 5 ms, and loses that batch only.
         """
         asked = list(messages), list(tools) if tools else None, now
         with self.if_quiet() as llama:
-            # One that was lent may be in its owner's use, and a prefix cannot be kept of every model.
+            # A lent one may be in its owner's use, and not every model can keep a prefix.
             if llama is None or not self._owned or backend.why_unfit(llama):
                 return False
             if self._ahead[0] != asked:
@@ -209,7 +206,6 @@ class LlamaChat(ChatContext):
             self.last = reply.generation(len(ids), evaluated)
 
     def _next(self, tokens: Iterator[int]) -> int | None:
-        """Return the next token, None when the work was aborted."""
         try:
             return next(tokens)
         except RuntimeError as error:

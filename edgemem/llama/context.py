@@ -26,21 +26,20 @@ if TYPE_CHECKING:
     Stop = Callable[[], bool] | None
 
 SPARE = 8
-"""One part in so many of the window may be taken by thoughts that are kept; what plans a prompt knows nothing of them."""
+"""One part in so many of the window may be taken by kept thoughts; what plans a prompt knows nothing of them."""
 
 
 class _Entry(msgspec.Struct):
-    """A stretch of the log: a segment of a prompt, and the reply generated behind it."""
+    """A segment of a prompt, and the reply generated behind it."""
 
     text: str
-    """The segment's own text."""
     ids: tuple[int, ...]
     reply: bytes = b""
     reply_ids: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
     """Where in `reply` each generated token ends."""
     extra: int = 0
-    """Tokens that the prompt as it is rendered does not have: thoughts, mostly."""
+    """Tokens that the rendered prompt does not have: thoughts, mostly."""
 
     @property
     def all_ids(self) -> tuple[int, ...]:
@@ -50,13 +49,10 @@ class _Entry(msgspec.Struct):
 class TokenLog:
     """Turns prompts into ids that begin with what the model has already evaluated.
 
-    Text that a model generated may tokenise to other ids than it generated, and history holds no more of a reply than it
-    means: no thoughts, and calls of tools in the template's spelling. The log keeps the ids that were generated, as long as
-    the prompt says the same, and while the tokens kept so fit `spare`: from there on a reply that was thought about is
-    read again without its thought, which is cheaper than to read all of them again when the window is full.
-
-    `continue_text` tokenises text that goes on behind a reply which was cut in the middle of a word; `spare` tokens may
-    be kept beyond those of a prompt, None: any number.
+    Generated text may tokenise to other ids than were generated, and history holds a reply without thoughts, and its calls in the
+    template's spelling. The log keeps the generated ids as long as the prompt says the same and the extra tokens fit `spare`
+    (None: any number); beyond that a reply is read again without its thought, cheaper than reading all again when the window is
+    full. `continue_text` tokenises text behind a reply that was cut in the middle of a word.
     """
 
     def __init__(self, continue_text: Callable[[str], Sequence[int]], *, spare: int | None = None) -> None:
@@ -66,14 +62,11 @@ class TokenLog:
 
     @property
     def ids(self) -> list[int]:
-        """Return every id in the log."""
+        """Every id in the log."""
         return [token for entry in self._entries for token in entry.all_ids]
 
     def set_prompt(self, prompt: Prompt, *, most: int | None = None) -> list[int]:
-        """Make `prompt` the log's content, with the ids from before wherever the meaning is the same, and return all ids.
-
-        Thoughts that were kept go where the prompt would take more than `most` tokens because of them.
-        """
+        """Set the content, keeping ids wherever the meaning is the same, and return all ids; beyond `most` tokens thoughts go."""
         self._entries = self._entries_for(prompt)
         if most is not None and prompt.n <= most < sum(len(entry.all_ids) for entry in self._entries):
             self._entries = [_Entry(segment.text, segment.ids) for segment in prompt.segments]
@@ -84,17 +77,14 @@ class TokenLog:
         return [token for entry in self._entries_for(prompt) for token in entry.all_ids]
 
     def append(self, token: int, piece: bytes) -> None:
-        """Add a generated token and the bytes that it adds to the text."""
+        """Add a generated token and its bytes."""
         last = self._entries[-1]
         last.reply += piece
         last.reply_ids = (*last.reply_ids, token)
         last.ends = (*last.ends, len(last.reply))
 
     def cut(self, heard_text: str) -> None:
-        """End the log at the last token of the newest reply that lies wholly within `heard_text`.
-
-        A thought before it stays: the model went on from there.
-        """
+        """End the log at the last token of the newest reply that lies wholly within `heard_text`; a thought before it stays."""
         if not self._entries:
             return
         last = self._entries[-1]
@@ -116,11 +106,11 @@ class TokenLog:
         last.reply = last.reply[: last.ends[-1]] if kept else b""
 
     def dump(self) -> bytes:
-        """Return the log as bytes, for another process."""
+        """Return the log as bytes."""
         return msgspec.msgpack.encode(self._entries)
 
     def restore(self, dumped: bytes) -> None:
-        """Take the place of a log that another process dumped; raise msgspec.DecodeError where these bytes are none."""
+        """Take over a log that another process dumped; raise msgspec.DecodeError where these bytes are none."""
         self._entries = msgspec.msgpack.decode(dumped, type=list[_Entry])
 
     def _entries_for(self, prompt: Prompt) -> list[_Entry]:
@@ -144,7 +134,7 @@ class TokenLog:
         if not old.reply_ids:
             shown, used = _joined(segments, len(old.text))
             rest = shown[len(old.text) :]
-            # a reply was to follow the newest text: the model has not seen the text that is there now
+            # a reply was to follow the newest text: the model has not seen the text that follows now
             if not used or not shown.startswith(old.text) or (rest and old is not self._entries[-1]):
                 return None, 0
             ids = (*old.ids, *self._continue_text(rest)) if rest else old.ids
@@ -177,10 +167,7 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
-    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers.
-
-    Only speech counts, without white space.
-    """
+    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers, spaces apart."""
     begin = len(opened)
     whole = opened + reply
     silent = {hidden.begin: hidden.end for hidden in all_hidden(whole)}
@@ -195,10 +182,7 @@ def _length_heard(reply: str, heard: str, *, opened: str) -> int:
 
 
 class Reply:
-    """One reply as it is put together: text for the voice, ids for the token log.
-
-    Its text begins with `opened`, the marker with which the prompt opened a thought.
-    """
+    """One reply in the making: text for the voice, ids for the token log; the marker that the prompt `opened` comes first."""
 
     def __init__(self, log: TokenLog, *, opened: str = "") -> None:
         self._log = log
@@ -208,12 +192,12 @@ class Reply:
         self.stopped: Literal["eos", "length", "interrupted"] = "interrupted"
 
     def keep(self, token: int, piece: bytes) -> None:
-        """Take a generated token and the bytes that it adds to the text."""
+        """Take a generated token and its bytes."""
         self._log.append(token, piece)
         self.ids.append(token)
 
     def show(self, text: str) -> str:
-        """Return the new text without space at the beginning of the reply."""
+        """Return the new text, without space at the beginning of the reply."""
         if not self.text:
             text = text.lstrip()
             text = text and self._opened + text
@@ -241,8 +225,7 @@ class OneCaller(Closable):
 class ChatContext(OneCaller):
     """One conversation with one model.
 
-    A reply that is streaming holds the model: another thread waits for it, the same thread has to end it
-    first. Close the iterator (or use it up) before asking again.
+    A streaming reply holds the model: other threads wait, the same thread closes the iterator or uses it up before asking again.
     """
 
     larger: str
@@ -253,9 +236,8 @@ class ChatContext(OneCaller):
     def __init__(self) -> None:
         super().__init__()
         self.log = TokenLog(self._continue_text, spare=self.n_ctx // SPARE)
-        """The tokens that the model has seen."""
         self.head: tuple[list[Message], list[dict[str, Any]] | None, float | None] = ([], None, None)
-        """The head of the newest prompt: its system messages, tools and date."""
+        """System messages, tools and date of the newest prompt."""
         self._leaving: list[Callable[[], None]] = []
         self._owner: int | None = None
         self._running: Generator[str] | None = None
@@ -289,10 +271,10 @@ class ChatContext(OneCaller):
     ) -> Iterator[str]:
         """Yield the reply as it is made, never half a character, without leading space.
 
-        Of markers it shows those of thoughts and calls alone. A reply within a thought that the prompt opened begins with
-        the marker that opened it. A reply has at most `max_tokens`, fewer if the window is nearly full. `stop` is asked
-        before every token, and from another thread while the prompt is evaluated. A `temperature` of 0 takes the
-        likeliest token; `seed` is of the random choice above it. `now` is what a template that prints a date sees.
+        It shows markers of thoughts and calls alone, and begins with that of a thought that the prompt opened. It has at most
+        `max_tokens`, fewer if the window is nearly full. `stop` is asked before every token, and from another thread while the
+        prompt is evaluated. A `temperature` of 0 takes the likeliest token; `seed` is of the random choice above it. A template
+        that prints a date sees `now`.
         """
         if max_tokens < 1:
             raise InvalidInputError(f"max_tokens is {max_tokens}; ask for at least one")
@@ -326,7 +308,7 @@ class ChatContext(OneCaller):
     def _generate(
         self, ids: list[int], budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
-        """Yield the reply to a prompt, of at most `budget` tokens, and leave the outcome in `last`."""
+        """Yield the reply to a prompt, and leave the outcome in `last`."""
 
     @abstractmethod
     def _interrupt(self) -> None:
@@ -362,7 +344,6 @@ class ChatContext(OneCaller):
     def _overflow(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None, tokens: int
     ) -> ContextOverflowError:
-        """Return the error for a prompt of so many tokens, which names the part that is too large."""
         window, count = self.n_ctx, self.tokenizer.count
         system = list(takewhile(lambda message: message.get("role") == "system", messages))
         newest = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
@@ -380,22 +361,19 @@ class ChatContext(OneCaller):
 
 
 class SinglePrompts(OneCaller):
-    """Answers single prompts beside a conversation, the likeliest token each time; safe to close from another thread."""
+    """Answers single prompts beside a conversation, the likeliest token each time; any thread may close it."""
 
     n_ctx: int
-    """Tokens that prompt and answer may have together."""
+    """Tokens of prompt and answer together."""
     larger: str
-    """Advice: the name of its context, its size, and how to get a larger one."""
+    """Advice: the context's name, its size, and how to get a larger one."""
 
     def __init__(self, tokenizer: LlamaTokenizer) -> None:
         super().__init__()
         self.tokenizer = tokenizer
 
     def answer(self, messages: Sequence[Message], *, max_tokens: int, stop: Stop = None) -> Generation:
-        """Return the answer to a prompt of its own; `stopped` says whether `stop` or `max_tokens` cut it off.
-
-        `stop` is asked before every token, and every 5 ms while the model computes.
-        """
+        """Return the answer, perhaps `stopped` by `max_tokens` or by `stop`, asked at every token and every 5 ms of computing."""
         with self._lock:
             self._check_open()
             prompt = self.tokenizer.render(messages)

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 _NAME_CHARS = 60
-_REMEMBERED = 64  # vectors of questions: one that was looked up early is asked again at the sentence's end
-_REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
-_NONE, _MEAN, _RANK = 0, 1, 4
-"""llama.cpp's numbers of poolings; the first and the last give no vector of a text."""
-_MOST_CHARS_A_TOKEN = 32  # what lies behind would be cut off anyway, and need not be counted
+_REMEMBERED = 64  # vectors of questions: one looked up early is asked again at the sentence's end
+_REMEMBERED_CHARS = 4096  # of a query; a longer one does not come twice
+_NONE, _MEAN, _RANK = 0, 1, 4  # llama.cpp's poolings; the first and the last give no vector of a text
+_MOST_CHARS_A_TOKEN = 32  # the rest would be cut off anyway, and need not be counted
 _turn = threading.Lock()
 
 
@@ -58,7 +57,7 @@ class Encoder:
         self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it; no text is special."""
+        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it; no token is special."""
         return self.forward.tokenize(text.strip(), around=True)
 
     def count(self, text: str) -> int:
@@ -66,10 +65,7 @@ class Encoder:
         return len(self.tokenize(text))
 
     def encode(self, text: str) -> NDArray[np.float32] | None:
-        """Return the unit vector of a text, cut at `n_ctx` ids, or None if the interrupt was raised meanwhile.
-
-        A text of which no token is left gets the zero vector: equally far from everything.
-        """
+        """Return the unit vector of a text, cut at `n_ctx` ids, the zero vector if no token is left, None if interrupted."""
         import numpy as np
 
         ids, most = self.tokenize(text), self.forward.n_ctx
@@ -90,11 +86,10 @@ class Encoder:
 
 
 class LlamaEmbedder(ModelHandle, Embedder):
-    """Turns text into unit vectors with an embedding model in GGUF format.
+    """Turns text into unit vectors with an embedding model in GGUF format; safe from any thread.
 
-    Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A query interrupts stored text
-    that is being embedded; that goes on when no query waits, so queries without a pause keep it waiting.
-    A text longer than `n_ctx` tokens is cut, its end token kept; one without any token (an empty one, for a model
+    The model is loaded when first needed, or by `warm()`. A query interrupts stored text that is being embedded, which goes on
+    when no query waits. Text beyond `n_ctx` tokens is cut, its end token kept; text without a token (an empty one, for a model
     without begin and end tokens) gets the zero vector.
     """
 
@@ -110,14 +105,14 @@ class LlamaEmbedder(ModelHandle, Embedder):
     ) -> None:
         """Check the file, without loading it yet.
 
-        The prefixes are text that the model wants before a question, and before stored text. More than one thread makes
-        the slowest answers far slower beside speech recognition. `languages` empty takes those that the file tells.
+        The prefixes go before a question, and before stored text. More than one thread makes the slowest answers far slower
+        beside speech recognition. `languages` empty takes those in the file.
         """
         if n_ctx < 8 or threads < 1:
             raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
         path = Path(path).expanduser()
         header = read_header(path)
-        # a position that the model has no row for would end the process
+        # beyond its rows of positions llama.cpp ends the process
         n_ctx = min(n_ctx, header.number("context_length", n_ctx))
         self.dimensions = _dimensions(header)
         if not (self.dimensions and header.tensors):
@@ -127,7 +122,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         self._prefixes = query_prefix, text_prefix
         pooling, size = header.number("pooling_type", 1), header.number("embedding_length")
         settings = (header.size, n_ctx, query_prefix, text_prefix, pooling, size)
-        # The name in the file: one that is moved or renamed is the same model.
+        # The name in the file: a moved or renamed model is the same.
         name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
         self.fingerprint = _fingerprint(path, name, settings)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
@@ -135,7 +130,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         super().__init__(path, "embedder", partial(Encoder, path, header, n_ctx=n_ctx, threads=threads))
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
-        """Embed what somebody asks, read-only; None, and the work dropped, when `timeout_s` seconds were not enough."""
+        """Embed a question, read-only; None, and the work dropped, after `timeout_s` seconds."""
         self._check_open()
         with self._lock:
             if text in self._remembered:
@@ -164,11 +159,11 @@ class LlamaEmbedder(ModelHandle, Embedder):
         return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
-        """Embed text to be stored until `stop()` is true before a text; `yield_to_speech` also ends the one at work."""
+        """Embed stored text until `stop()` is true before a text; `yield_to_speech` also ends the one at work."""
         return self._stored(Encoder.encode, texts, stop)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return how many tokens each stored text takes, with its prefix and what the model puts around it, uncut."""
+        """Count the tokens of each stored text, uncut, with its prefix and those that the model puts around it."""
         return self._stored(Encoder.count, texts)
 
     def _stored(
@@ -192,13 +187,10 @@ class LlamaEmbedder(ModelHandle, Embedder):
 def open_embedder(
     model: str, *, home: Path | None = None, n_ctx: int | None = None, threads: int = 1
 ) -> LlamaEmbedder:
-    """Open an embedder by its name or its path; `n_ctx` None takes the catalogue's.
-
-    The prefixes that it was trained with come from the catalogue, or from where `models add` kept them.
-    """
+    """Open an embedder by its name or path, with its known prefixes; `n_ctx` None takes the catalogue's."""
     path, entry = path_of(model, home=home), find_entry(model)
     prefixes = entry or read_pin(path)
-    # The languages also where the model is named by its file.
+    # Also for a model that is named by its file.
     named = (entry.languages for entry in load_catalogue() if model == entry.name or path.name == entry.file)
     return LlamaEmbedder(
         path,
@@ -225,22 +217,21 @@ def _fingerprint(path: Path, name: str, settings: object) -> str:
 
 
 class LlamaEmbed:
-    """A function from text to unit vector; call it for text to be stored, and `query` for questions.
+    """A function from text to unit vector; call it for stored text, and `query` for questions.
 
-    Safe to call from several threads; all functions take turns. The `Llama` itself is not: as long as a function of it is
-    in use, leave it to that. Its owner closes it, which waits for a running call; later ones get ClosedError.
+    Threads and functions take turns, but leave the `Llama` itself to them. Its owner closes it, which waits for a running call;
+    later calls get ClosedError.
     """
 
     def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:
         self._llm = llm
         self._prefixes = query_prefix, text_prefix
-        # a longer batch, or a position without a row, would end the process
+        # a longer batch, or a position without a row, ends the process
         trained = llm.metadata.get(f"{llm.metadata.get('general.architecture', '')}.context_length")
         sizes = (llm.n_ctx(), llm.n_batch, llm.context_params.n_ubatch, trained)
         self._most_tokens = min(int(size) for size in sizes if size)
         self._pooling = llm.pooling_type()
         self.dimensions = int(llm.n_embd())
-        """The length of a vector."""
         closed = self._closed = threading.Event()
 
         def close() -> None:
@@ -287,8 +278,7 @@ class LlamaEmbed:
 def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str | None = None) -> LlamaEmbed:
     """Return a function that embeds with `llm`, a `llama_cpp.Llama` opened with `embedding=True`.
 
-    The prefixes are put before what somebody asks, and before text to be stored; None takes what the catalogue says of
-    the model in this file.
+    The prefixes go before questions and before stored text; None takes the catalogue's for this file.
     """
     if not hasattr(llm, "context_params"):
         raise InvalidInputError(

@@ -31,7 +31,6 @@ _SCALARS: dict[int, Any] = {
     11: ctypes.c_int64,
     12: ctypes.c_double,
 }
-"""ctypes of ggml's numbers for kinds of values."""
 _STRING, _ARRAY = 8, 9
 _GGUF, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -50,7 +49,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "gguf_get_tensor_size": (ctypes.c_size_t, _NUMBER),
     "gguf_get_data_offset": (ctypes.c_size_t,),
 }
-"""Results of ggml's functions, and their arguments behind the file that was opened."""
 _MOST_LANGUAGES = 300  # there are 183 codes of two letters
 _HEADS = (b"cls.weight", b"cls.output.weight")
 _MIB = 1 << 20
@@ -63,13 +61,11 @@ class Header(msgspec.Struct, frozen=True):
     architecture: str
     tensors: int
     metadata: dict[str, Scalar]
-    """Every key with a single value."""
     size: int
-    """Bytes of the file."""
     classifies: bool = False
-    """Whether it has a head that gives a text a number, as a reranker does."""
+    """Whether its head gives a text a number, as a reranker's does."""
     languages: tuple[str, ...] = ()
-    """Languages that it was trained on, in two letters, if it says so."""
+    """Languages of its training, in two letters, if it tells them."""
     words: int = 0
     """Tokens of its vocabulary."""
 
@@ -108,10 +104,7 @@ def read_header(path: Path) -> Header:
 
 
 def sampled(path: Path) -> hashlib._Hash:
-    """Return a hash of a model's file that tells it from any other training: all of a large file takes a Pi half a minute.
-
-    It is of the first and the last MiB, and of at most 256 pieces of 4 KiB between them.
-    """
+    """Hash the first and last MiB of a model's file and 256 pieces of 4 KiB between; all of it takes a Pi half a minute."""
     size, digest = path.stat().st_size, hashlib.sha256()
     with path.open("rb") as file:
         digest.update(file.read(_MIB))
@@ -131,7 +124,6 @@ class _Options(ctypes.Structure):
 
 @functools.cache
 def _reader() -> SimpleNamespace:
-    """Return ggml's functions with the types of their results and arguments."""
     library = ggml()
     functions = {name: library[name] for name in ("gguf_init_from_file", *_FUNCTIONS)}
     for name, (result, *arguments) in _FUNCTIONS.items():
@@ -142,7 +134,6 @@ def _reader() -> SimpleNamespace:
 
 
 def _bytes_needed(api: Any, gguf: int) -> int:
-    """Return how large a file must be that holds every tensor."""
     last = api.gguf_get_n_tensors(gguf) - 1
     if last < 0:
         return 0

@@ -1,4 +1,4 @@
-"""The doors to a language model, small enough that a test or a user can bring their own, and what passes through them."""
+"""The doors to a language model, small enough that a test or a user can bring their own, and the records that pass through."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Prompt(msgspec.Struct, frozen=True):
 
     @property
     def ids(self) -> list[int]:
-        """Return the token ids to hand to the model."""
+        """The token ids to hand to the model."""
         return [token for segment in self.segments for token in segment.ids]
 
     @property
     def n(self) -> int:
-        """Return the number of tokens."""
+        """The number of tokens."""
         return sum(len(segment.ids) for segment in self.segments)
 
 
@@ -48,36 +48,35 @@ class Generation(msgspec.Struct, frozen=True):
 
     text: str = ""
     ids: tuple[int, ...] = ()
-    """The reply's token ids, as generated; a token that ended the reply is not among them."""
+    """The reply's token ids as generated, without the one that ended it."""
     prompt_tokens: int = 0
     evaluated_tokens: int = 0
-    """Prompt tokens that were really evaluated; the others were a common prefix with what came before."""
+    """Prompt tokens that were not in a common prefix with the prompt before."""
     stopped: Literal["eos", "length", "interrupted"] = "eos"
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns text into unit vectors. Derive your own from this, which has a default for all but three methods."""
+    """Turns text into unit vectors. Derive your own from this: all methods but three have a default."""
 
     dimensions: int
-    """The length of a vector."""
     fingerprint: str
     """Changes whenever the same text would get another vector."""
     languages: tuple[str, ...] = ()
-    """Those that it knows, in two letters; empty: many."""
+    """Two letters each; empty: many."""
     n_ctx: int = 0
-    """How many tokens one vector can be made of, with those that are put around the text; 0: nobody knows."""
+    """Tokens that one vector can be made of, with those around the text; 0: unknown."""
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
-        """Embed what somebody asks; None when `timeout_s` seconds were not enough."""
+        """Embed a question; None after `timeout_s` seconds."""
         ...
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed text to be stored, one row each; queries go first."""
+        """Embed stored text, one row each; queries go first."""
         ...
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
-        """Embed stored text in order, and return the rows that were made before `stop()` became true."""
+        """Embed stored text in order, and return the rows made before `stop()` became true."""
         rows: list[NDArray[np.float32]] = []
         for text in texts:
             if stop():
@@ -90,7 +89,7 @@ class Embedder(Protocol):
         return
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return how many tokens each stored text takes, with those that are put around it; asked where `n_ctx` is known."""
+        """Count the tokens of each stored text, with those around it; asked where `n_ctx` is known."""
         return [len(text) for text in texts]
 
     def warm(self) -> None:
@@ -104,7 +103,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Tells how well texts answer a question, reading both together. Derive your own from this."""
+    """Tells how well texts answer a question, reading both together; derive your own from this."""
 
     def score(
         self,
@@ -127,28 +126,28 @@ class Reranker(Protocol):
 
 
 def common_prefix(items: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many items, such as token ids, two sequences begin with in common."""
+    """Count the items, such as token ids, that two sequences begin with in common."""
     return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
 
 
 def model_file(model: Embedder | Reranker | None) -> Path | None:
-    """Return the file of a model; None: there is no model, or it is one of the caller's own that has no file."""
+    """Return the file of a model, if there is one."""
     path = getattr(model, "path", None)
     return path if isinstance(path, Path) else None
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Counts tokens the way a model will see them. Derive your own from this."""
+    """Counts tokens as a model will see them; derive your own from this."""
 
     @property
     def fingerprint(self) -> str:
-        """Return a string that changes whenever the same messages would get other tokens."""
+        """A string that changes whenever the same messages would get other tokens."""
         ...
 
     @property
     def exact(self) -> bool:
-        """Tell whether counts are those of a loaded model, or an estimate."""
+        """Whether counts are those of a loaded model, or an estimate."""
         ...
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
@@ -184,17 +183,17 @@ class ChatModel(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of this very model."""
+        """The tokenizer of this very model."""
         ...
 
     @property
     def n_ctx(self) -> int:
-        """Return the size of the context window in tokens."""
+        """The size of the context window in tokens."""
         ...
 
     @property
     def last(self) -> Generation:
-        """Return what the last call of `stream` did; complete once its iterator has ended."""
+        """The outcome of the last `stream`; complete once its iterator has ended."""
         ...
 
     def stream(

@@ -33,7 +33,7 @@ CALLS = {
     "<|tool_call>": "<tool_call|>",  # Gemma 4
     "[TOOL_CALLS]": "",  # Mistral
     "<|python_tag|>": "",  # Llama 3
-    # These are not read, but never spoken either.
+    # Never read, and never spoken.
     "<seed:tool_call>": "</seed:tool_call>",
     "<minimax:tool_call>": "</minimax:tool_call>",
     "<｜tool▁calls▁begin｜>": "<｜tool▁calls▁end｜>",  # DeepSeek
@@ -45,9 +45,9 @@ CALLS = {
     "<tool_calls:opensource>": "</tool_calls:opensource>",
 }
 CLOSES = {**THOUGHTS, **CALLS}
-"""The end of each of them; empty: the end of the reply."""
+"""Their ends; empty: the end of the reply."""
 MARKS = frozenset({*CLOSES, *CLOSES.values(), "[ARGS]", "[CALL_ID]", "<|message|>", '<|"|>'} - {""})
-"""Markers that are shown as text also where they are control tokens; none of them ends a reply."""
+"""Markers that are shown as text also where they are control tokens; none ends a reply."""
 _OPENS = re.compile("|".join(re.escape(mark) for mark in sorted(CLOSES, key=len, reverse=True)))
 _OPENED_THOUGHT = re.compile(rf"(?:{'|'.join(map(re.escape, THOUGHTS))})\s*\Z")
 _DECODER = json.JSONDecoder()
@@ -74,10 +74,9 @@ class Hidden(NamedTuple):
     end: int
     opens: str
     closed: bool
-    """Whether it was ended before the reply was."""
 
     def inner(self, text: str) -> str:
-        """Return the text between the markers; a function's tag, and the bracket of a list, belong to it."""
+        """Return the text between the markers, which a function's tag and the bracket of a list belong to."""
         if self.opens.startswith("<function"):
             return text[self.begin : self.end]
         closes = CLOSES[self.opens] if self.closed else ""
@@ -107,13 +106,13 @@ def all_hidden(text: str) -> list[Hidden]:
 
 
 def opened_thought(prompt: str) -> str:
-    """Return the marker at the end of a prompt that opens a thought, with the space behind it; empty where none does."""
+    """Return the marker, with the space behind it, that opens a thought at the end of a prompt; empty where none does."""
     opened = _OPENED_THOUGHT.search(prompt[-64:])
     return opened[0] if opened is not None else ""
 
 
 def begun(text: str, *marks: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of a marker, of any unless some are named."""
+    """Return how many characters at the end of a text may begin a marker, of any unless some are named."""
     among = marks or tuple(CLOSES)
     longest = max(map(len, among)) - 1
     for n in range(min(len(text), longest), 0, -1):
@@ -135,7 +134,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def read_calls(text: str) -> tuple[list[Call], int]:
-    """Return the calls that a text begins with, in any spelling, and where they end; none: it begins with no call."""
+    """Return the calls that a text begins with, in any spelling, and where they end."""
     for read in (_json_calls, _args_call, _gemma_call, _tagged_calls, _python_calls):
         calls, end = read(text)
         if calls:
@@ -144,7 +143,7 @@ def read_calls(text: str) -> tuple[list[Call], int]:
 
 
 def read_bare(text: str) -> list[Call]:
-    """Return the calls that a whole reply is, without any marker: JSON alone, or in a block of code."""
+    """Return the calls of a whole reply without any marker: JSON alone, or in a block of code."""
     fenced = _FENCED.fullmatch(text)
     inner = fenced[1] if fenced is not None else text
     calls, end = _json_calls(inner)
@@ -152,7 +151,6 @@ def read_bare(text: str) -> list[Call]:
 
 
 def _json_calls(text: str) -> tuple[list[Call], int]:
-    """Read objects one after the other, or in lists."""
     calls: list[Call] = []
     at = end = 0
     while True:
@@ -271,15 +269,12 @@ class Meaning(NamedTuple):
     """The part of a reply that becomes history."""
 
     text: str
-    """Speech; a call that cannot be read is in it as it was written."""
+    """Speech, and calls that cannot be read as they were written."""
     calls: tuple[Call, ...] = ()
 
 
 def read_reply(reply: str, names: frozenset[str] | None = None) -> Meaning:
-    """Return the speech and the calls of a reply.
-
-    A reply that is nothing but JSON calls one of the tools that were offered, `names`, or is speech; None: any.
-    """
+    """Return speech and calls; a reply of nothing but JSON calls an offered tool (`names`; None: any), or is speech."""
     speech: list[str] = []
     calls: list[Call] = []
     at, thought, mute = 0, False, False
@@ -311,8 +306,8 @@ def read_reply(reply: str, names: frozenset[str] | None = None) -> Meaning:
 def behind(reply: str, shown: str, *, opened: str = "") -> str | None:
     """Return the text behind `reply` in a prompt that goes on with `shown`; None if that means something else.
 
-    Loops and templates trim replies: white space around one makes no difference. `shown` is what the prompt has in its
-    place and everything behind that; `opened` is the marker with which the prompt before both opened a thought.
+    White space around a reply makes no difference: loops and templates trim. `opened` is the marker of a thought that the prompt
+    before both opened.
     """
     literal = _literally_behind(reply, shown)
     if literal is not None:
@@ -345,7 +340,7 @@ def _literally_behind(reply: str, shown: str) -> str | None:
 
 
 def _behind_thought(shown: str) -> str | None:
-    """Return a message without the empty thought that a template put before it; None where the thought is not empty."""
+    """Return a message without a template's empty thought before it; None where the thought is not empty."""
     shown = shown.lstrip()
     hidden = find_hidden(shown)
     if hidden is None or hidden.begin or hidden.opens not in THOUGHTS:
@@ -355,7 +350,7 @@ def _behind_thought(shown: str) -> str | None:
 
 
 def _next_calls(shown: str) -> tuple[list[Call], str]:
-    """Return the calls that a template printed at the beginning of a text, and the text behind them."""
+    """Return the calls that a template printed first, and the text behind them."""
     hidden = find_hidden(shown)
     if hidden is None or hidden.begin or hidden.opens not in CALLS:
         calls, end = read_calls(shown)

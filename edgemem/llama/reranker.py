@@ -27,7 +27,7 @@ _MARKER = re.compile(r"<\|[^|<>\s]{1,60}\|>|</?s>|\[(?:CLS|SEP)\]")
 _QUERY, _TEXT = "{query}", "{document}"
 _LEAST = 32  # tokens that a window must leave for a pair: a short question and a sentence
 _POOLING_RANK = 4
-_TANH = ("jina-bert-v2",)  # llama.cpp bends what their head gives, which the models themselves do not
+_TANH = ("jina-bert-v2",)  # llama.cpp bends their head's number, the models themselves do not
 _TWO = ("qwen3", "qwen3vl")  # their head tells the shares of yes and of no
 _LEAST_SHARE = 1e-12
 _MOST_BENT = 1 - 1e-7
@@ -36,8 +36,7 @@ _MOST_BENT = 1 - 1e-7
 class CrossEncoderInput:
     """Lays out pairs for one model: its template's text, or the tokens of its kind, around them and between.
 
-    Text that looks like a special token stays text. Of a pair that is too long, the end of the text is left out; of a
-    question that takes more than half of the room, its beginning.
+    Text never becomes a special token. A pair too long loses the text's end, a question above half of the room its beginning.
     """
 
     def __init__(self, forward: Forward) -> None:
@@ -77,7 +76,7 @@ class CrossEncoderInput:
             )
 
     def ids(self, query: str, text: str) -> list[int]:
-        """Return the ids of a pair, at most as many as the window holds."""
+        """Return the ids of a pair, cut to the window."""
         tokenize = self._forward.tokenize
         query, text = query.strip(), text.strip()
         query_ids, text_ids = tokenize(query), tokenize(text)
@@ -92,7 +91,6 @@ class CrossEncoderInput:
         return [*self._begin, *pair[: self._most], *self._end]
 
     def _spell(self, ids: list[int]) -> str:
-        """Return the text of some ids."""
         api, size = self._forward.api, 16 * len(ids)
         given = (api.llama_token * len(ids))(*ids)
         while True:
@@ -109,7 +107,7 @@ class CrossEncoder:
     """Loads a model that ranks and reads one pair at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
-        """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
+        """Load the model; `n_ctx` must not exceed the tokens it was trained for."""
         self._architecture = header.architecture
         self.forward = forward = Forward(
             path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=_POOLING_RANK
@@ -122,7 +120,7 @@ class CrossEncoder:
             raise
 
     def encode(self, pair: tuple[str, str]) -> float | None:
-        """Return the logit of a question and a text, or None if the interrupt was raised meanwhile."""
+        """Return the logit of a pair, or None if the interrupt was raised meanwhile."""
         count = 2 if self._architecture in _TWO else 1
         read = self.forward.run(self._input.ids(*pair), count, reuse=True)
         if read is None:
@@ -140,7 +138,7 @@ class CrossEncoder:
         return float(outs[0])
 
     def _find_yes(self) -> int:
-        """Return which of the head's numbers speaks for a text, or refuse a head that tells something else."""
+        """Return which of the head's numbers speaks for a text; refuse a head that tells something else."""
         api, model = self.forward.api, self.forward.model
         count, outputs = int(api.llama_model_n_cls_out(model)), 2 if self._architecture in _TWO else 1
         if count != outputs:
@@ -152,14 +150,14 @@ class CrossEncoder:
 
 
 class LlamaReranker(ModelHandle, Reranker):
-    """Tells how well texts answer a question, with a reranking model in GGUF format.
+    """Tells how well texts answer a question, with a reranking model in GGUF format; safe from any thread.
 
-    Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A newer question interrupts an
-    older one, which goes on behind it for as long as somebody waits: the newest question is about to be answered.
+    The model is loaded when first needed, or by `warm()`. A newer question interrupts an older one, which goes on behind it while
+    somebody waits: the newest is about to be answered.
     """
 
     def __init__(self, path: str | Path, *, n_ctx: int = 256, threads: int = 1) -> None:
-        """Check the file, without loading it yet; of a pair longer than `n_ctx` tokens the text's end is left out."""
+        """Check the file, without loading it yet; a pair longer than `n_ctx` tokens loses the text's end."""
         if n_ctx < 32 or threads < 1:
             raise InvalidInputError("A reranker needs n_ctx of at least 32 tokens and at least one thread")
         path = Path(path).expanduser()
@@ -168,9 +166,9 @@ class LlamaReranker(ModelHandle, Reranker):
             raise ModelError(
                 f"{path} ranks no texts: it has no head that does; name a reranker, see: edgemem models"
             )
-        # a position that the model has no row for would end the process
+        # beyond its rows of positions llama.cpp ends the process
         self.n_ctx = min(n_ctx, header.number("context_length", n_ctx))
-        """Tokens of a pair at most, with what the model puts around it."""
+        """Tokens of a pair, with those that the model puts around it."""
         super().__init__(
             path, "reranker", partial(CrossEncoder, path, header, n_ctx=self.n_ctx, threads=threads)
         )
@@ -183,10 +181,9 @@ class LlamaReranker(ModelHandle, Reranker):
         timeout_s: float | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> list[float] | None:
-        """Return how well each text answers, as a logit: the higher the better, 0 where it is open.
+        """Return each text's logit, the higher the better, 0 where it is open.
 
-        There are fewer, those of the first texts, when `timeout_s` seconds were not enough, and None when there is none.
-        `stop` is asked before each text; once it is true nobody waits any more.
+        After `timeout_s` seconds those of the first texts only, None when there is none. `stop` is asked before each text.
         """
         self._check_open()
         if not texts:
@@ -202,5 +199,5 @@ class LlamaReranker(ModelHandle, Reranker):
 def open_reranker(
     model: str, *, home: Path | None = None, n_ctx: int | None = None, threads: int = 1
 ) -> LlamaReranker:
-    """Open a reranker by its name or its path; `n_ctx` None takes 256 tokens a pair."""
+    """Open a reranker by its name or path; `n_ctx` None takes 256 tokens a pair."""
     return LlamaReranker(path_of(model, home=home), n_ctx=n_ctx or 256, threads=threads)

@@ -1,8 +1,8 @@
 """The state of a model, kept over a reboot: its instructions are not read again, token by token.
 
-The state is taken at the end of a turn, in the thread of the turn, and written in a thread of its own. A file is `EDGESTAT`, the
-sha256 of everything behind it, the length of the header (4 bytes, little-endian), the header in msgpack, and what llama.cpp wrote.
-It is whole or not there, and is read only if every bit of it is right.
+It is taken at the end of a turn, in the turn's thread, and written in a thread of its own. A file is `EDGESTAT`, the sha256 of
+everything behind it, the length of the header (4 bytes, little-endian), the header in msgpack, and llama.cpp's bytes; it is whole
+or not there, and is read only if every bit of it is right.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _BEGIN = len(_MAGIC) + _DIGEST + _LENGTH.size
 LEAST = 64
-"""Tokens below which nothing is kept: they are evaluated as fast as a file is found, read and checked."""
+"""Fewer tokens are evaluated as fast as a file is found, read and checked."""
 _HEADER = 1 << 20  # bytes that a file may hold beside the data
 _SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
 _ASIDE = 1
@@ -49,7 +49,6 @@ _SETTINGS = (
     *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
     *("yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_orig_ctx"),
 )
-"""Settings of a context that its state depends on."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,26 +56,23 @@ class StateHeader(msgspec.Struct, frozen=True):
     """The header of a kept state."""
 
     kind: Literal["prefix", "whole"]
-    """The instructions and tools alone, or the conversation as well."""
+    """Instructions and tools alone, or the conversation as well."""
     stamp: dict[str, str]
-    """Values that the data depends on; it is of no use where one of them differs."""
+    """Values that the data depends on: where one differs, it is of no use."""
     ids: list[int]
-    """The tokens whose state the data is."""
     log: bytes
-    """The token log, for a whole conversation."""
     forgotten: int
-    """Tick of the newest forgetting when this was made: an older state may hold what went."""
+    """Tick of the newest forgetting by then: an older state may hold what went."""
     at: float
-    """When it was made, in seconds since the epoch."""
+    """Seconds since the epoch."""
     size: int
-    """Bytes of the data."""
     name: str = ""
     """The model's file, for people."""
     format: int = FORMAT
 
 
 def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: Callable[[], bool]) -> bool:
-    """Write a state file in one step; return False, and leave no file, if nobody wants it any more when it is ready."""
+    """Write a state file in one step; return False, and leave no file, if nobody wants it when it is ready."""
     raw = msgspec.msgpack.encode(header)
     rest = _LENGTH.pack(len(raw)) + raw
     digest = hashlib.sha256(rest)
@@ -87,7 +83,7 @@ def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: 
 
 
 def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
-    """Read a file and check every byte of it; raise CorruptError where anything is wrong with it."""
+    """Read a file and check every byte; raise CorruptError where anything is wrong."""
     if path.stat().st_size > max_bytes:
         raise CorruptError(f"{path.name} is larger than [chat] keep_state_mb allows")
     # Read, not mapped: a mapped file that is cut short kills the process.
@@ -100,7 +96,7 @@ def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
 
 
 def headers_in(folder: Path, glob: str = "state-*.bin") -> list[tuple[Path, StateHeader]]:
-    """Return the files of kept states that say what they are, without a look at their data."""
+    """Return the kept states with a readable header, without a look at their data."""
     headers = []
     for path in sorted(folder.glob(glob)):
         with suppress(OSError, CorruptError), path.open("rb") as file:
@@ -109,7 +105,7 @@ def headers_in(folder: Path, glob: str = "state-*.bin") -> list[tuple[Path, Stat
 
 
 def remove_states(folder: Path, *, before: int | None = None) -> None:
-    """Delete every kept state, or those made before a forgetting at a tick, and the parts of writings that were cut off."""
+    """Delete kept states, all or those `before` a forgetting's tick, and parts of writings that were cut off."""
     headers = [] if before is None else headers_in(folder, "state-*")
     newer = {path for path, header in headers if before is not None and header.forgotten >= before}
     for path in set(folder.glob("state-*")) - newer:
@@ -117,7 +113,6 @@ def remove_states(folder: Path, *, before: int | None = None) -> None:
 
 
 def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:
-    """Return the header and where it ends."""
     if len(raw) < _BEGIN or raw[: len(_MAGIC)] != _MAGIC:
         raise CorruptError(f"{path.name} is no kept state")
     end = _BEGIN + _LENGTH.unpack_from(raw, _BEGIN - _LENGTH.size)[0]
@@ -131,7 +126,7 @@ def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:
 
 
 def stamp_of(llm: Any) -> dict[str, str]:
-    """Return everything that a state depends on: the model, llama.cpp, and how its context was made."""
+    """Return what a state depends on: the model, llama.cpp, and the settings of its context."""
     context, model, path = llm.context_params, llm.model_params, Path(llm.model_path)
     return {
         "llama-cpp-python": str(backend.llama().__version__),
@@ -148,8 +143,8 @@ def stamp_of(llm: Any) -> dict[str, str]:
 def copy_out(llm: Any, tokens: int) -> NDArray[np.uint8] | None:
     """Return the state of the first `tokens` of the sequence, which goes on as it was; None if llama.cpp fails.
 
-    llama.cpp saves whole sequences only. So the rest belongs to a second sequence while the first is copied; in a cache
-    of one stream, as that of a `Llama` is, this only changes the owner of cells.
+    llama.cpp saves whole sequences only, so a second one owns the rest meanwhile; in a cache of one stream, as a `Llama` has,
+    only the owner of cells changes.
     """
     import numpy as np
 
@@ -169,10 +164,7 @@ def copy_out(llm: Any, tokens: int) -> NDArray[np.uint8] | None:
 
 
 def put_in(llm: Any, ids: Sequence[int], data: NDArray[np.uint8]) -> bool:
-    """Let the sequence hold `ids`, whose state is `data`, and nothing else; return whether llama.cpp took it.
-
-    If not, it is empty.
-    """
+    """Let the sequence hold just `ids`, whose state is `data`; return whether llama.cpp took it: if not, it is empty."""
     api = backend.llama()
     memory = api.llama_get_memory(llm.ctx)
     if (
@@ -196,9 +188,9 @@ def _pointer(data: NDArray[np.uint8]) -> Any:
 class KeptState:
     """The state of one chat model's sequence, on disk.
 
-    Everything but the writing happens in the caller's thread: a `Llama` is not thread-safe, and one that was lent
-    may be used by its owner between turns. All files of a folder, one for each model and setting of its context, take at most
-    `max_mb`. A conversation from before the newest forgetting, whose tick `forgotten` returns, is neither kept nor used.
+    All but the writing happens in the caller's thread: a `Llama` is not thread-safe, and a lent one may be used by its owner
+    between turns. The files of a folder, one a model and setting of its context, take at most `max_mb`. A conversation from
+    before the newest forgetting, whose tick `forgotten` returns, is neither kept nor used.
     """
 
     def __init__(
@@ -214,11 +206,11 @@ class KeptState:
         self.keep = keep
         self.max_bytes = int(max_mb * 1e6)
         self.every_s = 6 * 3600.0
-        """Seconds between two writings, which wear the card, however often the prompt's head changes."""
+        """Seconds between two writings, which wear the card."""
         self.off = ""
-        """The reason why nothing is kept for this model; empty if something is."""
+        """Why nothing is kept for this model; empty if something is."""
         self.fault = ""
-        """Fault of the newest file that was not used, or of the newest writing."""
+        """Of the newest file that was not used, or of the newest writing."""
         self.closed = False
         self.chat = chat
         self._now = now
@@ -246,10 +238,7 @@ class KeptState:
         chat.before_close(self.close)
 
     def load(self) -> int:
-        """Let a model that has evaluated nothing begin with the kept state; return how many tokens it need not evaluate.
-
-        A file that is damaged, or of another model, is deleted, and told once.
-        """
+        """Begin with the kept state and return how many tokens it spares; a damaged or foreign file is deleted, and told once."""
         if self.off or not self.path.exists():
             return 0
         try:
@@ -262,7 +251,7 @@ class KeptState:
             with suppress(OSError):  # a disk that cannot be written is told by those who must write
                 self.remove()
             return 0
-        # At once, where the clock says that the last writing is yet to come.
+        # At once, where by the clock the last writing is yet to come.
         self._not_before = header.at + self.every_s if header.at <= self._now() else float("-inf")
         return self._put_in(header, data)
 
@@ -300,7 +289,7 @@ class KeptState:
             remove_states(self.path.parent)
 
     def wait(self) -> None:
-        """Wait until the newest writing is on the disk."""
+        """Wait until the newest writing is on disk."""
         if self._writer is not None:
             self._writer.join()
 
@@ -320,7 +309,7 @@ class KeptState:
         self.off = why
 
     def _check(self, header: StateHeader) -> None:
-        """Refuse a state that llama.cpp must not be handed: of another model, or another context."""
+        """Refuse a state of another model or context, which llama.cpp must not be handed."""
         if header.stamp != self._stamp:
             raise CorruptError(f"{self.path.name} was made with another model, llama.cpp or context")
         known = range(self.chat.vocabulary.size)
@@ -350,7 +339,7 @@ class KeptState:
         return 0
 
     def _to_keep(self, llm: Any) -> tuple[Literal["prefix", "whole"], list[int]]:
-        """Return the ids whose state is to be kept: the head of the newest prompt, or all."""
+        """Return the ids to keep: the head of the newest prompt, or all."""
         held = backend.held_by(llm)
         if not held:
             return "prefix", []
@@ -401,7 +390,6 @@ class KeptState:
             self.fault = f"the state could not be written: {reason}"
 
     def _make_room(self) -> None:
-        """Delete states of other models, the oldest first, until all fit."""
         room = self.max_bytes - self.path.stat().st_size
         others = [(header.at, path) for path, header in headers_in(self.path.parent) if path != self.path]
         for _, path in sorted(others, reverse=True):

@@ -23,20 +23,19 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_CHARS_A_TOKEN = 64  # of a very long text, more characters than this a token cannot matter
+_CHARS_A_TOKEN = 64  # characters of a very long text beyond this a token cannot matter
 
 
 class Forward:
     """Loads a model that embeds or ranks, and runs one text at a time through it; not thread-safe.
 
-    One text a call: llama.cpp attends over the whole batch, so packing texts together is no faster on a CPU, and
-    alone the same text always gets the same bits.
+    llama.cpp attends over the whole batch: packing is no faster on a CPU, and alone a text always gets the same bits.
     """
 
     def __init__(
         self, path: Path, *, n_ctx: int, threads: int, interrupt: Interrupt, pooling: int | None
     ) -> None:
-        """Load the model; `n_ctx` tokens are no more than it was trained for, `pooling` None takes the file's."""
+        """Load the model; `n_ctx` must not exceed the tokens it was trained for, `pooling` None takes the file's."""
         self.api, self.path, self.n_ctx = backend.llama(), path, n_ctx
         self._context: Any = None
         # the abort callback works on the CPU only, and the chat model needs the GPU
@@ -55,7 +54,7 @@ class Forward:
         self._tokens = backend.TokenBuffer(self.vocabulary)
 
     def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
-        """Return the ids of a text, also beyond `n_ctx`; of one that is very much longer, those of its beginning.
+        """Return the ids of a text, also beyond `n_ctx`, of a very much longer one those of its beginning.
 
         `around` adds those that the model puts around a text; with `special`, text may become special tokens.
         """
@@ -63,9 +62,9 @@ class Forward:
         return self._tokens.ids(raw, around=around, special=special)
 
     def run(self, ids: Sequence[int], count: int, *, reuse: bool = False) -> NDArray[np.float32] | None:
-        """Read at most `n_ctx` ids and return the result, `count` numbers; None if the interrupt was raised meanwhile.
+        """Read at most `n_ctx` ids and return `count` numbers; None if the interrupt was raised meanwhile.
 
-        With `reuse` a decoder goes on where these ids begin to differ from the last ones; the bits then depend on those.
+        With `reuse` a decoder goes on where these ids begin to differ from the last ones, on which the bits then depend.
         """
         import numpy as np
 
@@ -89,8 +88,7 @@ class Forward:
 class Job:
     """Items on their way through the thread; `rows` grows, so an interrupted job goes on where it was."""
 
-    compute: Callable[[Any, Any], Any]
-    """Makes a row of the loaded model and an item, or None if it was interrupted."""
+    compute: Callable[[Any, Any], Any]  # a row of the loaded model and an item; None: interrupted
     items: list[Any]
     stop: Callable[[], bool] | None = None
     """Once it is true nobody waits for the rest."""
@@ -99,10 +97,7 @@ class Job:
 
 
 class ModelWorker:
-    """The thread that loads, uses and frees a model: the newest query first, and stored text behind all queries.
-
-    `load` makes the model, which has to obey the `interrupt` that it is given; `what` is its kind.
-    """
+    """The thread that calls `load` with the `interrupt` to obey, uses and frees the model; newest query first, texts last."""
 
     def __init__(self, what: str, load: Callable[..., Any]) -> None:
         self._load, self._what = load, what
@@ -114,7 +109,7 @@ class ModelWorker:
         self.closed = False
 
     def put(self, job: Job, *, query: bool) -> None:
-        """Queue a job; a query interrupts what runs, stored text or an older query, which goes on behind it."""
+        """Queue a job; a query interrupts stored text or an older query, which goes on behind it."""
         with self._changed:
             if self.closed:
                 raise self.closed_error()
@@ -131,7 +126,7 @@ class ModelWorker:
             self._changed.notify()
 
     def wait(self, job: Job, timeout_s: float | None) -> list[Any]:
-        """Return the rows of a job, or drop it and raise `TimeoutError` when `timeout_s` seconds were not enough."""
+        """Return the rows of a job, or drop it and raise `TimeoutError` after `timeout_s` seconds."""
         try:
             return job.done.result(timeout_s)
         except (WaitTimeoutError, KeyboardInterrupt) as error:
@@ -147,7 +142,7 @@ class ModelWorker:
             raise
 
     def yield_to_speech(self) -> None:
-        """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
+        """End the jobs whose `stop()` is true, also the one at work, with the rows they have."""
         with self._changed:
             for job in self._stopped():
                 if job is self._running:
@@ -180,7 +175,7 @@ class ModelWorker:
                 self._finish(job, self.closed_error())
 
     def _step(self, model: Any, job: Job) -> Any:
-        """Compute one item of a job; interrupted, it is simply tried again when its turn comes."""
+        """Compute one item of a job; interrupted, it is tried again when its turn comes."""
         try:
             model = model or self._load(interrupt=self._interrupt)
             if len(job.rows) < len(job.items):
@@ -221,7 +216,6 @@ class ModelWorker:
                 job.done.set_exception(error)
 
     def _stopped(self) -> list[Job]:
-        """Return the jobs that their callers have stopped."""
         return [job for job in self._jobs if job.stop is not None and job.stop()]
 
 
@@ -232,7 +226,7 @@ class ModelHandle(Closable):
     """Where the file was refused there is nothing to close."""
 
     def __init__(self, path: Path, what: str, load: Callable[..., Any]) -> None:
-        """Take a model's file, without loading it yet; `load` does that, in the thread, with an `interrupt` to obey."""
+        """Take a model's file; `load` loads it later, in the thread, with an `interrupt` to obey."""
         self.path = path
         self._worker = ModelWorker(what, load)
         # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down

@@ -1,7 +1,7 @@
 """Files as tools: NOTES.md, and those of the bank, that a model keeps for the people who speak.
 
-A path of the bank is of the speaker's own, in the topic of the session; `household/…` and `shared/…` are everybody's here, and
-anyone's. Names and answers of the bank's tools are those of Cognitia.
+A bank path is the speaker's own, in the session's topic; `household/…` is everybody's here, `shared/…` anyone's. Names and
+answers of the bank's tools are Cognitia's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     _Json = dict[str, Any]
     _Open = Callable[[ToolTurn, str, "str | None"], tuple[Bank, str]]
-    """Returns the bank of a path, and the path in it; gets what shall be written there as well."""
+    """Returns the bank of a path, and the path in it; gets the text to write there as well."""
 
 _NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."
 _NOTES_SCHEMA: dict[str, Any] = {
@@ -48,8 +48,7 @@ _NO_NOTES = "Refused: nobody knows who is speaking, and the notes are for the pe
 _PRIVATE = f"Refused: notes are read by others too, and that is private. Use {REMEMBER_FACT} with scope me."
 _OLDER = f"(older notes are left out; {SEARCH_MEMORY} finds them)"
 _NAME_CHARS = 80
-_READ_CHARS = 1500
-"""What one call reads at most."""
+_READ_CHARS = 1500  # of one call
 
 _WHERE = "plans/a.md is the speaker's own, household/a.md everybody's here, shared/a.md anyone's."
 _TEXT = {"type": "string"}
@@ -61,7 +60,7 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "memory_list": ("List files.", {"prefix": _TEXT}, []),
     "memory_delete": ("Delete a file.", _PATH, ["path"]),
 }
-"""What a model is told of each tool, and its required arguments; every word is paid for in every prompt."""
+"""Each tool's description for the model, and its required arguments; every word is paid for in every prompt."""
 _HEADS: dict[str, Level] = {HOUSEHOLD: "household", SHARED: "shared"}
 _STRANGER = "Refused: nobody knows who is speaking; only files below shared/ can be used."
 _OVERHEARD = "Refused: others are listening, and these files are the speaker's alone."
@@ -71,14 +70,9 @@ _CLOSER = (
 
 
 def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
-    """Return the arguments of a call as text; models like to give numbers and lists.
+    """Return a call's arguments, by a `schema` that is all text, as text; models like to give numbers and lists.
 
-    Args:
-        name: of the tool.
-        schema: of its arguments, which are all text.
-
-    Raises:
-        InvalidInputError: an argument is missing, unknown or no text.
+    Raise InvalidInputError where one is missing, unknown or no text.
     """
     properties = schema["properties"]
     unknown = [key for key in arguments if key not in properties]
@@ -102,12 +96,9 @@ def _as_text(key: str, value: Any) -> str:
 
 
 def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: str | None = None) -> Tool:
-    """Return the tool with which a model reads NOTES.md and adds to it; the file's level says who may.
+    """Return the tool with which a model reads NOTES.md and adds to it, as the file's level allows.
 
-    Args:
-        clock: dates what is written.
-        speaker: who speaks where the loop does not say it; None: an unknown voice.
-        settings: `[tools] max_chars` bounds a note that is written.
+    `speaker` counts where the loop names none (None: an unknown voice); `[tools] max_chars` bounds a note.
     """
 
     def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
@@ -152,7 +143,7 @@ def _note_lines(turn: ToolTurn, notes: NotesFile, lines: list[str]) -> None:
 
 
 def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
-    """Return the five tools over one bank, or what returns it, whoever speaks; their answers are JSON as Cognitia's."""
+    """Return the five tools over one bank, or a function that returns it, for any speaker; they answer in JSON as Cognitia's."""
 
     def open_one(_turn: ToolTurn, path: str, _content: str | None) -> tuple[Bank, str]:
         return provider() if callable(provider) else provider, path
@@ -161,16 +152,11 @@ def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
 
 
 def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
-    """Return the five tools within the rights of whoever speaks.
-
-    Args:
-        speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-    """
+    """Return the five tools within the rights of `speaker`, None being an unknown voice, where the loop names none."""
     return _tools(partial(_open, bank), partial(_list, bank), speaker)
 
 
 def _tools(open_: _Open, list_: Callable[[ToolTurn, str], list[str]], speaker: str | None) -> list[Tool]:
-    """Return the tools over what opens the bank of a path, and what lists the paths that begin with a text."""
 
     def act(turn: ToolTurn, name: str, path: str = "", content: str | None = None, prefix: str = "") -> _Json:
         if name == "memory_list":
@@ -204,7 +190,7 @@ def _tools(open_: _Open, list_: Callable[[ToolTurn, str], list[str]], speaker: s
 
 
 def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
-    """Return the paths of all that the speaker may use; the turn becomes as closed as what it is told."""
+    """Return the paths that the speaker may use; the turn becomes as closed as what it is told."""
     paths = []
     for head in ("", f"{HOUSEHOLD}/", f"{SHARED}/"):
         part, level = _of(bank, turn, head)
@@ -216,14 +202,7 @@ def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
 
 
 def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> tuple[Bank, str]:
-    """Return the bank of a path and the path in it, as which the turn is closed from now on.
-
-    Args:
-        content: what shall be written there.
-
-    Raises:
-        MemoryBankViolation: the speaker may not use it.
-    """
+    """Return the bank of a path and the path in it, and close the turn as far; MemoryBankViolation where it is not allowed."""
     part, level = _of(bank, turn, path)
     if part is None:
         raise MemoryBankViolation(_OVERHEARD if turn.reader.is_recognised else _STRANGER, path=path)
@@ -232,13 +211,13 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
         turn.is_private or turn.level_of_write(level, name, content) != level
     ):
         raise MemoryBankViolation(_CLOSER, path=path)
-    # What is written into a file of their own is kept for the speaker alone.
+    # Text for a file of their own is kept for the speaker alone.
     turn.close(level, utterance=content is not None and level == "private")
     return part, path if level == "private" else path.partition("/")[2]
 
 
 def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level]:
-    """Return the bank of a path, and who may read it; None: the speaker may not."""
+    """Return the bank of a path, and who may read it; None: not this speaker."""
     head, slash, _ = path.partition("/")
     level = _HEADS.get(name_key(head) if slash else "", "private")
     owner = (turn.reader.speaker or None) if level == "private" else None

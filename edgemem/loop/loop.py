@@ -1,8 +1,8 @@
 """The reference agent loop: an utterance in, a reply out, with every hook point at its place.
 
-It is small on purpose: it shows where a loop of your own would call hooks, and the demo, `replay`, `chat` and the
-benches run through it. `run` is `prepare` and `commit` in one; a loop that answers before the speaker has finished
-calls the two apart, and `abort` when the sentence went on after all.
+It shows where a loop of your own would call hooks; the demo, `replay`, `chat` and the benches run through it. `run` is `prepare`
+and `commit` in one; a loop that answers before the speaker has finished calls the two apart, and `abort` when the sentence goes
+on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from edgemem.session.tools import Tool, never
 from edgemem.session.turn import OpenTurn
 
 NO_ANSWER = "Sorry, I got stuck on that."
-"""Said when the model has nothing to say, or still asks for tools at the last hop."""
+"""Said when the model says nothing, or still asks for tools at the last hop."""
 
 
 class LoopModel(Protocol):
@@ -45,8 +45,7 @@ class LoopModel(Protocol):
     ) -> Reply:
         """Answer, calling `on_text` with each piece; end within one token once `stop()` is true.
 
-        Args:
-            now: the date that a template may print, frozen for the epoch; seconds since the epoch, UTC.
+        A template may print the date `now`, frozen for the epoch; seconds since the epoch, UTC.
         """
         ...
 
@@ -56,16 +55,16 @@ class LoopModel(Protocol):
 
 
 class TurnResult(msgspec.Struct):
-    """What came of one turn."""
+    """The outcome of one turn."""
 
     reply: str
     hops: int = 0
     handed: list[list[Message]] = msgspec.field(default_factory=list)
-    """The messages handed to the model, hop by hop."""
+    """To the model, hop by hop."""
     tools: list[ToolCallResult] = msgspec.field(default_factory=list)
     interrupted: bool = False
     hooks_ms: float = 0.0
-    """Between the end of the utterance and the first call of the model."""
+    """From the end of the utterance to the first call of the model."""
     model_ms: float = 0.0
     commit_ms: float = 0.0
 
@@ -73,9 +72,8 @@ class TurnResult(msgspec.Struct):
 class AgentLoop:
     """One agent in one session; `run` belongs to one thread, `interrupt` may come from any.
 
-    Several agents may share one memory, each in a session of its own (`Memory.hooks` tells how), or hand one
-    conversation over. An agent within a tool of another takes `stop` of that tool's turn, so that an
-    interruption reaches both:
+    Several agents may share one memory, each in its own session (see `Memory.hooks`), or hand one conversation over. An agent
+    within another's tool takes `stop` of that tool's turn, so that an interruption reaches both:
 
         def ask_the_cook(turn: ToolTurn, question: str) -> str:
             return cook.run(question, speaker=turn.reader.speaker, stop=turn.stop).reply
@@ -97,7 +95,7 @@ class AgentLoop:
         self.model = model
         self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
         self.max_hops = 3
-        """How often the model is asked within a turn."""
+        """Calls of the model within a turn."""
         door = door_of(self.hooks, session)
         self.conversation = Conversation(
             door.log,
@@ -108,24 +106,23 @@ class AgentLoop:
             speaker=door.speaker if speaker is None else speaker,
             agent=agent_name,
         )
-        """The door that the loop goes through."""
         self.tools = self.conversation.tools
         self._stop = threading.Event()
         self._stopped_by: Callable[[], bool] = never
-        # Held while a turn is kept, so that an interruption at this moment amends it behind that.
+        # Held while a turn is kept: an interruption at this moment amends it behind that.
         self._lock = threading.RLock()
-        # Of the turn that is prepared: the report of a voice that was cut off, what has come of it, and why it failed.
+        # Of the prepared turn: the report of a voice that was cut off, its outcome, and why it failed.
         self._turn: OpenTurn | None = None
         self._heard: dict[str, Any] = {}
         self._result = TurnResult("")
         self._error: str | None = None
         self._at_once = False
-        """Whether the turn is spoken while it is made, so that the reply before it is over."""
+        """Whether the turn is spoken while it is made: the reply before it is over."""
         self._preparing = False
         self._silent = False
-        """Whether the newest reply that was kept has been cut off."""
+        """Whether the newest kept reply has been cut off."""
         self._late: dict[str, Any] | None = None
-        """The report of a voice that still spoke the reply before, while the next was being prepared."""
+        """The report of a voice that still spoke the last reply while the next was being prepared."""
 
     @property
     def instructions(self) -> str:
@@ -138,12 +135,12 @@ class AgentLoop:
 
     @property
     def ctx(self) -> TurnContext:
-        """Return the context that hooks are handed."""
+        """The context that hooks are handed."""
         return self.conversation.ctx
 
     @property
     def session(self) -> Session:
-        """Return the session: all messages, without anything injected."""
+        """The session: all messages, without anything injected."""
         return self.ctx.session
 
     def run(
@@ -159,9 +156,7 @@ class AgentLoop:
     ) -> TurnResult:
         """Answer an utterance and keep the turn, as `Conversation.turn` takes it.
 
-        Args:
-            on_text: receives each piece of the reply as it is made.
-            stop: ends the turn as `interrupt` does, once it is true.
+        `on_text` receives each piece of the reply as it is made; a true `stop` ends the turn as `interrupt` does.
         """
         self._at_once = True
         try:
@@ -224,13 +219,12 @@ class AgentLoop:
         return self._result
 
     def _answer(self, turn: OpenTurn, on_text: Callable[[str], None], started: float) -> str:
-        """Return the reply, which the turn has then."""
         result = self._result
         for hop in range(self.max_hops):
             if turn.hook_reply is not None:
                 return turn.reply(turn.hook_reply)
             if self._stopped():
-                # Cut off while hooks or a tool ran: the robot says nothing any more.
+                # Cut off while hooks or a tool ran: the robot says no more.
                 result.interrupted = True
                 return turn.reply("")
             messages = turn.messages
@@ -290,13 +284,10 @@ class AgentLoop:
         words: Iterable[Timed] | None = None,
         prepared: bool | None = None,
     ) -> None:
-        """Cut the robot off; the arguments are those of `Conversation.interrupt`.
+        """Cut the robot off; arguments and InvalidInputError are those of `Conversation.interrupt`.
 
-        While the model answers, this stops it within one token; after the turn, it amends the turn. While `prepare` makes
-        the next turn, or has made it, words of the reply before amend that, and the prepared turn goes on.
-
-        Raises:
-            InvalidInputError: an argument is no text, no number, or no word with its times.
+        While the model answers, this stops it within one token; after the turn, it amends the turn. While `prepare` makes the
+        next turn, or has made it, words of the last reply amend that, and the prepared turn goes on.
         """
         report = checked_report(heard_text, heard_ms, words)
         with self._lock:
@@ -324,7 +315,7 @@ class AgentLoop:
         self.conversation.idle(seconds)
 
     def _complete(self, turn: OpenTurn, messages: list[Message], on_text: Callable[[str], None]) -> Reply:
-        """Let the model answer; if it fails in the middle, the pieces until then are history all the same."""
+        """Let the model answer; if it fails in the middle, the pieces until then are history."""
         pieces: list[str] = []
 
         def speak(piece: str) -> None:
@@ -341,13 +332,12 @@ class AgentLoop:
             raise
 
     def _stopped(self) -> bool:
-        """Tell whether somebody has cut this agent off, or the one within whose tool it runs."""
         if self._stopped_by():
             self._stop.set()
         return self._stop.is_set()
 
     def _is_of_earlier(self, report: dict[str, Any], prepared: bool | None) -> bool:
-        """Tell whether a voice reports the reply before the turn that is prepared."""
+        """Tell whether a voice reports the reply before the prepared turn."""
         if prepared is not None or self._at_once or self._silent:
             return prepared is False
         messages = self.session.messages
@@ -361,7 +351,6 @@ class AgentLoop:
             self._amend({**report, "prepared": False})
 
     def _amend(self, report: dict[str, Any]) -> None:
-        """Keep the heard part of the newest reply, by the report of a voice."""
         messages = self.session.messages
         before = text_of(messages[-1]) if messages else ""
         heard = self.conversation.interrupt(**report)
@@ -371,7 +360,6 @@ class AgentLoop:
 
 
 def _calling(reply: Reply, hop: int) -> Message:
-    """Return the message of an answer that calls tools."""
     named = (structs.replace(c, id=c.id or f"call_{hop}_{n}") for n, c in enumerate(reply.tool_calls))
     return {"role": "assistant", "content": reply.content or None, "tool_calls": list(map(calling, named))}
 

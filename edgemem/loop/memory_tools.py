@@ -1,7 +1,7 @@
 """Memory as tools: what a model may remember, look up and erase for whoever speaks.
 
-The model only proposes: the turn that a call belongs to decides who may read, write and erase what (law 7), and nothing is
-erased before the person was asked and said yes. Results are text that the model can say.
+The model only proposes: the turn of a call decides who may read, write and erase what (law 7), and nothing is erased before the
+person was asked and said yes. Results are text that the model can say.
 """
 
 from __future__ import annotations
@@ -50,28 +50,27 @@ if TYPE_CHECKING:
     from edgemem.session.memory_block import Recaller
 
 MYSELF = "me"
-"""The scope of whoever speaks."""
 
 SCOPES: dict[Level, str] = {"shared": "global", "household": "household", "private": MYSELF}
-"""Where something goes that shall be as open as a level; the schema offers these to every speaker (law 2)."""
+"""The scope for each level of openness; the schema offers these to every speaker (law 2)."""
 
 DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)
-"""The tools of the EdgeVox memory module."""
+"""Those of the EdgeVox memory module."""
 
 NAMES = (*DEFAULT, LIST_FACTS, SEARCH_MEMORY)
-"""All tools of this module, in the order in which they are offered."""
+"""All tools of this module, in the order of the prompt."""
 
 SOURCE = "llm"
-"""The source of what a model stored; who said it to the model stands beside."""
+"""The source of what a model stored; its speaker is kept beside."""
 
 _CLOSER: dict[Level, str] = {
     "household": "It was kept for the people known here, since it is not only what was said.",
     "private": "It was kept for the speaker alone, since it is not only what was said.",
 }
-"""What is told of a fact that is kept at the answer's level, where the model asked for a more open one."""
+"""Told of a fact that is kept at the answer's level, where the model asked for a more open one."""
 
 FORGOTTEN = "Forgotten; erased from this device within moments."
-"""What a tool answers when a forgetting is committed: nobody recalls it from then on."""
+"""Answers a committed forgetting: nobody recalls it from then on."""
 
 _KEY = {"type": "string", "description": "A short name, such as allergy or birthday."}
 _KEY_OR_EPISODE = {
@@ -94,12 +93,12 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         {"query": {"type": "string", "description": "What to look for."}},
     ),
 }
-"""What the model is told of each tool, and its required arguments; every word is paid for in every prompt."""
+"""Each tool's description for the model, and its required arguments; every word is paid for in every prompt."""
 
 _WHOSE = "Whose it is: me is the speaker alone, household the people known here, global everybody."
 
 _EPISODE = "episode:"  # and its id, where a name is given or quoted
-_ASKED = "__edgemem_forget"  # in a session's state; names that begin with two underscores are never stored
+_ASKED = "__edgemem_forget"  # in a session's state; names with two underscores first are never stored
 _NAME_CHARS = 80
 _COMMAND_CHARS = 600
 _LONGEST = (
@@ -107,8 +106,8 @@ _LONGEST = (
 )
 _NEAREST = 5  # facts that a store's own search is asked for
 MAX_ITEMS = 10
-"""Lines of a reply; each takes some 20 tokens to evaluate."""
-_LIKE = 5  # names that are offered where one is not known
+"""Lines of a reply, some 20 tokens each."""
+_LIKE = 5  # names offered where one is not known
 _COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
 
 
@@ -128,21 +127,18 @@ def memory_tools(
 ) -> list[Tool]:
     """Return tools with which a model keeps a memory during a turn.
 
-    `forget_fact` asks before it erases: only a second call in the next turn of the same speaker, whose utterance is a plain
-    yes, erases. So it needs a `ToolTurn`; a loop that gives its tools none cannot erase with it.
+    `forget_fact` asks first: only a second call in the same speaker's next turn, whose utterance is a plain yes, erases. So a
+    loop that gives its tools no `ToolTurn` cannot erase.
 
     Args:
-        include: which of `remember_fact`, `forget_fact`, `recall_fact`, `list_facts` and `search_memory`; None: the
-            first three.
-        recall: finds by meaning for `search_memory`; None: the store's `search_facts`. `Memory.tools()` gives its own,
-            which finds what was said and done too.
+        include: some of `NAMES`; None: `DEFAULT`.
+        recall: for `search_memory`; None: the store's `search_facts`. `Memory.tools()` also finds what was said and done.
         forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
-        forget_episode: the same for the id of an episode; None: the store's `forget_episode`, where it has one.
-        speaker: who speaks where the loop does not say it; None: an unknown voice.
-        settings: `[tools]`, and `[memory] default_level`, which says where a fact goes if the model does not; None: the
-            defaults, and the scope `global`, as in EdgeVox.
+        forget_episode: the same for an episode's id; None: the store's `forget_episode`, where it has one.
+        speaker: for a loop that names none; None: an unknown voice.
+        settings: `[tools]`, and `[memory] default_level` for facts without a scope; None: the defaults, `global` as in EdgeVox.
     """
-    # No `isinstance`: since Python 3.12 it does not see what a store hands on by `__getattr__`.
+    # No `isinstance`: since Python 3.12 it does not see attributes by `__getattr__`.
     if not all(hasattr(store, name) for name in vars(MemoryStore) if not name.startswith("_")):
         raise InvalidInputError(
             f"memory_tools needs a memory store, not {type(store).__name__}; open one first."
@@ -164,7 +160,6 @@ def memory_tools(
 
 
 def _search_of(store: Any) -> Recaller:
-    """Return the search of a store that finds facts by meaning itself."""
     search = abilities_of(store).search_facts
     if search is None:
         raise InvalidInputError(
@@ -176,7 +171,7 @@ def _search_of(store: Any) -> Recaller:
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         near = search(query, k=_NEAREST, reader=reader) if levelled else search(query, k=_NEAREST)
         return [
-            # The distance of two vectors of unit length, as the cosine between them.
+            # From the distance of two unit vectors to their cosine.
             msgspec.structs.replace(value_as_recalled(fact), score=max(0.0, 1 - distance * distance / 2))
             for fact, distance in near
             if levelled or readable(reader, *closed_to(fact))
@@ -217,8 +212,6 @@ class _MemoryTools:
     def _max_chars(self) -> int:
         return self._settings.now.tools.max_chars
 
-    # What the model calls
-
     def remember_fact(self, turn: ToolTurn, *, key: str, value: str, scope: str | None = None) -> str:
         """Store a value; it is durable before the answer, or the answer says that it is not yet."""
         check_key(key)
@@ -238,12 +231,12 @@ class _MemoryTools:
         key = before[0].key if before else key
         _check_owner(self._versions(key, scope), turn)
         speaker = turn.reader.speaker
-        # Outside of any turn of ours, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
+        # Outside of our turns, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
         apart = speaker or turn.n >= 0 or not self._is_bare
         heard = turn.heard or (Heard(speaker=speaker) if apart else None)
         more = {"heard": heard} if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
-        # What is kept for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
+        # A fact for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
         turn.close(level, utterance=asked == "private")
         wait_s = self._settings.now.tools.write_wait_s
         written = self._later.write(
@@ -270,26 +263,23 @@ class _MemoryTools:
         return f"Remembered: {line}.{closer}"
 
     def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
-        """Look a fact up by its name."""
         facts = self._facts(turn, scope, key)
         return self._list(turn, facts) if facts else self._unknown(turn, key)
 
     def list_facts(self, turn: ToolTurn, *, scope: str | None = None) -> str:
-        """List what is remembered, newest first."""
         facts = self._facts(turn, scope)
         return self._list(turn, facts) if facts else "Nothing is remembered that this speaker may hear."
 
     def search_memory(self, turn: ToolTurn, *, query: str) -> str:
-        """Find what was said, done and remembered, by words and meaning."""
         results = self._recall(query, turn.reader) if self._recall is not None else ()
         prompt_log = turn.prompt_log
         best = sorted(results, key=lambda item: -item.score)
-        # The turns of the prompt stand there already, this one among them.
+        # The prompt already has its turns, this one among them.
         best = [item for item in best if prompt_log is None or not prompt_log.has_turn(item)]
         lines = lines_for(best, visible=VisibleLines())
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
-        # With the name under which an episode can be forgotten.
+        # With the name for forgetting an episode.
         texts = (f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line for line in lines)
         return "\n".join(texts) or "Nothing is remembered about that."
 
@@ -321,17 +311,17 @@ class _MemoryTools:
         self._mark(turn, facts)
         _check_agreed(turn, (fact.scope, fact.key), quote, by_hand)
         values = (version.value for version in [*versions, fact])
-        # Whoever asked hears once what it was, and the stored turn names only the key.
+        # The asker hears once what it was, and the stored turn names only the key.
         turn.forget(Erased.with_values(fact.scope, fact.key, values))
         self.forget(fact.key, fact.scope)
-        # The prompt is told here that it is gone; the next turn must not quote it once more.
+        # The prompt is told here that it is gone; the next turn must not quote it again.
         turn.note_shown([BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")])
         older = len({version.value for version in versions} - {fact.value})
         rest = f", and {older} older value{'s' * (older > 1)}" if older else ""
         return f"{FORGOTTEN} It was: {quote}{rest}."
 
     def _erase_episode(self, turn: ToolTurn, name: str) -> str:
-        """Erase the episode with the id that a name ends in, if whoever speaks may read it."""
+        """Erase the episode whose id ends a name, if the speaker may read it."""
         episode_id = name.removeprefix(_EPISODE)
         episode: Episode | None = None
         if self._levelled:
@@ -347,19 +337,15 @@ class _MemoryTools:
         self.forget_episode(episode_id)
         return f"{FORGOTTEN} It was: {quote}."
 
-    # Whose it is
-
     def _to_write(self, scope: str | None, turn: ToolTurn) -> str:
-        """Return where a fact goes; what is said in private stays there, whatever the model asks for."""
+        """Return where a fact goes; words said in private stay there, whatever the model asks for."""
         if turn.is_private:
             scope = MYSELF
         elif scope is None:
             scope = "global" if self._is_bare else SCOPES[self._settings.now.memory.default_level]
-            # What a stranger says is shared.
+            # A stranger's words are shared.
             scope = scope if turn.reader.key or level_of_scope(scope)[0] == "shared" else "global"
         return _to_read(scope, turn)
-
-    # Reading
 
     def _facts(self, turn: ToolTurn, scope: str | None, key: str | None = None) -> list[Fact]:
         """Return what holds now and may be told in this turn, newest first: all, or under one name."""
@@ -385,7 +371,6 @@ class _MemoryTools:
         return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
     def _unknown(self, turn: ToolTurn, key: str) -> str:
-        """Return the answer about a name under which nothing is remembered: which names are like it."""
         names = {fact.key.casefold(): fact for fact in self._facts(turn, None)[:_COMPARED]}
         folded = key.casefold()
         near = [name for name in names if folded in name or name.rpartition(".")[2] in folded]
@@ -400,8 +385,6 @@ class _MemoryTools:
         answer = f"Nothing is remembered under the name {quoted}."
         return f"{answer} Names like it: {like}." if like else answer
 
-    # Answering
-
     def _list(self, turn: ToolTurn, facts: Sequence[Fact]) -> str:
         lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in facts[:MAX_ITEMS]]
         lines = lines[: self._fitting(lines)]
@@ -411,7 +394,6 @@ class _MemoryTools:
         return "\n".join(lines)
 
     def _fitting(self, lines: Sequence[str]) -> int:
-        """Return how many of the lines one reply may hold; one always fits."""
         ends = list(accumulate(len(line) for line in lines[:MAX_ITEMS]))
         return max(1, bisect_right(ends, _LONGEST * self._max_chars))
 
@@ -426,7 +408,6 @@ class _MemoryTools:
         return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
 
     def _mark(self, turn: ToolTurn, facts: Iterable[Fact]) -> None:
-        """Note that the model is shown facts in this turn."""
         turn.note_shown(
             BlockLine(f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value))
             for fact in facts
@@ -443,12 +424,12 @@ _RUNS: dict[str, Callable[..., str]] = {
 
 
 def closed_to(fact: Fact) -> tuple[Level, str | None]:
-    """Return who may read a fact; where a store knows only scopes, a scope that is closed closes it."""
+    """Return who may read a fact; in a store of scopes alone, a closed scope closes it."""
     return level_of_scope(fact.scope) if fact.level == "shared" else (fact.level, fact.owner)
 
 
 def _to_read(scope: str, turn: ToolTurn) -> str:
-    """Return a scope as it is stored, if it is one that the speaker may use."""
+    """Return a scope as it is stored, if the speaker may use it."""
     check_key(scope, what="a scope")
     reader = turn.reader
     if scope.strip() == MYSELF:
@@ -467,17 +448,14 @@ def _to_read(scope: str, turn: ToolTurn) -> str:
 
 
 def _check_owner(versions: Iterable[Fact], turn: ToolTurn) -> None:
-    """Raise RefusedError where something that was ever said under a name is somebody else's."""
+    """Raise RefusedError where something ever said under a name is somebody else's."""
     speaker = Reader(turn.reader.speaker)
     if not all(readable(speaker, *closed_to(version)) for version in versions):
         raise RefusedError("Refused: that name is taken by what belongs to somebody else. Use another name.")
 
 
 def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:
-    """Raise RefusedError where an unknown voice would erase what a recognised speaker said.
-
-    It may say otherwise, as anybody may of what is shared: that waits as a doubt.
-    """
+    """Refuse an unknown voice that would erase a recognised speaker's words; to contradict shared ones is allowed, as a doubt."""
     known = (version.heard is not None and version.heard.speaker for version in versions)
     if not turn.reader.speaker and any(known):
         raise RefusedError(
@@ -486,14 +464,9 @@ def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:
 
 
 def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: str) -> None:
-    """Return if this speaker was asked in the turn before whether to erase this, and says yes now.
+    """Return if this speaker was asked in the turn before whether to erase `item`, such as a scope and a key, and says yes now.
 
-    Args:
-        item: what would be erased, such as a scope and a key.
-        by_hand: the command that erases it.
-
-    Raises:
-        RefusedError: they were not asked, or did not say yes; it says what comes next.
+    Otherwise raise RefusedError, which says what comes next; the command `by_hand` erases it.
     """
     command = clean(by_hand, max_chars=_COMMAND_CHARS)
     if turn.n < 0:
@@ -522,7 +495,6 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
 
 
 def _source(fact: Fact) -> str:
-    """Return who said it and when, as a line's end."""
     speaker = fact.heard.speaker if fact.heard is not None else None
     source = (
         f"said by {clean(speaker, max_chars=_NAME_CHARS)}"

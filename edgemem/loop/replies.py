@@ -26,7 +26,7 @@ from edgemem.records import Message, Reply, ToolCall
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer
 
-_BARE = re.compile(r"\{|\[\s*\{|```")  # nobody speaks like this: whether it is a call shows at its end
+_BARE = re.compile(r"\{|\[\s*\{|```")  # nobody speaks like this: its end tells whether it is a call
 _PERHAPS_BARE = re.compile(r"(?:\[\s*|`{1,2})?")
 _NAMED = re.compile(r'\W*(?:json\s*\W*)?(?:type"\s*:\s*"function"\s*,\s*")?name"\s*:\s*"([^"]*)("?)')
 
@@ -97,11 +97,7 @@ def prints_tools(tokenizer: Tokenizer, schemas: Sequence[dict[str, Any]]) -> boo
 
 
 class Voice:
-    """Lets through what is spoken, piece by piece: no thoughts, no calls, and no half of a marker.
-
-    Args:
-        names: the tools that were offered.
-    """
+    """Lets speech through, piece by piece: no thoughts, no calls of the offered `names`, and no half of a marker."""
 
     def __init__(self, names: frozenset[str] = frozenset()) -> None:
         self._names = names
@@ -114,11 +110,11 @@ class Voice:
 
     @property
     def holds(self) -> bool:
-        """Tell whether something was generated that was neither spoken nor left out for good."""
+        """Whether generated text was neither spoken nor left out for good."""
         return bool(self._held)
 
     def feed(self, piece: str) -> str:
-        """Take what was generated, and return what of it, and of what was held back, is spoken now."""
+        """Take generated text, and return what of it, and of the held back, is spoken now."""
         self._held += piece
         out = ""
         while self._held:
@@ -147,7 +143,7 @@ class Voice:
         return out
 
     def end(self) -> str:
-        """Return what was held back and is no call after all: the reply has ended by itself."""
+        """Return held-back text that is no call after all: the reply has ended."""
         if self._opens or self._is_bare_call():
             return ""
         self._names = frozenset()
@@ -161,7 +157,7 @@ class Voice:
         return text
 
     def _is_bare_call(self) -> bool:
-        """Tell whether what is held back calls an offered tool, or was going to when the reply ended."""
+        """Tell whether held-back text calls an offered tool, or was going to when the reply ended."""
         if not self._names or self._spoke:
             return False
         bare = read_bare(self._held)

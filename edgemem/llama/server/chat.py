@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from edgemem.llama.context import Stop
     from edgemem.llama.protocols import Generation, Prompt
 
-_LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
-"""How `LlamaChat` samples, whatever the server was started with."""
-_BETWEEN = -1
-"""Put between texts that one request tokenises: the server hands ids back as they are, and this is none."""
-_PIECES = 1 << 15
-"""Ids whose bytes are asked for at a time: about a megabyte of JSON."""
+_LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}  # whatever the server was started with
+_BETWEEN = -1  # between texts of one request: no token, and handed back as it is
+_PIECES = 1 << 15  # ids whose bytes are asked for at a time: about a megabyte of JSON
 _PROBE = "The robot's 12 cups,\n\tthe cat … Straße über 好的，七分钟 кошка 🙂!?"
 
 
@@ -37,10 +34,7 @@ class _Piece(msgspec.Struct):
 
 
 class ServerVocabulary(Vocabulary):
-    """The vocabulary of a model in another process.
-
-    It learns every token's bytes when it is made, some megabytes of JSON, and keeps what prompts need.
-    """
+    """The vocabulary of a model in another process; it learns every token's bytes when made, some megabytes of JSON."""
 
     is_remote = True
 
@@ -70,7 +64,7 @@ class ServerVocabulary(Vocabulary):
         super().__init__(controls)
 
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
-        """Return the ids of each text, without a beginning-of-sequence token, with one request for all."""
+        """Tokenise with one request for all texts, without a beginning-of-sequence token."""
         return self._ask(texts, special=special)
 
     def piece(self, token: int) -> bytes:
@@ -81,22 +75,20 @@ class ServerVocabulary(Vocabulary):
         return piece
 
     def mark(self, token: int) -> str:
-        """Return how a control token that marks a thought or a call is spelled; empty for any other token."""
+        """Return the spelling of a control token that marks a thought or a call; empty for any other."""
         text = self.controls.get(token, "")
         return text if text in MARKS else ""
 
     def untold(self, shown: bytes, last: bytes, count: int) -> tuple[tuple[int, bytes], ...]:
-        """Return the tokens that the server kept back until a character was whole.
+        """Return the tokens, with bytes, that the server kept back until a character was whole.
 
-        It then sends the text of all of them, `shown`, and the id of the last. Each of the others ends within a
-        character, and few tokens do, so mostly just one row of `count` of them spells the missing bytes: they are returned
-        with their bytes. No row does where the character was broken: its bytes were not sent.
+        It then sends the text of all, `shown`, and the id of the last. The others end within a character, and few tokens
+        do: mostly just one row of `count` spells the missing bytes; none where the character was broken.
         """
         missing = shown.removesuffix(last) if last else shown
         return next(self._rows(missing, count), ())
 
     def _rows(self, spelt: bytes, count: int) -> Iterator[tuple[tuple[int, bytes], ...]]:
-        """Yield each row of `count` half tokens that spells the bytes, the longest first token first."""
         if count == 0:
             if not spelt:
                 yield ()
@@ -154,15 +146,15 @@ class ServerVocabulary(Vocabulary):
 class ServerReply(Reply):
     """Takes steps as they come and writes their tokens into the log.
 
-    The server sends text by whole characters. Of the tokens that share one it tells the last, so the others are found
-    again from their bytes; those of a character that never became whole cannot be, and are left out.
+    The server sends whole characters and tells the last of the tokens that share one: the others are found from their bytes, and
+    left out where a character never became whole.
     """
 
     def __init__(self, log: TokenLog, vocabulary: ServerVocabulary, *, opened: str = "") -> None:
         super().__init__(log, opened=opened)
         self._vocabulary = vocabulary
         self._made = 0
-        # the newest token, if it printed nothing: perhaps the one that ends the reply, which is no part of it
+        # the newest token, if it printed nothing: it may end the reply, and is then no part of it
         self._silent: int | None = None
 
     def add_step(self, step: Step) -> str:
@@ -194,7 +186,7 @@ class ServerReply(Reply):
 
 
 def why_no_slot(settings: ChatSettings, slots: int) -> str:
-    """Return why no slot of a server with so many may be used beside the conversations, or nothing if one may."""
+    """Return why none of a server's slots may be used beside the conversations; empty if one may."""
     if slots < 2:
         return "the server has one slot, the conversation's; start it with -np 2"
     if settings.summary_slot >= slots:
@@ -207,7 +199,7 @@ def why_no_slot(settings: ChatSettings, slots: int) -> str:
 
 
 def find_no_slot(settings: ChatSettings) -> str:
-    """Ask the server that the profile names, and return why it has no slot beside the conversations, or nothing."""
+    """Ask the profile's server, and return why it has no slot beside the conversations; empty if it has."""
     try:
         server = LlamaServer(settings.server, msgspec.structs.replace(settings, load_s=0.0))
     except (ServerError, ConfigError) as error:
@@ -221,7 +213,6 @@ def find_no_slot(settings: ChatSettings) -> str:
 def _steps(
     server: LlamaServer, ids: list[int], budget: int, slot: int, stop: Stop, **sampling: Any
 ) -> Generator[Step]:
-    """Ask a server to go on behind some ids, and yield its steps until the reply ends or `stop()` is true."""
     fixed = {"repeat_penalty": 1.0, "id_slot": slot, "cache_prompt": True}
     steps = server.steps({"prompt": ids, "n_predict": budget, **sampling, **fixed})
     try:
@@ -237,10 +228,7 @@ def _steps(
 
 
 class HttpSide(SinglePrompts):
-    """A second slot of a conversation's server, so that the conversation's own keeps its prefix.
-
-    It has connections of its own; `n_ctx` are tokens of prompt and answer together, if the server's window is that large.
-    """
+    """A second slot of a conversation's server, over connections of its own, so that the conversation keeps its prefix."""
 
     larger = "the slot {}; raise [compaction] summary_ctx, or start the server with a larger window (-c)"
 
@@ -264,7 +252,7 @@ class HttpSide(SinglePrompts):
         return reply.generation(prompt.n, evaluated)
 
     def rest(self) -> None:
-        """Do nothing: the memory of a slot is the server's, and stays."""
+        """Do nothing: the memory of a slot stays with the server."""
 
     def close(self) -> None:
         """Stop writing and leave the server; a second call does nothing."""
@@ -274,7 +262,7 @@ class HttpSide(SinglePrompts):
             self._server.close()
 
     def _slot(self) -> int:
-        """Return the slot that is named for this, or else one that no conversation in this process has now."""
+        """Return the slot named for this, or else one that no conversation in this process has now."""
         self._server.check()
         place, slots = self._server.address.place, self._server.holds.slots
         slot = SLOTS.spare(place, slots=slots, preferred=self._server.settings.summary_slot)
@@ -289,14 +277,13 @@ class HttpSide(SinglePrompts):
 class HttpLlama(ChatContext):
     """One conversation with the model of a llama-server, in a slot of its own.
 
-    Prompts are rendered and tokenised as exactly as with `LlamaChat`, handed over as ids, and what the server evaluated
-    is read from its own timings. A barge-in closes the connection, which the server notices at the next token, or
-    within a second while it evaluates a prompt.
+    Prompts are as exact as with `LlamaChat` and handed over as ids; the server's timings tell what it evaluated. A barge-in
+    closes the connection: the server notices at the next token, or within a second while it evaluates a prompt.
 
-    Conversations of one process take different slots while the server has some: start it with `-np` and their number,
-    because one that finds the number itself empties the slots that rest. With one slot each change from one to the
-    other evaluates the prompt again from where the two differ. `server` is `http://127.0.0.1:8080` or
-    `unix:///run/llama.sock`, another host only if the settings, `[chat]` of the profile, name it.
+    Conversations of one process take different slots while the server has some: start it with `-np` and their number, because one
+    that finds the number itself empties resting slots. In a shared slot each change evaluates the prompt again from where the two
+    differ. `server` is `http://127.0.0.1:8080` or `unix:///run/llama.sock`, another host only if `[chat]` of the profile names
+    it.
     """
 
     larger = "start the server with a larger window (-c)"
@@ -309,7 +296,7 @@ class HttpLlama(ChatContext):
         try:
             vocabulary = ServerVocabulary(self._server)
             self.tokenizer = LlamaTokenizer(vocabulary, template=template)
-            _ = self.tokenizer.template  # a fault of it is told now, not in the first turn
+            _ = self.tokenizer.template  # tell a fault of it now, not in the first turn
             slots, named = self._server.holds.slots, self._settings.slot
             if named >= slots:
                 raise ConfigError(
@@ -324,14 +311,11 @@ class HttpLlama(ChatContext):
 
     @property
     def requests(self) -> int:
-        """Return how many requests this conversation has sent to the server."""
+        """The number of requests that this conversation has sent."""
         return self._server.asked
 
     def side_chat(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
-        """Return what answers single prompts in another slot of the server; None where there is none. It is closed with this model.
-
-        `threads` is ignored: the server has its own number of threads.
-        """
+        """Return what answers single prompts in another slot, if there is one; closed with this model, `threads` ignored."""
         self._check_open()
         if why_no_slot(self._settings, self._server.holds.slots):
             return None
@@ -342,10 +326,9 @@ class HttpLlama(ChatContext):
     def _generate(
         self, ids: list[int], budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
-        """Yield the reply to a prompt.
+        """Yield the reply to a prompt; where the server fails, `last` holds what came.
 
-        The server does not wait for the reader: what it makes ahead of a reader that is slow, and that nobody reads any
-        more, is no part of the reply. Where it cannot be reached, is stuck or went away, `last` holds what came.
+        The server does not wait for a slow reader: what it made ahead and nobody reads is no part of the reply.
         """
         evaluated = 0
         reply = ServerReply(self.log, cast("ServerVocabulary", self.tokenizer.vocabulary), opened=opened)

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from edgemem.config import ChatSettings
 
 CONNECT_S = 2.0
-"""Seconds to reach the server; on this machine it takes microseconds."""
-_GONE = (OSError, http.client.HTTPException, ValueError)
-"""Errors of reading from a connection that one of its ends has closed."""
+"""Seconds to reach the server: microseconds on this machine."""
+_GONE = (OSError, http.client.HTTPException, ValueError)  # of reading from a closed connection
 ANSWER_S = 10.0
-"""Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
+"""Seconds to wait for work without the model, such as tokens of a text; they share the processor."""
 BETWEEN_TOKENS_S = 120.0
-"""Seconds of silence allowed within a reply: a batch of another conversation's prompt may come between."""
-_LOOK_S = 0.25
-"""Seconds between two looks at a server that is loading its model."""
+"""Seconds of silence within a reply: a batch of another conversation's prompt may come between."""
+_LOOK_S = 0.25  # between two looks at a server that is loading its model
 _LOADING, _MISSING = 503, 404
 
 
@@ -39,7 +37,6 @@ class Address(msgspec.Struct, frozen=True):
     """One server: a host and a port, or the file of a Unix domain socket."""
 
     text: str
-    """As the operator wrote it."""
     host: str = ""
     port: int = 0
     file: str = ""
@@ -72,11 +69,11 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Return what two spellings of one server have in common."""
+        """The part that two spellings of one server have in common."""
         return self.file or f"{self.host}:{self.port}"
 
     def connect(self, timeout_s: float) -> socket.socket:
-        """Return a connected socket; raises OSError like any other."""
+        """Return a connected socket; raise OSError like any other."""
         if not self.file:
             return socket.create_connection((self.host, self.port), timeout_s)
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -93,7 +90,6 @@ class Timings(msgspec.Struct, frozen=True):
     """The server's figures of its work on the prompt."""
 
     prompt_n: int = 0
-    """Tokens that it evaluated."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -111,19 +107,18 @@ class Step(msgspec.Struct, frozen=True):
 class Connection(http.client.HTTPConnection):
     """Asks one thing after the other, from one thread at a time; `cut` may come from any.
 
-    llama-server closes a connection after 5 s of silence, after 100 requests and after each stream. A request that
-    finds such a connection is sent once more on a new one: the server had not begun with it.
+    llama-server closes a connection after 5 s of silence, 100 requests or a stream. A request that finds it closed is sent once
+    more on a new one: the server had not begun with it.
     """
 
     def __init__(self, address: Address) -> None:
         super().__init__(address.host or "localhost")
         self._address = address
         self.is_cut = False
-        """Whether requests end at once."""
         self.opened = 0
-        """How often a connection was made; with each of them the server may be another one."""
+        """Connections made; behind each the server may be another one."""
         self.asked = 0
-        """How many requests were sent."""
+        """Requests sent."""
 
     def connect(self) -> None:
         """Open the connection."""
@@ -141,7 +136,7 @@ class Connection(http.client.HTTPConnection):
             self.cut()
 
     def cut(self) -> None:
-        """End the request that is running, or the next one if none is, until `mend`."""
+        """End the running request, or else the next one, until `mend`."""
         self.is_cut = True
         connected = self.sock
         if connected is not None:
@@ -159,14 +154,13 @@ class Connection(http.client.HTTPConnection):
             self.connect()
 
     def ask(self, path: str, body: Any = None, *, timeout_s: float) -> bytes:
-        """Return the answer to a request, a POST where it has a body of JSON; after `timeout_s` of silence the server is stuck."""
+        """Return the answer, to a POST where there is a body of JSON; after `timeout_s` of silence the server is stuck."""
         return self._whole(self._send(path, body, timeout_s), timeout_s)
 
     def steps(self, path: str, body: Any, *, first_s: float, between_s: float) -> Generator[Step, None, None]:
-        """Send a request and yield what the model makes of it; a cut ends that without an error.
+        """Send a request and yield the model's steps, allowing seconds of silence before the first and between two.
 
-        Closing the generator before its end closes the connection, which tells the server to stop. `first_s` and
-        `between_s` are the seconds of silence that are allowed before the first event, and between two.
+        A cut ends that without an error; closing the generator closes the connection, which tells the server to stop.
         """
         ended = False
         timeout_s = first_s
@@ -253,7 +247,6 @@ class Connection(http.client.HTTPConnection):
 
 
 def _lives(connected: socket.socket | None) -> bool:
-    """Tell whether the other end has not closed an idle connection."""
     if connected is None:
         return False
     connected.settimeout(0)
@@ -270,11 +263,10 @@ class Holding(msgspec.Struct, frozen=True):
     """A server's model and window; two that are equal give the same tokens."""
 
     model: str
-    """The model's file, or the name that the server gives it."""
+    """The model's file, or the server's name for it."""
     n_ctx: int
-    """Tokens of the window of one slot."""
+    """Tokens of one slot's window."""
     slots: int
-    """Conversations that it keeps apart."""
     template: str
     bos: str
     eos: str
@@ -292,7 +284,7 @@ class LlamaServer:
         self._lock = threading.RLock()
         self._asking = Connection(self.address)
         self.talking = Connection(self.address)
-        """The connection for replies: they last, and tokens are asked for meanwhile."""
+        """For replies: they last, and tokens are asked for meanwhile."""
         self._looked = 0
         self._closed = False
         try:
@@ -310,11 +302,11 @@ class LlamaServer:
 
     @property
     def asked(self) -> int:
-        """Return how many requests were sent."""
+        """The number of requests sent."""
         return self._asking.asked + self.talking.asked
 
     def ask(self, path: str, body: Any = None) -> dict[str, Any]:
-        """Ask what needs no computing by the model; a body makes it a POST."""
+        """Ask what needs no model; a body makes it a POST."""
         with self._lock:
             self._check_open()
             raw = self._asking.ask(path, body, timeout_s=ANSWER_S)
@@ -324,7 +316,7 @@ class LlamaServer:
             raise self._unknown() from error
 
     def steps(self, asked: dict[str, Any]) -> Generator[Step, None, None]:
-        """Yield what the model makes of a request to `/completion`; a cut ends it, and closing it tells the server to stop."""
+        """Yield the steps of a `/completion`; a cut ends it, and closing it tells the server to stop."""
         # A sign of life every 30 s would hide that the model is stuck.
         answered = {"stream": True, "return_tokens": True, "timings_per_token": True, "sse_ping_interval": -1}
         yield from self.talking.steps(
@@ -337,10 +329,7 @@ class LlamaServer:
             raise self.talking.failure()
 
     def check(self) -> None:
-        """Raise ServerError where the server holds something else by now; asked only if it closed the connection meanwhile.
-
-        A server that holds another model is another process, whose predecessor's connections are closed.
-        """
+        """Raise ServerError where, since the connection closed, another process with another model has taken the server's place."""
         with self._lock:
             self._check_open()
             self._asking.touch()
@@ -358,7 +347,6 @@ class LlamaServer:
             raise ClosedError("The chat model was closed; open it again")
 
     def _once_loaded(self, path: str) -> dict[str, Any]:
-        """Ask, again and again while the server says that it is still loading its model."""
         for _ in range(1 + int(self.settings.load_s / _LOOK_S)):
             try:
                 return self.ask(path)
@@ -406,14 +394,14 @@ class LlamaServer:
 
 
 class Slots:
-    """The slots in use, server by server: a conversation with one of its own keeps its prefix."""
+    """The slots in use, server by server, so that a conversation keeps its prefix in one of its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._used: dict[str, Counter[int]] = {}
 
     def reserve(self, server: str, *, slots: int, preferred: int) -> int:
-        """Return the slot that is preferred, or, for -1, the one that fewest others have."""
+        """Return the preferred slot, or, for -1, the one that fewest others have."""
         with self._lock:
             used = self._used.setdefault(server, Counter())
             slot = min(range(slots), key=lambda number: used[number]) if preferred < 0 else preferred
@@ -421,7 +409,7 @@ class Slots:
             return slot
 
     def spare(self, server: str, *, slots: int, preferred: int) -> int | None:
-        """Return the slot that is preferred, or, for -1, the last one that no conversation has; None where they have all."""
+        """Return the preferred slot, or, for -1, the last that no conversation has; None where all are taken."""
         with self._lock:
             used = self._used.get(server, Counter())
             asked = reversed(range(slots)) if preferred < 0 else (preferred,)
@@ -434,4 +422,4 @@ class Slots:
 
 
 SLOTS = Slots()
-"""Those of this process; those of another are not known here, so its slots are named in its profile."""
+"""Those of this process; a profile names its slots where other processes share the server."""

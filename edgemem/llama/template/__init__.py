@@ -1,4 +1,4 @@
-"""Chat templates: strangers' programs in Jinja, run with bounds, whose limits are found out by rendering a few messages.
+"""Chat templates: strangers' programs in Jinja, run with bounds; trial renderings tell their limits.
 
-What one more family of models wants is a field of `limits.TemplateLimits` and a probe for it, not a branch elsewhere.
+One more family of models gets a field of `limits.TemplateLimits` and a probe, not a branch elsewhere.
 """

@@ -1,7 +1,7 @@
 """Detects templates that rewrite history, and renders only the new part with them.
 
-A prompt is made of steps: the first question, and then each reply with the messages behind it. The template renders a
-step within its own turn, and the text before the reply is cut off; so no text that the model has read is changed.
+A prompt is the first question and then steps, each a reply with the messages behind it. The template renders a step within its
+own turn, and the text before the reply is cut off, so no text that the model has read is changed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     Tools = Sequence[dict[str, Any]]
     FitMessages = Callable[[Sequence[Message]], list[Message]]
 
-_MARK = "q7w9x3v5t1k8"
-"""Put in place of a reply, to see the text that the template puts around one."""
+_MARK = "q7w9x3v5t1k8"  # in place of a reply, to see the template's text around one
 _KEPT = 2048  # steps that are not rendered again
 _NO_CUT = "the new part of a prompt cannot be told from the old one"
 _OPENED = re.compile(r"<([\w:]+)>\s*$")
@@ -41,7 +40,7 @@ _DESCRIPTION = PROBE_TOOL["function"]["description"]
 class Increments:
     """Renders conversations step by step; the same conversation always gives the same text.
 
-    A step is rendered behind the instructions and tools, its `frame`: not where the template would repeat these.
+    A step is rendered behind the instructions and tools, its `frame`, unless the template would repeat these.
     """
 
     def __init__(self, render: Render, *, frame: bool = True) -> None:
@@ -86,7 +85,6 @@ class Increments:
         generates: bool,
         now: float | None,
     ) -> str:
-        """Return the text that a step adds behind the prompt that its reply answered."""
         asked = self._render(before, tools, True, now)
         whole = self._render([*before, *step], tools, generates, now)
         content = str(step[0].get("content") or "")
@@ -102,7 +100,7 @@ class Increments:
             behind = whole[len(plain) + shared :]
             closed = behind.lstrip().startswith("</")  # some templates close it themselves
             return ("" if closed else _closing(opening[shared:], "")) + behind
-        # The reply is kept as it was generated, whatever the template would leave of it.
+        # The reply is kept as generated, whatever the template would leave of it.
         marked = self._render([*before, {**step[0], "content": _MARK}, *step[1:]], tools, generates, now)
         if marked.count(_MARK) != 1:
             raise TemplateError(_NO_CUT)
@@ -116,7 +114,6 @@ class Increments:
 
 
 def _starts(messages: Sequence[Message]) -> list[int]:
-    """Return where each reply begins that answers something."""
     asked = next((n for n, message in enumerate(messages) if message.get("role") == "user"), len(messages))
     roles = [message.get("role") for message in messages]
     return [n for n in range(asked + 1, len(roles)) if roles[n] == "assistant" != roles[n - 1]]
@@ -133,7 +130,7 @@ def _turn_before(messages: Sequence[Message], start: int) -> int:
 
 
 def _shared(text: str, other: str) -> int:
-    """Return the length of the common beginning of two texts, up to the end of a marker or a line."""
+    """Return the length of the common beginning, up to the end of a marker or a line."""
     n = common_prefix(text, other)
     while 0 < n < len(text) and text[n - 1] not in ">]\n":
         n -= 1
@@ -141,21 +138,17 @@ def _shared(text: str, other: str) -> int:
 
 
 def without_opening(asked: str, content: str) -> str:
-    """Return a reply without the tag that the prompt has already opened a thought with."""
+    """Return a reply without the tag of a thought that the prompt has opened."""
     opened = _OPENED.search(asked)
     return content.lstrip().removeprefix(opened[0].rstrip()).lstrip("\n") if opened else content
 
 
 def as_generated(asked: str, content: str) -> str:
-    """Return the text that a model must have generated behind a prompt to have said this; empty where that is unknown.
-
-    Where the prompt opens a thought, a reply without the end of it has lost its thinking.
-    """
+    """Return the text that a model must have generated to say this; empty: the thought that the prompt opened has no end."""
     return "" if _closing(asked, content) else without_opening(asked, content).strip()
 
 
 def _closing(opening: str, content: str) -> str:
-    """Return the text that closes a thought which the prompt opened and the reply lacks."""
     opened = _OPENED.search(opening)
     if opened is None or f"</{opened[1]}>" in content:
         return ""
@@ -167,7 +160,7 @@ class AppendOnly(msgspec.Struct, frozen=True):
     """A template's way with text that the model has read."""
 
     rewrites: str = ""
-    """When it would rewrite such text; empty if it never does."""
+    """When it would; empty: never."""
     increments: Increments | None = None
     """Renders without rewriting, where that can be done."""
 
@@ -183,7 +176,7 @@ class Scene:
             for n, message in enumerate(messages, 1)
             if message["role"] in ("user", "tool")
         ]
-        """The conversation as it is at each point where the model is asked."""
+        """The conversation at each point where the model is asked."""
 
 
 def scenes() -> list[Scene]:
@@ -213,10 +206,7 @@ def scenes() -> list[Scene]:
 
 
 def check_append_only(fit: FitMessages, render: Render) -> AppendOnly:
-    """Find out whether a template rewrites history, and whether it can be kept from it.
-
-    `fit` makes messages fit the template, `render` renders those that do.
-    """
+    """Try whether a template rewrites history, and whether increments avoid it; `fit` makes messages fit `render`."""
     rewrites = _rewrites(fit, render)
     for frame in (True, False) if rewrites else ():
         tried = Increments(render, frame=frame)
@@ -226,7 +216,7 @@ def check_append_only(fit: FitMessages, render: Render) -> AppendOnly:
 
 
 def appends_only(tokenizer: Tokenizer) -> tuple[bool, str]:
-    """Tell whether a longer conversation begins with the shorter one, and when the template would rewrite it by itself."""
+    """Tell whether longer conversations begin with shorter ones, and when the template by itself would rewrite them."""
 
     def show(messages: Sequence[Message], tools: Tools | None, generates: bool, now: float | None) -> str:
         return tokenizer.render(messages, tools=tools, add_generation_prompt=generates, now=now).text
@@ -237,7 +227,7 @@ def appends_only(tokenizer: Tokenizer) -> tuple[bool, str]:
 
 
 def _rewrites(fit: FitMessages, render: Render) -> str:
-    """Return when a prompt does not begin with the one before it and the reply to that, white space apart."""
+    """Return when a prompt does not begin with the one before and its reply, white space apart."""
     for scene in scenes():
         texts = _texts(fit, render, scene)
         for text, longer, messages, grown in zip(
@@ -251,7 +241,6 @@ def _rewrites(fit: FitMessages, render: Render) -> str:
 
 
 def _texts(fit: FitMessages, render: Render, scene: Scene) -> list[str]:
-    """Return the prompts of a scene; none from where on the template refuses it."""
     texts: list[str] = []
     with suppress(TemplateError):  # earlier prompts stay in the list
         texts.extend(render(fit(messages), scene.tools, True, None) for messages in scene.asked)
@@ -259,7 +248,7 @@ def _texts(fit: FitMessages, render: Render, scene: Scene) -> list[str]:
 
 
 def _safe(fit: FitMessages, render: Render, tried: Increments, scene: Scene) -> bool:
-    """Tell whether prompts rendered by increment only grow, lose and repeat nothing, and end as the template's own."""
+    """Tell whether prompts by increment only grow, lose and repeat nothing, and end as the template's own."""
     own = _texts(fit, render, scene)
     asked = scene.asked[: len(own)]
     try:

@@ -23,15 +23,15 @@ CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""The plainest template in wide use, for a vocabulary that carries none."""
+"""For a vocabulary that carries no template: the plainest in wide use."""
 DATELESS = 1_704_067_200.0
-"""The date (1 January 2024) that a template prints when nobody says what day it is: always the same one."""
+"""The date (1 January 2024) that a template prints when nobody says the day."""
 MOST_STEPS = 50_000
-"""Turns of loops and calls in one rendering, which take 2 µs each on a desktop; tools take up to 500 each."""
+"""Turns of loops and calls in one rendering, 2 µs each on a desktop; tools take up to 500 each."""
 STEPS_A_MESSAGE = 2_000
-"""Steps that each message allows beyond these."""
+"""More steps for each message."""
 MOST_CHARACTERS = 8 << 20
-"""Longest text that a template may make; no window holds as much."""
+"""Longest text of a template; no window holds as much."""
 
 
 class ChatTemplate:
@@ -59,10 +59,9 @@ class ChatTemplate:
         now: float | None = None,
         clean: Callable[[str], str] | None = None,
     ) -> str:
-        """Render messages so that what the model has read stays as it was.
+        """Render messages, leaving as it was what the model has read, and put another way what the template cannot take.
 
-        What the template cannot take is put another way. `clean` is applied to every text that did not come from the
-        operator; `now` is the date that a template may print.
+        `clean` is applied to every text that did not come from the operator; a template may print the date `now`.
         """
         fitted = self.limits.fit([_plain(message, clean=clean) for message in messages])
         increments = self.append_only.increments
@@ -75,7 +74,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def limits(self) -> TemplateLimits:
-        """Return what the template cannot take as it is; one that cannot be used is tried once."""
+        """The messages that the template cannot take as they are; an unusable one is tried once."""
         if self._fault is not None:
             raise self._fault
         try:
@@ -86,7 +85,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def append_only(self) -> AppendOnly:
-        """Return whether the template rewrites what the model has read, and how that is avoided."""
+        """Whether the template rewrites read text, and how that is avoided."""
         return check_append_only(self.limits.fit, self.render_fitted)
 
     def render_fitted(
@@ -138,7 +137,7 @@ def neutralise(text: str, markers: re.Pattern[str]) -> str:
 
 
 def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
-    """Return a message as templates expect it: text content, arguments of calls as objects, a developer as the system."""
+    """Return a message as templates expect it: text content, calls' arguments as objects, a developer as the system."""
     # few templates know the second name, some refuse it
     operator = message.get("role") in ("system", "developer")
     clean = _unchanged if clean is None or operator else clean
@@ -157,7 +156,6 @@ def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
 
 
 def _image(part: dict[str, Any]) -> str:
-    """Return the word that an image, which no text model can see, leaves in its place."""
     kind = str(part.get("type") or "").removeprefix("input_").removesuffix("_url")
     return "" if kind in ("", "text") else f"[{kind}]"
 
@@ -188,18 +186,16 @@ def _unchanged(text: str) -> str:
 
 
 def _one_line(error: object) -> str:
-    """Return a template's complaint in one line; it may take many."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _refuse(message: object) -> None:
-    """Be `raise_exception` in a template."""
     reason = _one_line(str(message).strip().rstrip(".") + ".")
     raise TemplateError(f"The model's chat template refuses these messages: {reason}")
 
 
 def _run(template: Any, messages: int, variables: dict[str, Any]) -> str:
-    """Render a compiled template within its bounds: with more messages it may take more steps."""
+    """Render a compiled template within its bounds, which grow with the messages."""
     left = MOST_STEPS + STEPS_A_MESSAGE * messages
 
     def step() -> None:
@@ -218,7 +214,6 @@ def _run(template: Any, messages: int, variables: dict[str, Any]) -> str:
 
 
 def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
-    """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
 
     def as_list(item: Any) -> list[Any]:
         if isinstance(item, Iterator):  # filters such as `map` yield
@@ -229,7 +224,7 @@ def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, 
 
 
 def _compiled(source: str) -> Any:
-    """Compile a template whose loops and macros call `step_`, and whose `~` calls `join_`; `run` is to render it."""
+    """Compile a template whose loops and macros call `step_`, and whose `~` calls `join_`, for `_run`."""
     from jinja2 import nodes
     from jinja2.visitor import NodeTransformer
 
@@ -281,7 +276,7 @@ def _environment() -> Any:
         intercepted_binops = frozenset(("+", "*", "**"))
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            # Some templates collect messages in lists of their own; those of the caller are copies.
+            # Some templates collect messages in their own lists; those of the caller are copies.
             if isinstance(obj, list) and attr in ("append", "pop"):
                 return True
             return super().is_safe_attribute(obj, attr, value)

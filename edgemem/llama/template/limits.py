@@ -1,7 +1,7 @@
-"""Limits of a chat template, found out by asking it, and messages made to fit them.
+"""Limits of a chat template, found by asking it, and messages made to fit them.
 
-Parts that a template refuses, or passes over in silence, are put another way: as text, in a role that it has. The same
-messages always fit the same way, so a prompt that grows still only grows.
+Parts that a template refuses, or passes over in silence, become text, in a role that it has. The same messages always fit the
+same way, so a prompt that grows still only grows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Show = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None], str]
 
 SILENCE = "…"
-"""Filler message for templates that require user/assistant alternation."""
-_SHORT = 9  # characters that Mistral's templates want an id of a call to have
+"""Filler for templates that require user and assistant to alternate."""
+_SHORT = 9  # characters of a call's id in Mistral's templates
 PROBE_TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -33,7 +33,7 @@ PROBE_TOOL: dict[str, Any] = {
         "parameters": {"type": "object", "properties": {"key": {"type": "string", "description": "What."}}},
     },
 }
-"""A tool to offer while probing."""
+"""Offered while probing."""
 
 
 class UnboundedError(TemplateError):
@@ -47,26 +47,25 @@ class TemplateLimits(msgspec.Struct, frozen=True):
     """Messages that a chat template cannot take as they are; `fit` puts them another way."""
 
     no_system: bool = False
-    """It has no system role: the instructions head the first user message."""
+    """No system role: the instructions head the first user message."""
     one_system: bool = False
-    """It shows one system message only: several become one."""
+    """Shows one system message: several become one."""
     early_system: bool = False
-    """It shows system messages at the head only: a later one becomes the user's."""
+    """Shows system messages at the head only: a later one becomes the user's."""
     alternates: bool = False
-    """Users and assistants must take turns, a user first."""
     lists_tools: bool = False
-    """It wants an empty list where no tool is offered."""
+    """Wants an empty list where no tool is offered."""
     short_ids: bool = False
-    """It refuses ids of calls that are not nine letters and digits."""
+    """Refuses ids of calls that are not nine letters and digits."""
     no_calls: bool = False
-    """It does not show which tools were called: calls stand in the reply's text."""
+    """Does not show calls: they are put into the reply's text."""
     no_results: bool = False
-    """It has no role for tools: results stand in user messages."""
+    """No role for tools: results go into user messages."""
     one_call: bool = False
-    """It takes one call a message: several follow one another, each with its result."""
+    """Takes one call a message: several follow one another, each with its result."""
 
     def fit(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages that the template can take; content is text, arguments are objects or text."""
+        """Return messages that the template can take, with text content and arguments as objects or text."""
         fitted = list(messages)
         # Where the head is made of all system messages, a later one would rewrite what the model has read.
         if self.early_system or self.no_system:
@@ -105,21 +104,18 @@ def _say(role: str, text: str) -> Message:
 
 
 def _short(name: str) -> str:
-    """Return an id of nine letters and digits: this one, or one made of it."""
     if len(name) == _SHORT and name.isalnum():
         return name
     return hashlib.sha256(name.encode()).hexdigest()[:_SHORT]
 
 
 def _call_text(call: dict[str, Any]) -> str:
-    """Return a call in the form that small models write and loops read."""
     function = call.get("function") or {}
     spelled = {"name": function.get("name"), "arguments": function.get("arguments")}
     return f"<tool_call>\n{json.dumps(spelled, ensure_ascii=False)}\n</tool_call>"
 
 
 def _one_by_one(messages: Sequence[Message]) -> list[Message]:
-    """Give each tool call a message of its own, followed by its result."""
     out: list[Message] = []
     at = 0
     while at < len(messages):
@@ -140,7 +136,6 @@ def _one_by_one(messages: Sequence[Message]) -> list[Message]:
 
 
 def _joined_results(messages: Sequence[Message]) -> list[Message]:
-    """Put the results of one reply's calls into one user message."""
     out: list[Message] = []
     for message in messages:
         if out and _is_result(message) and _is_result(out[-1]):
@@ -155,10 +150,7 @@ def _is_result(message: Message) -> bool:
 
 
 def _alternating(messages: Sequence[Message]) -> list[Message]:
-    """Let the other side say nothing wherever one side speaks twice, or the assistant first.
-
-    Two messages are not made one: the model may have been shown the first as a message of its own.
-    """
+    """Insert filler where one side speaks twice, or the assistant first; to merge two would change what the model has read."""
     out: list[Message] = []
     due = "user"
     for message in messages:
@@ -175,7 +167,6 @@ def _alternating(messages: Sequence[Message]) -> list[Message]:
 
 
 def _split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the system messages at the head, and the rest."""
     head = list(itertools.takewhile(lambda message: message.get("role") == "system", messages))
     return head, list(messages[len(head) :])
 
@@ -212,7 +203,7 @@ _ORDERS, _MORE = _say("system", "Be kind."), _say("system", "Be brief.")
 
 
 def find_limits(show: Show) -> TemplateLimits:
-    """Find the limits of a template; `show` renders messages and tools as the template itself does."""
+    """Find a template's limits; `show` renders messages and tools as the template itself does."""
 
     def rendered(limits: TemplateLimits, messages: Sequence[Message], *, tools: bool = False) -> str | None:
         try:
@@ -226,7 +217,7 @@ def find_limits(show: Show) -> TemplateLimits:
     def shows(
         limits: TemplateLimits, messages: Sequence[Message], *needles: str, tools: bool = False
     ) -> bool:
-        """Tell whether every needle is there, in its order where no tool is called."""
+        """Tell whether every needle is shown, in order unless tools are called."""
         text = rendered(limits, messages, tools=tools)
         at = 0
         for needle in needles:
@@ -285,7 +276,6 @@ def find_limits(show: Show) -> TemplateLimits:
 
 
 def _called(*values: str) -> list[Message]:
-    """Return a turn in which the tool was called with each of some values."""
     calls = [
         {
             "id": f"call_0_{n}",

@@ -17,8 +17,8 @@ from edgemem.records import Message, has_methods, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
-# Tokens a character, or for a pair (c, n): c tokens, and one more for every n characters beyond the first. Set to
-# the dearest of Qwen 2.5, Llama 3 and Gemma 4, so that a budget errs on the side that fits.
+# Tokens a character, or (c, n): c tokens, and one more for every n characters beyond the first; the dearest of Qwen 2.5, Llama 3
+# and Gemma 4, so that a budget errs on the side that fits.
 _LETTERS = r"A-Za-z\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff"
 _SCRIPTS: tuple[tuple[str, str, float | tuple[int, int]], ...] = (
     ("latin", rf"[{_LETTERS}]+", 0.0),  # what a word takes depends on the language, see _WORDS
@@ -44,7 +44,7 @@ _RUNS = Pattern("|".join(f"({pattern})" for _, pattern, _ in _SCRIPTS))
 _ENGLISH_WORDS = (
     "the and to of you that it with this what my have your are he she they we i can will be on for is not"
 )
-# Languages that vocabularies of English learn along; words that those of the class "other" do not have.
+# Vocabularies of English learn these languages along: words that those of the class "other" do not have.
 _WESTERN_WORDS = (
     "el la que por una con para los las del les des et est une du dans pas che di il della uma não com os und das ist nicht"
     " ein ich auf für zu im von mit"
@@ -53,10 +53,10 @@ _ENGLISH, _WESTERN = frozenset(_ENGLISH_WORDS.split()), frozenset(_WESTERN_WORDS
 _VIETNAMESE = Pattern(r"[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")
 _END_OF_SENTENCE = re.compile(r"[.!?:]")
 _SYNTAX = re.compile(r"[{}\[\]()<>=;_\"/|&$#*\\]")
-# What a word of Latin letters takes: at least, from which letter on more, how much for each, and for each letter
-# with an accent. Vocabularies hold most English words whole, but few names ("name": a capital within an English
-# sentence); those of the large languages of Western Europe they cut into pieces of four letters, others into three.
-# Set on the texts of tests/llama/tokens/test_estimate.py; `make lab ARGS=estimate` holds them against texts that were not used.
+# Of a word of Latin letters: least, from which letter on more, how much for each, and for each accented letter.
+# Vocabularies hold most English words whole, but few names ("name": a capital within an English sentence); they cut
+# the large languages of Western Europe into pieces of four letters, others of three. Set on the texts of
+# tests/llama/tokens/test_estimate.py; `make lab ARGS=estimate` checks on others.
 _WORDS = {
     "english": (1.0, 8, 0.25, 0.25),
     "name": (1.0, 4, 0.3, 0.4),
@@ -76,23 +76,18 @@ _known: MutableMapping[Any, Tokenizer] = weakref.WeakKeyDictionary()
 
 
 class EstimateTokenizer(Tokenizer):
-    """Counts roughly what a model would see.
+    """Counts roughly the tokens of a model.
 
-    The bound, for paragraphs, against the vocabularies of Qwen 2.5, Llama 3 and Gemma 4 (tested, and held on texts
-    that no constant was set to by `make lab ARGS=estimate`):
-
-    - prose in Latin letters and Vietnamese: 85 to 115 % of the one in the middle;
-    - Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi, Russian, Greek, and code: 100 to 145 % of the
-      dearest, never less.
-
-    Smaller and older vocabularies take up to 1.5 times as much in Latin letters, 2.8 in Vietnamese and up to 3.3 in
-    other scripts; so outside of English load the model's own.
+    Against Qwen 2.5, Llama 3 and Gemma 4, for paragraphs (tested, and by `make lab ARGS=estimate` on texts that set no constant):
+    85 to 115 % of the middle one for prose in Latin letters and Vietnamese; 100 to 145 % of the dearest, never less, for Chinese,
+    Japanese, Korean, Thai, Arabic, Hebrew, Hindi, Russian, Greek and code. Smaller and older vocabularies take up to 1.5 times as
+    much in Latin letters, 2.8 in Vietnamese and 3.3 in other scripts: outside of English load the model's own.
     """
 
     exact = False
 
     def __init__(self, count: Callable[[str], int] | None = None) -> None:
-        """Take what counts the tokens of text exactly, if there is such; then only the template's markers are estimated."""
+        """Take an exact count of text's tokens, if there is one; then only the template's markers are estimated."""
         self._count = count
 
     @property
@@ -101,15 +96,15 @@ class EstimateTokenizer(Tokenizer):
         return "estimate-3" if self._count is None else "counted"
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Return as many made-up ids as a model might need; the same text always gives the same ones.
+        """Return as many made-up ids as a model might need, always the same for a text.
 
-        Of text beyond 256 Ki characters, sixteen samples are looked at, and the dearest is taken for all of it.
+        Beyond 256 Ki characters it takes the dearest of sixteen samples for all.
         """
         if self._count is not None:
             return _made_up(text, self._count(text) if text else 0)
         if len(text) <= _LONGEST:
             return self._estimated(text)
-        # Each word costs a step of Python, so a few megabytes would take seconds; they fit no window anyway.
+        # Each word costs a step of Python: a few megabytes, which fit no window, would take seconds.
         begins = range(0, len(text) - _SAMPLE, (len(text) - _SAMPLE) // (_SAMPLES - 1))
         dearest = max(len(self._estimated(text[begin : begin + _SAMPLE])) for begin in begins)
         return _made_up(text, -(-dearest * len(text) // _SAMPLE))
@@ -117,7 +112,7 @@ class EstimateTokenizer(Tokenizer):
     def _estimated(self, text: str) -> list[int]:
         ids: list[int] = []
         language = _Language()
-        # A word takes a fraction of a token more or less; the rest goes over to the next word.
+        # The fraction of a token that a word takes more or less goes over to the next.
         owed = 0.5
         begins = True
         for match in _RUNS.finditer(text):
@@ -183,7 +178,7 @@ def _made_up(text: str, n: int) -> list[int]:
 
 
 class _Language:
-    """Tells how vocabularies cut a word, from that word and those before it: more text never takes fewer tokens."""
+    """Tells how vocabularies cut a word, from it and those before: more text never takes fewer tokens."""
 
     def __init__(self) -> None:
         self.chars = self.syntax = 0
@@ -207,12 +202,10 @@ class _Language:
 
 
 def tokenizer_of(llm: Any) -> Tokenizer:
-    """Return what counts tokens as `llm` does, or an estimate where nothing in it counts.
+    """Return what counts tokens as `llm` does, or an estimate.
 
-    Args:
-        llm: a tokenizer; a model that has one; a `llama_cpp.Llama`, whose vocabulary and chat template (ChatML where it
-            has none) count; or an object with `count_tokens(text)`, as EdgeVox's, where the template's markers are
-            estimated.
+    `llm` is a tokenizer; a model that has one; a `llama_cpp.Llama`, with its chat template or ChatML; or an object with
+    `count_tokens(text)`, as EdgeVox's, whose template's markers are estimated.
     """
     # A Llama has a method of that name, which is none.
     for candidate in (llm, getattr(llm, "tokenizer", None)):
@@ -232,7 +225,6 @@ def tokenizer_of(llm: Any) -> Tokenizer:
 
 
 def _counting(llm: Any, held: Any) -> Tokenizer:
-    """Return a tokenizer for a model that is none itself; it holds the model as `held`."""
     if has_methods(llm, "count_tokens"):
         return EstimateTokenizer(lambda text: int(held.count_tokens(text)))
     from edgemem.llama.template.chat_template import CHATML
@@ -243,13 +235,7 @@ def _counting(llm: Any, held: Any) -> Tokenizer:
 
 
 def estimate_tokens(messages: Iterable[Message], llm: Any = None) -> int:
-    """Count the tokens of messages, tool calls and the template's markers included.
-
-    Args:
-        messages: chat messages.
-        llm: what `tokenizer_of` knows: exact with a tokenizer or a loaded model, and with `count_tokens(text)` but for
-            the template's markers. Without it, an estimate.
-    """
+    """Count the tokens of messages, tool calls and the template's markers included, with `tokenizer_of(llm)`; None estimates."""
     if isinstance(messages, (str, dict)):
         raise InvalidInputError(f"estimate_tokens takes a list of messages; write [{messages!r:.80}].")
     listed = list(messages)
@@ -262,7 +248,7 @@ def estimate_tokens(messages: Iterable[Message], llm: Any = None) -> int:
     try:
         return tokenizer.count(listed, add_generation_prompt=False)
     except TemplateError as error:
-        # Templates refuse parts of a conversation, such as two user messages in a row; a count is wanted all the same.
+        # Templates refuse parts of a conversation, such as two user messages in a row; count all the same.
         _log.debug("counted without the chat template: %s", error)
         return EstimateTokenizer(lambda text: len(tokenizer.encode(text))).count(
             listed, add_generation_prompt=False

@@ -23,10 +23,9 @@ _BYTES_PER_ID = 36  # a Python integer and its place in a tuple
 
 
 class LlamaTokenizer(Closable, Tokenizer):
-    """Counts exactly what a model will be shown; loaded when first used, safe from several threads.
+    """Counts a model's tokens exactly; loaded when first used, safe from several threads.
 
-    Text in user, assistant and tool messages cannot become a control token: `<|im_end|>` said aloud is
-    spelled `< |im_end|>` before rendering, and counted as it is sent.
+    Text of users, replies and tools is never a control token: a spoken `<|im_end|>` is sent and counted as `< |im_end|>`.
     """
 
     exact = True
@@ -34,7 +33,7 @@ class LlamaTokenizer(Closable, Tokenizer):
     def __init__(
         self, source: str | Path | Vocabulary, *, template: str | None = None, cache_bytes: int = 4 << 20
     ) -> None:
-        """Take a GGUF, or a vocabulary that is there already and is closed with this; `cache_bytes` hold known segments."""
+        """Take a GGUF, or a vocabulary, which is closed with this; `cache_bytes` hold known segments."""
         self._source = source
         self._vocabulary: Vocabulary | None = None
         self._given_template = template
@@ -45,7 +44,7 @@ class LlamaTokenizer(Closable, Tokenizer):
         self._lock = threading.RLock()
         self._closed = False
         self.n_ctx: int | None = None
-        """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
+        """Tokens of its chat model's window; None where it was loaded by itself."""
         self.tokenised_bytes = 0
 
     @classmethod
@@ -62,13 +61,13 @@ class LlamaTokenizer(Closable, Tokenizer):
                 self._vocabulary.close()
 
     def warm(self) -> None:
-        """Load now what would be loaded at first use, and find out what the chat template can take."""
+        """Load everything now, and find out the chat template's limits."""
         if self._template_source():
             _ = self.template.append_only
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary itself, loaded if it was not yet."""
+        """The vocabulary, loaded if it was not yet."""
         with self._lock:
             if self._closed:
                 raise ClosedError("The tokenizer was closed; open its model again")
@@ -81,7 +80,7 @@ class LlamaTokenizer(Closable, Tokenizer):
 
     @property
     def template(self) -> ChatTemplate:
-        """Return the chat template: the one given, or the model's own."""
+        """The chat template: the one given, or the model's own."""
         with self._lock:
             vocabulary, source = self.vocabulary, self._template_source()
             if self._template is None:
@@ -97,7 +96,7 @@ class LlamaTokenizer(Closable, Tokenizer):
 
     @property
     def fingerprint(self) -> str:
-        """Return a string that changes whenever the same messages would get other tokens."""
+        """A string that changes whenever the same messages would get other tokens."""
         return f"{self.vocabulary.digest}-{hashlib.sha256(self._template_source().encode()).hexdigest()[:8]}"
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
@@ -132,7 +131,6 @@ class LlamaTokenizer(Closable, Tokenizer):
             return Prompt(text, tuple(segments))
 
     def _tokenised(self, texts: Sequence[str], *, special: bool = True) -> list[Segment]:
-        """Return the segments of a prompt; those that are not known yet are tokenised together."""
         kept, vocabulary = self._segments, self.vocabulary
         segments: dict[str, Segment] = {}
         new: list[str] = []

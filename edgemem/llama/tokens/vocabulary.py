@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _LSTRIP = 1 << 0, 1 << 3, 1 << 4, 1 << 7
 _NONE, BPE = 0, 2
-_SPACE = r"[ \t\n\v\f\r]"  # what C's isspace() takes for one
-# llama.cpp splits some BPE vocabularies with std::regex, which recurses once a character of a match:
-# about 20,000 letters, digits or dots in a row overflow an 8 MB stack and kill the process
+_SPACE = r"[ \t\n\v\f\r]"  # C's isspace()
+# llama.cpp splits some BPE vocabularies with std::regex, which recurses for each character of a match: some 20,000
+# letters, digits or dots in a row overflow an 8 MB stack and kill the process
 _RUN = 2048
 _LONG_RUN = re.compile(rf"\w{{{_RUN}}}|\s{{{_RUN}}}|[^\w\s]{{{_RUN}}}")
 
 
 class Special(msgspec.Struct, frozen=True):
-    """A token that llama.cpp looks for in the text before it tokenises the rest."""
+    """A token that llama.cpp looks for before it tokenises the rest of a text."""
 
     id: int
     text: str
     control: bool
-    """It steers the model and is never printed; the others are words such as `<tool_call>`."""
+    """Steers the model and is never printed; the others are words such as `<tool_call>`."""
     lstrip: bool
-    """It swallows the whitespace in front of it."""
+    """Swallows the whitespace in front of it."""
 
 
 class Vocabulary(ABC):
@@ -48,13 +48,13 @@ class Vocabulary(ABC):
 
     bos_text: str
     eos_text: str
-    """How the two are spelled in a template; empty for none."""
+    """Spelling of the two in a template; empty for none."""
     begins: tuple[int, ...]
-    """The token that a prompt begins with, if the model wants one."""
+    """The token before a prompt, if the model wants one."""
     template: str
-    """The chat template that came with the model; empty for none."""
+    """The model's own chat template; empty for none."""
     digest: str
-    """Differs between vocabularies that would give other ids."""
+    """Differs between vocabularies that give other ids."""
     is_remote = False
     """Whether another process is asked for ids."""
 
@@ -73,7 +73,7 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def piece(self, token: int) -> bytes:
-        """Return the bytes that a generated token adds to the text; of control tokens, only those that mark a thought or call."""
+        """Return the bytes that a generated token adds; of control tokens, only those that mark a thought or call have any."""
 
     def tokenize(self, text: str, *, special: bool) -> tuple[int, ...]:
         """Return the ids of one text."""
@@ -88,7 +88,7 @@ class Vocabulary(ABC):
         return [text[begin:end] for begin, end in itertools.pairwise(places) if begin < end]
 
     def continue_text(self, text: str) -> tuple[int, ...]:
-        """Return the ids of prompt text that goes on in the middle of a word: no space is put in front."""
+        """Return the ids of text that goes on in the middle of a word: without a space in front."""
         if not text or not self._spacer:
             return self.tokenize(text, special=True) if text else ()
         ids = self.tokenize("\n" + text, special=True)
@@ -101,7 +101,7 @@ class Vocabulary(ABC):
 
 
 class FileVocabulary(Vocabulary):
-    """The vocabulary of a GGUF, loaded alone, or borrowed from a model that is loaded anyway."""
+    """The vocabulary of a GGUF, loaded alone, or borrowed from a loaded model."""
 
     def __init__(self, model: Any, *, free: Callable[[Any], None] | None = None) -> None:
         self._api = backend.llama()
@@ -170,7 +170,6 @@ class FileVocabulary(Vocabulary):
             return bool(self._api.llama_vocab_is_eog(self._vocab, token))
 
     def _metadata(self, key: str) -> str | None:
-        """Return one value of the GGUF's metadata."""
         with self._open():
             size = self._api.llama_model_meta_val_str(self.model, key.encode(), None, 0)
             if size < 0:
@@ -195,12 +194,12 @@ class FileVocabulary(Vocabulary):
             yield
 
     def _text_of(self, token: int) -> str:
-        """Return how a token is spelled in a template; empty for none (-1)."""
+        """Return a token's spelling in a template; empty for none (-1)."""
         text: bytes | None = self._api.llama_vocab_get_text(self._vocab, token) if token >= 0 else None
         return (text or b"").decode("utf-8", "replace")
 
     def _find_specials(self) -> tuple[Special, ...]:
-        """Collect what llama.cpp's own cache of special tokens holds."""
+        """Collect llama.cpp's own cache of special tokens."""
         flagged = ((token, self._api.llama_vocab_get_attr(self._vocab, token)) for token in range(self.size))
         return tuple(
             Special(token, self._text_of(token), bool(flags & _CONTROL), bool(flags & _LSTRIP))
@@ -216,10 +215,10 @@ def is_markup(special: Special) -> bool:
 
 
 def cutter(specials: Sequence[Special]) -> re.Pattern[str] | None:
-    """Return a pattern for the special tokens that are found wherever they stand.
+    """Return a pattern for the special tokens that are found anywhere.
 
-    llama.cpp looks for the longest special token first, over the whole text. A token that no other one
-    overlaps or contains is always found, so a cut before it leaves the ids as they are.
+    llama.cpp looks for the longest special token first, over the whole text: one that no other overlaps or contains is always
+    found, so a cut before it leaves the ids as they are.
     """
     texts = {special.text for special in specials}
     everything = "\0".join(texts)
