@@ -21,11 +21,9 @@ T = TypeVar("T")
 
 _making = threading.RLock()
 """Held while something is made: two threads at once would do all the work twice, and end the process in msgspec (0.22), which
-shows a class to the other thread before it has read the types of its fields.
-"""
+shows a class to the other thread before it has read the types of its fields."""
 
 _missing: deque[Callable[[], object]] = deque()
-"""In the order in which modules were imported."""
 
 
 def preloaded(make: Callable[[], T]) -> _lru_cache_wrapper[T]:

@@ -1,8 +1,8 @@
 """The budget: how the window of the loaded model is divided, how large a prompt is, and which messages fit.
 
-Instructions and tools take what they take; all other parts get their floors first. A third of the rest is the conversation's; the
-rest goes, each up to its ceiling, to memory, summary and notes, and then to the conversation; what remains is the answer's. So the
-parts together are always the window, and a larger window makes no part smaller.
+Instructions and tools take what they take; all other parts get their floors first. A third of the rest is the conversation's;
+the rest goes, each up to its ceiling, to memory, summary and notes, and then to the conversation; what remains is the answer's.
+So the parts together are always the window, and a larger window makes no part smaller.
 
 Counting renders the whole prompt, which costs some milliseconds. So the new texts of a prompt that extends a counted one are
 bounded by their bytes and the template's measured markers; less far below the limit they are tokenised, once each
@@ -237,7 +237,7 @@ class PromptSize:
 
 
 def estimate(text: str) -> int:
-    """Return about the tokens of a text, as a token takes 3 to 5 bytes of UTF-8 in all scripts; for figures that decide nothing."""
+    """Estimate a text's tokens, for figures that decide nothing: a token takes 3 to 5 bytes of UTF-8 in all scripts."""
     return (len(text.encode(errors="replace")) + 3) // 4
 
 

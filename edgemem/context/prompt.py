@@ -237,7 +237,7 @@ class Committed:
 
     @property
     def cut_off(self) -> PromptTurn | None:
-        """Return the newest turn that was cut off, unless a model knows that; the running turn tells it each time it is prepared."""
+        """Return the newest turn that was cut off, unless a model knows; the running turn tells it whenever prepared."""
         cut = (turn for turn in reversed(self.turns) if turn.heard_until is not None)
         return next((turn for turn in cut if not turn.reported), None)
 

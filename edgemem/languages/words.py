@@ -266,15 +266,13 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     words: dict[DateWord, str]
     """Words by their places: numbers from 0, ordinals and months from 1, seasons from spring, weekdays from Monday, days from the
-    day before yesterday, parts of a day from the morning, units from the day, shifts from "last".
-    """
+    day before yesterday, parts of a day from the morning, units from the day, shifts from "last"."""
     forms: dict[DateForm, tuple[str, ...]]
     """Forms of what names a time: two days of one month (days), and so many units in the past (ago), to come (ahead) or up to
     now (stretch); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before
     Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a
     day, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives.
-    Of forms that begin at one place the first in the list counts.
-    """
+    Of forms that begin at one place the first in the list counts."""
     prepositions: str
     """Words behind which a doubtful word is a time: in May."""
     past: str
@@ -419,7 +417,6 @@ def words_digest() -> int:
 
 @preloaded
 def _answers() -> tuple[Phrases, Phrases, Phrases]:
-    """Return the phrases for yes, no and "do not forget" in any language."""
     answers = (_parsed(content, Answers) for content in _files(whole=False).values())
     files = [*all_words().values(), *answers]
     return (

@@ -43,7 +43,6 @@ ERASED = "something private above is no longer known"
 _CHANGE = re.compile(r"changed:(.*):(\d+)")
 
 VALUES = ("fact", "preference")
-"""Kinds that give a key its value."""
 
 
 def lines_for(
@@ -195,7 +194,6 @@ def _line_of(
 
 
 def _named(about: Subject) -> str:
-    """Return a key with its person or room."""
     kind, _, name = about[1].partition(":")
     return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
 

@@ -42,8 +42,7 @@ _FEWEST = 3
 """Words from which on two sentences are not alike by chance."""
 _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
-our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much like the question.
-"""
+our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much like the question."""
 
 MIN_SAFETY_SCORE = 0.2
 """How likely a fact about somebody's safety must be to help; two such lines a block at most."""
@@ -62,7 +61,6 @@ class Floors(NamedTuple):
     any: float = 0.0
     """The least score of the best item; below it nothing is said. See `edgemem.recall.search.models`."""
     safety: float = 0.0
-    """The least score of a fact that concerns somebody's safety."""
 
     @property
     def lowest(self) -> float:
@@ -82,10 +80,9 @@ def select_items(
     utterance: Analysis = NOTHING,
     answer: Level | None = None,
 ) -> list[Recalled]:
-    """Return the items that are worth their tokens: facts first, then outcomes of tools and messages, each best first.
+    """Return the items worth their tokens: facts, which have the present value in few words, then the others, each best first.
 
-    A fact gives the present value in few words, while the turn in which it was told may have been corrected since. `answer`: who
-    may read the answer so far; None: no item closes it.
+    `answer`: who may read the answer so far; None: no item closes it.
     """
     least = least_scores(recalled, floors, answer=answer)
     worth = [item for item in recalled if item.score >= least.score_for(item) and not only_asks(item)]
@@ -101,7 +98,6 @@ class Least(NamedTuple):
     best: float
     """The score of the best item that does not only ask; infinite where nothing is worth saying."""
     beside: bool
-    """Whether that is a fact or a preference."""
     floors: Floors
     answer: Level | None
 

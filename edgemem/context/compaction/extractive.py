@@ -46,10 +46,7 @@ class Summarizer(Protocol):
         previous: str = "",
         stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Return lines of at most `max_tokens` tokens that replace the `previous` summary and the turns after it.
-
-        Work ends soon after `stop` returns true; the result is then empty and not to be used.
-        """
+        """Return lines of at most `max_tokens` in place of `previous` and the turns; empty, and not to be used, if stopped."""
         ...
 
 

@@ -292,7 +292,7 @@ class Refusal(NamedTuple):
 
     kind: str  # `empty`, `cut off`, `too long`, `markers`, `unknown numbers`, `unknown dates` or `unknown names`
     reason: str
-    """A sentence; it may quote the summary."""
+    """It may quote the summary."""
 
 
 def check_summary(

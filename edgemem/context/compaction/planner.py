@@ -39,8 +39,7 @@ LOW_WATER = 0.5
 
 _NEAR = 0.8
 """Share of the room from which a turn's end prepares for a next prompt that does not fit: the rest holds any question
-but a pasted page, and that only makes the next epoch begin a few milliseconds later.
-"""
+but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
 
 
 def first_kept(costs: Sequence[int], *, fixed: int, room: int, most_turns: int) -> int | None:
@@ -114,10 +113,7 @@ class EpochPlanner:
         return self._first([self._cost(turn) for turn in turns], self._fixed())
 
     def plan_now(self, messages: Sequence[Message], tokens: int) -> int | None:
-        """Return the first turn of an epoch for a prompt that did not fit; None: not even that would help.
-
-        Nothing is tokenised: `tokens`, the prompt's exact size, are shared out by the size of the texts.
-        """
+        """Return the first turn of an epoch for a prompt that did not fit, by text sizes alone; None: none would help."""
         turns = self._turns()
         if not turns:
             return None
@@ -145,10 +141,7 @@ class EpochPlanner:
         self.prompt_size.forget()
 
     def settle(self, tokens: int, *, tools: Sequence[dict[str, Any]] | None) -> None:
-        """Measure at a turn's end what the next one would have to measure if its prompt does not fit; takes a millisecond.
-
-        Far from the limit nothing is done. `tokens` bounds the newest prompt without its answer.
-        """
+        """Measure ahead, at a turn's end near the limit, for a next prompt that does not fit; `tokens`: without the answer."""
         turns = self._turns()
         if not turns:
             return
@@ -237,7 +230,6 @@ class EpochPlanner:
         return carried
 
     def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
-        """Return the tokens of values, counted as one text."""
         return (
             len(self.budget.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
         )
@@ -246,13 +238,11 @@ class EpochPlanner:
         return self.log.epoch_turns()
 
     def _fixed(self) -> int:
-        """Return the tokens of the system's messages, and room for the summary."""
         return self.summary_tokens + sum(
             self.prompt_size.cache.tokens(str(m.get("content"))) + 8 for m in self.log.system
         )
 
     def _cost(self, turn: PromptTurn) -> int:
-        """Return a turn's tokens, counted once."""
         size = sum(len(str(message)) for message in turn.messages) + len(turn.block)
         known = self._counted.get(turn.n)
         if known is None or known[0] != size:
@@ -273,7 +263,6 @@ class EpochPlanner:
 
 
 def _attributed(turn: PromptTurn) -> Sequence[Message]:
-    """Return the messages of a turn, the user's with the speaker's name."""
     speaker = turn.heard.speaker if turn.heard is not None else None
     messages = [message for message in turn.messages if message.get("content") != CLOSED]
     if speaker is None:
