@@ -7,7 +7,8 @@ a list as stood there last time is known already, so that a turn costs what is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, takewhile
 
 from edgemem.context.messages import (
@@ -274,12 +275,7 @@ class LoopList:
         """Return a prompt with the operator's messages at the places that they have in a list, and with all that a person's have
         there beside their words, such as images.
         """  # noqa: D205
-        own = {
-            self._key(message): message
-            for message in listed
-            if message.get("role") == "user" and len(message) > len(_WORDS)
-        }
-        out = [self._completed(message, own) for message in view] if own else list(view)
+        out = self._completed(view, listed)
         placed = [message for message in listed if message.get("role") in INSTRUCTIONS]
         keys = list(map(self._key, view)) if placed else []
         missing = [message for message in placed if self._key(message) not in keys]
@@ -293,9 +289,22 @@ class LoopList:
                 at = end
         return out
 
-    def _completed(self, message: Message, own: Mapping[Key, Message]) -> Message:
-        more = own.get(self._key(message))
-        return message if more is None else {**more, **message}
+    def _completed(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
+        """Return a prompt in which a person's messages have all that they have in a list.
+
+        Words that were said more than once may be somebody else's: of those only the utterance is surely known.
+        """
+        out, said = list(view), [message for message in listed if message.get("role") == "user"]
+        if all(len(message) <= len(_WORDS) for message in said):
+            return out
+        keys, own = list(map(self._key, view)), list(map(self._key, said))
+        times = Counter(key for _, known in self._said for key in set(known))
+        for key, message in zip(own, said, strict=True):
+            if times[key] == own.count(key) == keys.count(key) == 1 and not self.is_utterance(message):
+                out[keys.index(key)] = {**message, **out[keys.index(key)]}
+        if (place := self._newest_place(listed)) is not None and (at := self._newest_place(view)) is not None:
+            out[at] = {**listed[place], **out[at]}
+        return out
 
     def _key(self, message: Message) -> Key:
         """Return what a message is known by, or the message that it stands for."""

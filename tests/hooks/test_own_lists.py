@@ -431,6 +431,21 @@ def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory) -> Non
     assert [message.get("images") for message in loop.handed if message["role"] == "user"] == [["iVBO"], None]
 
 
+def test_what_one_message_carries_is_not_another_ones(memory: Memory) -> None:
+    """The same words of somebody else get no image of a private turn."""
+    loop = OwnList(memory)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Look.", "speaker": "alice", "private": True})
+    loop.messages.append({"role": "user", "content": "Look.", "images": ["iVBO"]})
+    loop.ask()
+    loop.messages.append({"role": "assistant", "content": "Fine."})
+    for n in range(2):
+        loop.turn("Look.", speaker="ben")
+        assert [message["role"] for message in loop.handed] == ["user", "assistant"] * n + ["user"]
+        assert "iVBO" not in str(loop.handed)
+    loop.turn("And now?", speaker="ben")
+    assert "iVBO" not in str(loop.handed)
+
+
 # What cannot be told apart
 
 CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice", "private": True}
