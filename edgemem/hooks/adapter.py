@@ -463,7 +463,7 @@ class LoopAdapter:
             if turn is not None:
                 place = loop.list.utterance(listed)
                 behind = () if place is None else listed[place + 1 :]
-                if newest_spoken(behind) is None or loop.outcomes:
+                if newest_spoken(loop.list.added(behind)) is None or loop.outcomes:
                     self._follow(turn, behind)
                     reply = reply or _newest_reply(behind)
                 self._reply(turn, self.log.answered or ("" if turn.reply_text else reply))

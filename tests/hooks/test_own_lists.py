@@ -398,6 +398,22 @@ def test_what_stands_behind_the_utterance_is_part_of_its_answer(memory: Memory, 
     assert all(role != "user" for _, said in loop.stored() for role, _ in said[1:])
 
 
+def test_a_reply_behind_a_reminder_is_kept_without_an_end(memory: Memory) -> None:
+    """The loop's next start ends the turn, with what its list has; words that a loop repeats each turn are nobody's each time."""
+    loop = OwnList(memory)
+    for n in range(3):
+        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": f"Number {n}?", "speaker": "alice"})
+        loop.messages += [{"role": "user", "content": text} for text in (f"Number {n}?", "Answer briefly.")]
+        loop.ask()
+        assert [message["content"] for message in loop.handed[-2:]] == [f"Number {n}?", "Answer briefly."]
+        loop.messages.append({"role": "assistant", "content": f"It is {n}."})
+    turns = [
+        ("alice", [("user", f"Number {n}?"), ("agent", "Answer briefly."), ("assistant", f"It is {n}.")])
+        for n in range(2)
+    ]
+    assert loop.stored()[:2] == turns
+
+
 def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
     """A loop of Anthropic's API that tells no start has its turn whole, and after a restart each call has its result."""
     for n in range(2):
