@@ -1,18 +1,18 @@
 """The journal of turns: one transaction a turn, on the writer thread, in the order in which they ended.
 
-*Accepted* turns survive a crash of the process: they stand in the spool beside the database. *Committed* ones also survive a
-pulled plug. What else belongs to a turn (episodes, a new epoch) is written in the same transaction.
+*Accepted* turns survive a crash of the process: they are in the spool beside the database. *Committed* ones also survive a pulled
+plug. What else belongs to a turn (episodes, a new epoch) is written in the same transaction.
 
-A step is written at once, each exactly once. Where that is impossible (another program holds the database, the disk is full or
-broken) it waits, and everything that comes later waits behind it: in the spool from its oldest on, without a gap; what that
-cannot take waits in memory alone, and is counted. Whatever is tried next tries the oldest first.
+Each step is written at once, and once. Where that is impossible (another program holds the database, the disk is full or broken)
+it waits, and all later ones behind it: in the spool from its oldest on, without a gap; what that cannot take waits in memory
+alone, and is counted. Each try begins with the oldest.
 
-The database sees an open turn only where something must come after it: another loop takes its session up, something is
-forgotten, or the memory is closed. The row of a turn has the tick at which it was accepted, so a record that is read after a
-crash is known to be written, or not.
+The database sees an open turn only where something must come after it: another loop takes its session up, something is forgotten,
+or the memory is closed. A turn's row has the tick at which it was accepted, which tells after a crash whether a record is
+written.
 
-Several loops may talk in one session, also from several processes. The number of a turn is then what its loop expects; where
-another loop was quicker, the turn gets the next free one, inside of the transaction, and the future says which.
+Several loops, also of several processes, may talk in one session. A turn's number is what its loop expects; where another loop
+was quicker, it gets the next free one, inside of the transaction, and the future says which.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
-Also = Callable[[Any], Any]
-"""A further write for the transaction of a step."""
+Also = Callable[[Any], Any]  # a further write for the transaction of a step
 
 _RETRYABLE = (*RETRYABLE, CorruptError)
 """A damaged or replaced file is no reason to give up a turn, as it is for a write whose caller is told."""
@@ -51,7 +50,7 @@ _RETRYABLE = (*RETRYABLE, CorruptError)
 _LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
 _MARK = f"{MARK}spool:"
-"""With the name of a file, the key under which the truth says up to which record of it all is done."""
+"""With a file's name, the key under which the truth says up to which record of it all is done."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +61,8 @@ class Backlog(msgspec.Struct, frozen=True):
     """Turns that wait to be written."""
 
     turns: int
-    unkept: int
-    """How many of them wait in memory alone, and are lost with their process."""
-    fault: str = ""
-    """Why they wait."""
+    unkept: int  # so many wait in memory alone, and are lost with their process
+    fault: str = ""  # why they wait
 
     def __str__(self) -> str:
         unkept = f", {self.unkept} of them only in memory" if self.unkept else ""
@@ -79,12 +76,9 @@ class OpenTurn:
     turn: Turn
     tick: int
     record: Record | None = None
-    kept: Turn | None = None
-    """The part of it that the record has."""
-    stored: Future[Any] | None = None
-    """Its number in the database, if it has to stand there."""
-    n: int | None = None
-    """That number, once it is known."""
+    kept: Turn | None = None  # the part of it that the record has
+    stored: Future[Any] | None = None  # its number in the database, if it has to be there
+    n: int | None = None  # that number, once it is known
     ended: bool = False
 
     def erase(self) -> None:
@@ -104,12 +98,7 @@ class Result(Future[Any]):
 
 
 class Entry:
-    """A step on its way.
-
-    Args:
-        also: further writes for the same transaction.
-        open: the turn that it ends, or stores as an open one.
-    """
+    """A step on its way, with further writes `also` for its transaction; it ends `open`, or stores it as an open turn."""
 
     def __init__(
         self,
@@ -137,8 +126,7 @@ class TurnJournal:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.most = 500
-        """How many turns may wait; a further one is refused, and lost."""
+        self.most = 500  # turns that may wait; a further one is refused, and lost
         self.spools = Spools(database)
         self.fault: StoreError | None = None
         """Why what waits could not be written; None: nothing waits, or it was not tried yet."""
@@ -148,10 +136,8 @@ class TurnJournal:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._digits = self._process + next(_journals)
-        # What processes that are gone have left is older than all that comes now, so it is waited for.
+        # What processes that are gone have left is older than all that comes now.
         database.enqueue(self._take_over).result()
-
-    # Writing
 
     def reserve(self) -> None:
         """Have room for turns that must wait, before anybody speaks and the disk is full; nothing is waited for."""
@@ -167,8 +153,7 @@ class TurnJournal:
     def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
         """Keep an open turn, off the hot path; the result is the tick at which it was accepted first.
 
-        Args:
-            replaces: what an earlier call returned for the same turn, which was prepared again, or has more to say now.
+        `replaces` is an earlier call's result for the same turn, which was prepared again, or has more to say now.
         """
         with self._lock:
             entry = None if replaces is None else self._open.pop(replaces, None)
@@ -203,12 +188,9 @@ class TurnJournal:
         *,
         committed: Future[int] | None = None,
     ) -> Future[bool]:
-        """Keep of a turn's reply the part heard before a barge-in; the rest stays apart.
+        """Keep of the reply of turn `n` the part heard before a barge-in; the rest stays apart.
 
-        Args:
-            n: the turn's number.
-            also: as for `commit`.
-            committed: what `commit` returned for this turn, which may still be queued; then this has the number.
+        `also` is as for `commit`; `committed`, what that returned for a turn that may still be queued, then has the number.
         """
         tick = committed.tick if isinstance(committed, Result) else None
         step = Amend(session, n if committed is None else None, heard_text, tick)
@@ -231,15 +213,9 @@ class TurnJournal:
         return self._submit(Entry(Discard(session, entry.tick)))
 
     def settle(self, *, wait_s: float | None = None) -> None:
-        """Write all that is not written yet, open turns too, before something is forgotten: it is erased there then.
+        """Write all that waits, also of processes that are gone, and open turns, before something is forgotten in them.
 
-        What processes that are gone have left is written as well.
-
-        Args:
-            wait_s: how long to wait for it; None: as long as the database waits for others.
-
-        Raises:
-            StoreError: it is impossible now.
+        It takes `wait_s` at most (None: as the database waits for others), and raises StoreError where it is impossible now.
         """
         name = self.database.path.name
         self._store_open()
@@ -266,11 +242,7 @@ class TurnJournal:
         return self.database.write(lambda tx: turns.mark_unfinished(tx, session))
 
     def close(self) -> None:
-        """Write the waiting and the open turns, or leave them for the next opening; may be called twice.
-
-        Raises:
-            StoreError: neither was possible, so turns are lost.
-        """
+        """Write waiting and open turns, or leave them for the next opening; StoreError: neither was possible, turns are lost."""
         try:
             # What a forked process has is its parent's.
             if not self.database.closed and os.getpid() == self._process:
@@ -280,14 +252,8 @@ class TurnJournal:
         finally:
             self.spools.close()
 
-    # What waits
-
     def retry(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Try again what could not be written, until `stop` says that somebody speaks; return whether it worked.
-
-        Raises:
-            StoreError: it is still impossible.
-        """
+        """Try again what could not be written, until `stop` says that somebody speaks; tell if it worked, or raise StoreError."""
         if self.fault is None:
             return False
         tried = self._begin()
@@ -315,8 +281,6 @@ class TurnJournal:
             turns, unkept = turns + len(waiting) + more, unkept + more
         return Backlog(turns, unkept, "another program could not write them yet")
 
-    # Reading
-
     def latest_epoch(self, session: str) -> Epoch | None:
         """Return the epoch that a session is in."""
         return turns.latest_epoch(self.database, session)
@@ -337,8 +301,6 @@ class TurnJournal:
                 n = max(turn.n, stored[-1].n + 1 if stored else from_n)
                 stored.append(msgspec.structs.replace(turn, n=n))
         return stored
-
-    # Open turns
 
     def _store_open(self, session: str | None = None) -> bool:
         """Have the open turns of a session (None: of all) written as open ones; return whether there were any."""
@@ -361,20 +323,14 @@ class TurnJournal:
             return entry
 
     def _tick(self) -> int:
-        """Return when a turn is accepted: the last digits keep it apart from the turns of all other journals.
-
-        Two processes whose wall clocks stand still count on from the same tick.
-        """
+        """Return when a turn is accepted, with last digits of this journal alone: two wall clocks that stop count from one tick."""
         with self._lock:
             tick = self.database.clock.tick()
             tick += (self._digits - tick) % 1000
             self.database.clock.witness(tick)
             return tick
 
-    # On their way
-
     def _submit(self, entry: Entry) -> Future[Any]:
-        """Queue a step without waiting; the result is known once it is written."""
         with self._lock:
             self._queue.append(entry)
         try:
@@ -386,11 +342,9 @@ class TurnJournal:
         return entry.future
 
     def _store(self, turn: OpenTurn) -> None:
-        """Have an open turn stand in the database."""
         turn.stored = self._submit(Entry(Accept(turn.turn, turn.tick, turn.n), open=turn))
 
     def _begin(self) -> Future[None]:
-        """Try what waits, on the writer thread."""
         with self._lock:
             # One try that has not begun yet serves for all that came meanwhile.
             if self._try is None or self._try.running() or self._try.done():
@@ -412,12 +366,9 @@ class TurnJournal:
         self._drain()
 
     def _keep_open(self, turn: OpenTurn) -> int:
-        """Put an open turn into the spool, in place of its older record; return its tick.
+        """Put an open turn into the spool, in place of its older record; return its tick; on the writer thread.
 
-        On the writer thread.
-
-        Raises:
-            StoreError: there is no room, or something that came before it has none.
+        It raises StoreError where there is no room, or something that came before it has none.
         """
         with self._lock:
             words, stored = turn.turn, turn.stored
@@ -453,10 +404,7 @@ class TurnJournal:
                 ", ".join(str(spool.path) for spool in self.spools.held),
             )
 
-    # Writing, on the writer thread
-
     def _drain(self) -> None:
-        """Write what waits, oldest first, until nothing does or it is impossible."""
         while self._queue:
             entry = self._queue[0]
             durable = not isinstance(entry.step, Accept)
@@ -506,12 +454,12 @@ class TurnJournal:
             self._store(turn)  # the whole turn is refused; its accepted part is kept
 
     def _keep_all(self, error: StoreError) -> None:
-        """Have what waits stand in the spool too, from its oldest on, so that it survives this process."""
+        """Have what waits in the spool too, from its oldest on, so that it survives this process."""
         if self.fault is None:
             _log.warning("Turns wait to be written, and are tried again: %s", error)
         self.fault = error
         with self._lock:
-            # Beyond the bound the newest are given up, so that the kept ones stay without a gap.
+            # Beyond the bound the newest are given up: the kept ones have no gap.
             commits = [entry for entry in self._queue if isinstance(entry.step, Commit)]
             for entry in commits[self.most :]:
                 if entry.record is None:
@@ -549,7 +497,6 @@ class TurnJournal:
         return number, self.spools.reserve().put(Line(number, step, also).encoded())
 
     def _note(self) -> None:
-        """Let other processes know how many turns are only in memory."""
         if self.spools.own is not None:
             self.spools.own.note(self.backlog().unkept)
 

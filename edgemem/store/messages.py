@@ -27,16 +27,13 @@ _THOUGHTS = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 """A thought within a reply; where the prompt opened it, the reply begins within it."""
-_WORDS = frozenset(("text", "transcript", "refusal"))
-"""Keys of a part that hold words, whatever these look like."""
+_WORDS = frozenset(("text", "transcript", "refusal"))  # keys of parts that hold words of any look
 _THOUGHT_PARTS = frozenset(("thinking", "redacted_thinking", "reasoning", "reasoning_text"))
 _THOUGHT_KEYS = frozenset(
     ("reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks")
 )
-_BY_PROVIDER = "provider_specific_fields"
-"""Where some programs keep what else a provider told."""
-_BASE64 = re.compile(r"[\w+/=-]{256,}", re.ASCII)
-"""Bytes as text: no word of any language is as long."""
+_BY_PROVIDER = "provider_specific_fields"  # where some programs keep what else a provider told
+_BASE64 = re.compile(r"[\w+/=-]{256,}", re.ASCII)  # bytes as text: no word of any language is as long
 
 COLUMNS = "m.id, m.role, m.content, m.unheard, m.extra, m.tokens"
 
@@ -66,7 +63,7 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
     }
     content = spoken.get("content")
     if content is not None and not isinstance(content, str):
-        # Parts are kept in their order, without the bytes of images; their text is found in a column of its own.
+        # Parts are kept in their order, without the bytes of images; their text is in a column of its own.
         extra["content"] = [
             _kept_part(part) for part in (content if isinstance(content, list) else [content])
         ]
@@ -212,11 +209,7 @@ def copied(value: Any) -> Any:
 
 
 def to_json(value: Any, *, what: str) -> str:
-    """Return a value as JSON text that is the same for equal values.
-
-    Args:
-        what: how to call the value in an error, such as `a message`.
-    """
+    """Return a value, called `what` in errors, as JSON text that is the same for equal values."""
     try:
         return msgspec.json.encode(plain(value), order="sorted").decode()
     except (TypeError, RecursionError) as error:
@@ -224,11 +217,7 @@ def to_json(value: Any, *, what: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value with every text storable, every key text and no number that JSON lacks.
-
-    Raises:
-        TypeError: it is nothing that JSON can hold.
-    """
+    """Return the value with every text storable, every key text and no number that JSON lacks; TypeError where JSON has none."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):

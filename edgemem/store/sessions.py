@@ -57,13 +57,10 @@ class _Saved(msgspec.Struct):
 
     @property
     def newest(self) -> int | None:
-        """Return the id of the last message."""
         return self.ids[-1] if self.ids else None
 
 
 class _Part(msgspec.Struct):
-    """The messages that a save adds to one turn."""
-
     n: int
     messages: list[StoredMessage] = []
 
@@ -76,12 +73,10 @@ class _Part(msgspec.Struct):
 class SQLiteSessionStore(Closable):
     """Conversations in a database; safe to use from several threads and processes.
 
-    Whole turns, with all that belongs to them, are written through `journal`.
-
     Args:
         path: a file, opened and closed by this store, or an open database.
         clock: for a file.
-        level: who may read what `save` stores.
+        level: who may read what `save` stores; whole turns are written through `journal`.
     """
 
     def __init__(
@@ -100,8 +95,8 @@ class SQLiteSessionStore(Closable):
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - the seed's name
         """Store a conversation, durably; a part that is stored already costs nothing.
 
-        Where a message was changed or removed, what follows is written anew; the old version stays in the
-        file, marked as dropped. A block that memory put before an utterance is told by its bytes, and kept apart.
+        Where a message was changed or removed, what follows is written anew; the old version stays in the file, marked as
+        dropped. A block that memory put before an utterance is told by its bytes, and kept apart.
         """
         check_session_id(id)
         check_session(session)
@@ -143,23 +138,16 @@ class SQLiteSessionStore(Closable):
             return self.database.write(lambda tx: erase_session(tx, id))
 
     def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
-        """Erase what a person said in a conversation, without waiting as `erase`.
+        """Erase all but the newest `keep` messages of a person there, with their answers, without waiting for the log.
 
         Returns how many messages went, and the first turn behind them.
-
-        Args:
-            keep: how many of their newest messages stay, with the answers.
         """
         with self._lock:
             self._saved.pop(id, None)
             return self.database.write(lambda tx: erase_said(tx, id, person, keep=keep))
 
     def list_ids(self, *, since: float | None = None) -> list[str]:
-        """Return the ids of conversations, the one that was spoken in last first.
-
-        Args:
-            since: only those in which something was said then or later, seconds since the epoch.
-        """
+        """Return the ids of conversations (since a time, seconds since the epoch), the one that was spoken in last first."""
         if since is None:
             rows = self.database.query(f"select name from sessions s order by {_LAST} desc")  # noqa: S608 - our own
         else:
@@ -167,11 +155,7 @@ class SQLiteSessionStore(Closable):
         return [name for (name,) in rows]
 
     def close(self) -> None:
-        """Write turns that wait, and close the file if this store opened it; may be called twice.
-
-        Raises:
-            StoreError: turns could neither be written nor kept in a file.
-        """
+        """Write turns that wait, and close its own file; may be called twice. StoreError: turns could not be kept either."""
         try:
             self.journal.close()
         finally:
@@ -285,11 +269,6 @@ class _Revision:
     """Drops the end of a conversation, and hands its turns' levels and speakers on to what replaces it."""
 
     def __init__(self, level: int) -> None:
-        """Make one that replaces nothing.
-
-        Args:
-            level: of turns that are new.
-        """
         self._turns: dict[int, _Inherited] = {}
         self._turn_by_text: dict[tuple[str, str | None], int] = {}
         self._new: _Inherited = (level, level, *[None] * 9)
@@ -369,8 +348,7 @@ def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:
 def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
     """Return the loop's state as JSON, without names that begin with two underscores; what JSON cannot hold, as `str` has it.
 
-    Args:
-        warned: names of parts that a warning has named; more of them are added.
+    `warned` are names of parts that a warning has named; more of them are added.
     """
     kept, odd = {}, []
     names = [_in_words(key) for key in state]

@@ -1,13 +1,11 @@
 """The spool: what must survive its process until the database has it, in one file of that process beside the database.
 
-Its room is reserved beforehand, so that a full disk does not stop it. A record takes the first gap that is large enough, and is
-zeroed once the database has it: the same few pages are written over and over in the cache, and reach the disk when the
-kernel next looks for old ones. A record survives a kill at once, and a pulled plug from the next `sync` on. A record
-is a checksum, a space, JSON, a line feed and a zero; between records are zeros.
+Its room is reserved beforehand, so a full disk does not stop it. A record takes the first gap that is large enough, and is zeroed
+once the database has it: the same few pages are written over and over in the cache. A record survives a kill at once, and a
+pulled plug from the next `sync` on. It is a checksum, a space, JSON, a line feed and a zero; between records are zeros.
 
-The process that holds the lock of a file owns it. The kernel frees the lock when a process ends, however it ends; the next one takes
-the file over. The first file stays when it is empty, with its room. `Spools` are all that a process
-owns beside one database: its own, and those that others have left. `DeferredWrites` is for what need not survive.
+Who holds the lock of a file owns it. The kernel frees the lock when a process ends; the next one takes the file over. The first
+file stays when it is empty, with its room. `DeferredWrites` is for what need not survive.
 """
 
 from __future__ import annotations
@@ -37,11 +35,9 @@ if TYPE_CHECKING:
 
     from edgemem.store.db.database import Database
 
-ROOM = 65_536
-"""Bytes that are reserved for what waits; more is taken where the disk has it."""
+ROOM = 65_536  # bytes that are reserved; more is taken where the disk has it
 
-_MARK = ".spool-"
-"""The text between the name of the database and the number of the file."""
+_MARK = ".spool-"  # between the name of the database and the number of the file
 
 _HEAD = b"%08d turns only in memory\n\0"
 HEAD_BYTES = len(_HEAD % 0)
@@ -49,14 +45,12 @@ HEAD_BYTES = len(_HEAD % 0)
 _log = logging.getLogger(__name__)
 
 
-DISK_ERRORS = (OSError, StoreError)
-"""What a disk that takes nothing raises."""
+DISK_ERRORS = (OSError, StoreError)  # what a disk that takes nothing raises
 
 RETRYABLE = (BusyError, DiskFullError, ReadOnlyError, DiskError)
 """What may be possible later. Any other failure of a write would come back each time, and hold up all behind it."""
 
-_MOST = 500
-"""Writes of `DeferredWrites` that wait at once; a further one is refused."""
+_MOST = 500  # writes of `DeferredWrites` that wait at once; a further one is refused
 
 
 class Record(NamedTuple):
@@ -72,8 +66,7 @@ class Spool:
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
-        self.damaged = False
-        """Whether something in it could not be read, and a person may want to look at it."""
+        self.damaged = False  # something in it could not be read; a person may want to look at it
         self._fd = fd
         self._places: dict[int, int] = {}
         self._unkept = 0
@@ -161,9 +154,9 @@ class Spool:
             _log.warning("A written record could not be taken out of %s: %s", self.path, error)
 
     def read(self) -> list[Record]:
-        """Return the records that are whole, in the order of their places.
+        """Return the whole records in the order of their places; one that a kill has cut was promised to nobody.
 
-        One that a kill has cut was promised to nobody; after any other damage the file is called damaged.
+        After any other damage the file is called damaged.
         """
         records = []
         data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
@@ -215,8 +208,7 @@ class Spools:
 
     def __init__(self, database: Database) -> None:
         self.own: Spool | None = None
-        self.held: list[Spool] = []
-        """Its own, and what others have left."""
+        self.held: list[Spool] = []  # its own, and what others have left
         self._database = database
 
     def take_over(self) -> list[Spool]:
@@ -315,8 +307,8 @@ def _records(data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
 class DeferredWrites:
     """The writes of one hook, or of one agent's tools; safe to use from several threads.
 
-    What waits, waits in memory: it survives a locked or full disk, and not a crash. A store that keeps a database is
-    written on the database's writer thread; any other at once, and its `flush` runs in a thread of its own.
+    They wait in memory: that survives a locked or full disk, and not a crash. A store with a database is written on the
+    database's writer thread; any other at once, and its `flush` runs in a thread of its own.
     """
 
     def __init__(self, store: Any) -> None:
@@ -324,8 +316,7 @@ class DeferredWrites:
         self._database = can.database
         self._flush = can.flush if self._database is None else None
         self._waiting: deque[tuple[Callable[[], object], Future[None]]] = deque()
-        self._queued = False
-        """Whether a try is on its way; one serves for all that waits."""
+        self._queued = False  # a try is on its way; one serves for all that waits
         self._flushing: Future[None] | None = None
         self._lock = threading.Lock()
 
@@ -371,7 +362,6 @@ class DeferredWrites:
         return wait_written(self.flush(), wait_s)
 
     def _drain(self) -> None:
-        """Write what waits, on the writer thread."""
         self._queued = False
         while self._waiting:
             work, done = self._waiting[0]

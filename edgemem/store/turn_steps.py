@@ -35,10 +35,8 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     """Keep an open turn."""
 
     turn: Turn
-    tick: int
-    """When it was accepted, which tells it from all others."""
-    n: int | None = None
-    """The number under which it is known to be written as an open one."""
+    tick: int  # when it was accepted, which tells it from all others
+    n: int | None = None  # the number of its row, if it is written as an open one
 
     def run(self, tx: Transaction) -> int | None:
         """Write the open turn in place of its older record; return its number.
@@ -68,8 +66,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     """Write a whole turn."""
 
     turn: Turn
-    tick: int
-    """When it was accepted, or given."""
+    tick: int  # when it was accepted, or given
 
     def run(self, tx: Transaction) -> int:
         """Write the turn in place of its open record, if there is one; return its number."""
@@ -85,11 +82,9 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
     """Keep of a turn's reply the heard part."""
 
     session: str
-    n: int | None
-    """The turn's number; None: the one that its commit gave it."""
+    n: int | None  # None: the one that its commit gave it
     heard_text: str
-    tick: int | None = None
-    """That of the commit."""
+    tick: int | None = None  # that of the commit
 
     def run(self, tx: Transaction) -> bool:
         """Amend the turn; return whether there is one."""
@@ -103,8 +98,7 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
     """Erase an accepted turn."""
 
     session: str
-    tick: int
-    """When it was accepted."""
+    tick: int  # when it was accepted
 
     def run(self, tx: Transaction) -> bool:
         """Erase it; return whether there was one."""
@@ -189,8 +183,7 @@ class RetellTurn(msgspec.Struct, frozen=True, tag="retell"):
     """What several calls of tools came to in a session's newest turn; the fields are those of `retell_turn`."""
 
     session: str
-    runs: list[Run]
-    """What else ran in the turn is added until it ends."""
+    runs: list[Run]  # what else ran in the turn is added until it ends
     agent: str = ""
     keep: int = 500
 
@@ -211,10 +204,7 @@ class CountOutcome(msgspec.Struct, frozen=True, tag="outcome"):
 
 
 class DropErased(msgspec.Struct, frozen=True, tag="erased"):
-    """Keep no block of the turn if something was forgotten after its prompt was made: the block may hold it.
-
-    `forgotten` is the tick of the newest forgetting that was known then.
-    """
+    """Keep no block of the turn if anything was forgotten after the tick `forgotten`, known to its prompt: it may be in there."""
 
     session: str
     forgotten: int
@@ -245,8 +235,7 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
     session: str
     pointer: str
     text: str
-    most_bytes: int
-    """Of all such texts together."""
+    most_bytes: int  # of all such texts together
 
     def __call__(self, tx: Transaction) -> None:
         """Write the text."""
@@ -262,8 +251,7 @@ Companion = (
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step in the spool."""
 
-    id: int
-    """Larger than that of every step before."""
+    id: int  # larger than that of every step before
     step: Step
     also: tuple[Companion, ...] = ()
 
@@ -287,15 +275,11 @@ def line_of(text: bytes) -> Line | None:
 
 
 def _with_number(tx: Transaction, turn: Turn, last: int, accepted: int | None = None) -> Turn:
-    """Return the turn with a number that is free, or its own if it was accepted and nothing came after it.
-
-    Args:
-        last: the number of the session's newest turn.
-    """
+    """Return the turn with a number that is free after `last`, or its own if it was accepted and nothing came after it."""
     if accepted is not None:
         if accepted == last and _reopen(tx, turn.session, accepted):
             return msgspec.structs.replace(turn, n=accepted)
-        # Another loop has spoken since: turns stand in the order in which they ended.
+        # Another loop has spoken since: turns are in the order in which they ended.
         _erase(tx, turn.session, accepted)
     return msgspec.structs.replace(turn, n=max(turn.n, last + 1))
 

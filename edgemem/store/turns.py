@@ -1,10 +1,8 @@
 """Turns: an utterance and all that followed, written in one transaction, read in order; and epochs, where a prompt began anew.
 
-A turn's messages lie between its first and last id in one append-only table, so that a turn costs a few pages
-however long the session is. Functions that take a transaction can be joined with others in one.
-
-The newest summary of a session replaces all before it, since it was made from them. A planner makes it of what the household
-reads, so it is private to nobody.
+A turn's messages lie between its first and last id in one append-only table, so a turn costs a few pages however long the session
+is. The newest summary of a session replaces all before it, since it was made from them. It is made of what the household reads,
+so it is private to nobody.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
 
 
-STATES: tuple[TurnState, ...] = get_args(TurnState)
-"""States in the order of the integers that stand for them in the file."""
+STATES: tuple[TurnState, ...] = get_args(TurnState)  # in the order of the file's integers
 
 _OPEN, _UNFINISHED = STATES.index("open"), STATES.index("unfinished")
 _HEARD = ("speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time")
@@ -62,24 +59,16 @@ SUMMARIES = """
   from epochs e where e.summary <> '' and not exists (
     select 1 from epochs n where n.session_id = e.session_id and n.id > e.id and n.summary <> ''))
 """
-"""The newest summary of each session as rows with level and owner, to be read like a table."""
+"""The newest summary of each session as rows with level and owner."""
 
 
 def begin_turn(tx: Transaction, session: str, n: int, turn: Turn, *, recorded: int | None = None) -> None:
-    """Keep a turn that has begun as open; called again, it takes the additions.
-
-    Args:
-        recorded: the tick at which it was accepted; None: it is accepted now.
-    """
+    """Keep a turn accepted at a tick (None: now) as open; called again, it takes the additions."""
     _write(tx, msgspec.structs.replace(turn, session=session, n=n, state="open"), recorded)
 
 
 def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> None:
-    """Write a whole turn, in place of the open one of the same number if there is one.
-
-    Args:
-        recorded: as for `begin_turn`.
-    """
+    """Write a whole turn accepted at a tick (None: now), in place of the open one of the same number."""
     if turn.state == "open":
         raise InvalidInputError("A turn that is still open cannot be committed; say how it ended.")
     _write(tx, turn, recorded)
@@ -108,9 +97,9 @@ def last_number(db: Tables, session: str) -> int:
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
-    """Keep of a turn's reply the part heard before a barge-in; the unheard rest stays apart, as do its ids.
+    """Keep of a turn's reply the part heard before a barge-in; return whether the turn is here, and has ended.
 
-    Returns whether there is such a turn, and it has ended.
+    The unheard rest stays apart, as do its ids.
     """
     rows = tx.execute(
         f"select t.session_id, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
@@ -258,11 +247,7 @@ def utterance_in(roles: Sequence[str], utterance: int | None = None) -> int | No
 
 
 def answer_of(tx: Tables, session: str, n: int | None = None) -> tuple[Level, str | None] | None:
-    """Return who may read a turn but for its utterance, and whose it is.
-
-    Args:
-        n: its number; None: the newest of the session.
-    """
+    """Return who may read turn `n` (None: the newest) but for its utterance, and whose it is."""
     rows = tx.query(
         "select answer, owner from turns where session_id = (select id from sessions where name = :session)"
         " and (:n is null or n = :n) order by n desc limit 1",
@@ -272,10 +257,10 @@ def answer_of(tx: Tables, session: str, n: int | None = None) -> tuple[Level, st
 
 
 def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages.Row]) -> list[int]:
-    """Keep what the open turn of this number has already stored, and erase what became different; all of it where the turn ends.
+    """Keep what the open turn of this number has already stored, but erase what became different, or all where the turn ends.
 
-    The index passes an open turn over, so that of one that ends is written anew, under ids that it has not reached.
-    Returns the ids that the first of `rows` keep.
+    The index passes an open turn over, so that of one that ends is written anew, under ids that it has not reached. Returns the
+    ids that the first of `rows` keep.
     """
     newest = tx.execute(
         "select n, state from turns where session_id = ? order by n desc limit 1", (session_id,)
@@ -337,8 +322,7 @@ def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) ->
 def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> None:
     """Keep of a turn's tool calls the heard part of the words before them; the rest stays apart, as do its ids.
 
-    Args:
-        heard: of each spoken message of the turn, oldest first; that of the reply is for `amend_turn`.
+    `heard` has it for each spoken message of the turn, oldest first; that of the reply is for `amend_turn`.
     """
     rows = tx.execute(
         f"select {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
@@ -357,7 +341,6 @@ def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> N
 
 
 def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
-    """Keep of a message the heard part; the rest stays apart, as do its ids."""
     whole = (message.content or "") + (message.unheard or "")
     # A loop may know the heard part only roughly: then no word is lost either.
     unheard = whole.removeprefix(heard) if whole.startswith(heard) else whole
@@ -368,15 +351,14 @@ def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
     tx.announce("messages", [message.id])
 
 
-# What tools answered in full, where a message holds only the beginning; erased with the turn (a trigger in the schema)
+# What tools answered in full is erased with the turn by a trigger in the schema.
 
 
 class ToolOutput(NamedTuple):
-    """The beginning of a tool's kept result, and the turn that it is from."""
+    """The beginning of a tool's kept result, and its turn."""
 
     text: str
-    length: int
-    """Characters of the whole."""
+    length: int  # characters of the whole
     level: int
     owner: str | None
     session: str = ""
@@ -389,11 +371,7 @@ def pointer_to(session: str, text: str) -> str:
 
 
 def keep_output(tx: Transaction, session: str, pointer: str, text: str, *, most_bytes: int) -> None:
-    """Keep a text with the newest turn of a session; texts over the bound go, oldest first.
-
-    Args:
-        most_bytes: of all texts together.
-    """
+    """Keep a text with the newest turn of a session; the oldest texts beyond `most_bytes` in all go."""
     content = storable(text).encode()
     tx.execute(
         "insert into tool_outputs (session_id, turn, pointer, bytes, content)"
@@ -401,7 +379,7 @@ def keep_output(tx: Transaction, session: str, pointer: str, text: str, *, most_
         " where session_id = (select id from sessions where name = :session) group by session_id",
         {"session": session, "pointer": pointer, "bytes": len(content), "content": content.decode()},
     )
-    # The sizes stand before the texts, so that this reads few pages of them.
+    # The sizes are before the texts, so that this reads few pages of them.
     sizes = tx.execute("select id, bytes from tool_outputs order by id desc")
     total = 0
     for n, (_, size) in enumerate(sizes):

@@ -47,7 +47,7 @@ _FILES = "select scope, topic, path, length(cast(content as blob)), updated from
 
 
 class BankTable:
-    """All banks of a home in its database; safe to use from several threads and processes. Each change of a file gives a new id."""
+    """All banks of a home in its database; safe to use from several threads and processes. A file that changes gets a new id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -239,7 +239,7 @@ class FileIdentities:
         self._seen: _Seen | None = None
 
     def note(self, lock: FileLock, *, moved: bool) -> None:
-        """Take the files as they are now, while nobody else of ours can write them; `moved`: the database itself may be written."""
+        """Take the files as they are now, while nobody else of ours can write them; `moved`: the database too may be written."""
         before = self._seen
         if before is None or moved or None in before.files:
             self._seen = self._look() or before

@@ -84,7 +84,7 @@ class Place(msgspec.Struct, frozen=True):
 
     name: str
     erase: Callable[[int, Stop], bool]
-    """Takes out the records forgotten until a tick, without waiting; tells whether no byte is left, or raises StoreError, OSError."""
+    """Takes out what was forgotten until a tick, without waiting; tells if no byte is left, or raises StoreError or OSError."""
 
 
 class Eraser:
