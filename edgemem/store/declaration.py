@@ -20,7 +20,7 @@ Role = Literal[
 - `count`: how often something happened; `local`: a number that means nothing in another file.
 """
 
-WORDS: tuple[Role, ...] = ("key", "value", "text", "json")  # in which somebody's name may stand
+WORDS: tuple[Role, ...] = ("key", "value", "text", "json")  # that may hold somebody's name
 
 
 IN_THEIR_TURNS = """

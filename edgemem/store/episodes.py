@@ -107,7 +107,7 @@ def details_column(details: Details) -> str | None:
 
 
 def read_details(column: str | None) -> Details:
-    """Return the details that stand in the column."""
+    """Return the details in the column."""
     return _details(column) if column else Details()
 
 
@@ -350,7 +350,7 @@ def _trim(tx: Transaction, keep: int) -> None:
 
 
 def _drop(tx: Transaction, rows: list[tuple[Any, ...]]) -> None:
-    """Tell the index of episodes that are gone, and erase names that stand nowhere else."""
+    """Tell the index of episodes that are gone, and erase names that are nowhere else."""
     if rows:
         tx.announce("episodes", sorted(number for number, _, _ in rows))
         drop_unused(tx, (name for row in rows for name in row[1:]))

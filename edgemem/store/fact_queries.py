@@ -1,4 +1,4 @@
-"""Queries of facts: what is believed of a time, or was when something was known."""
+"""Queries of facts: values of a time, as believed now or at another moment."""
 
 from __future__ import annotations
 

@@ -3,13 +3,12 @@
 *Accepted* turns survive a crash of the process: they are in the spool beside the database. *Committed* ones also survive a pulled
 plug. What else belongs to a turn (episodes, a new epoch) is written in the same transaction.
 
-Each step is written at once, and once. Where that is impossible (another program holds the database, the disk is full or broken)
-it waits, and all later ones behind it: in the spool from its oldest on, without a gap; what that cannot take waits in memory
-alone, and is counted. Each try begins with the oldest.
+A step is written at once, and exactly once. Where that is impossible (another program holds the database, the disk is full or
+broken) it waits, and all later ones behind it: in the spool from its oldest on, without a gap; what that cannot take waits in
+memory alone, and is counted. Each try begins with the oldest.
 
 The database sees an open turn only where something must come after it: another loop takes its session up, something is forgotten,
-or the memory is closed. A turn's row has the tick at which it was accepted, which tells after a crash whether a record is
-written.
+or the memory is closed. A turn's row has the tick at which it was accepted, which tells if a record is written after a crash.
 
 Several loops, also of several processes, may talk in one session. A turn's number is what its loop expects; where another loop
 was quicker, it gets the next free one, inside of the transaction, and the future says which.
@@ -323,7 +322,7 @@ class TurnJournal:
             return entry
 
     def _tick(self) -> int:
-        """Return when a turn is accepted, with last digits of this journal alone: two wall clocks that stop count from one tick."""
+        """Return when a turn is accepted, with last digits of this journal alone: stopped wall clocks may count from one tick."""
         with self._lock:
             tick = self.database.clock.tick()
             tick += (self._digits - tick) % 1000
@@ -354,7 +353,7 @@ class TurnJournal:
     def _take_over(self) -> None:
         """Take in what processes that are gone have left, and write all that waits; on the writer thread."""
         left = self.spools.take_over()
-        # What had ended comes first, as turns stand in the order in which they end.
+        # What had ended comes first, as turns are in the order in which they end.
         entries = sorted(
             (entry for spool in left for entry in _entries_in(spool)),
             key=lambda entry: (entry.open is not None, entry.open.tick if entry.open else entry.id),

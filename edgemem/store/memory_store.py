@@ -67,7 +67,7 @@ class TableMemoryStore(Closable):
 
     @abstractmethod
     def _records(self) -> Tables:
-        """Return the tables as they stand now."""
+        """Return the tables as they are now."""
 
     @abstractmethod
     def _write(self, work: Callable[[Transaction], T]) -> T:
@@ -107,7 +107,7 @@ class TableMemoryStore(Closable):
     def user_facts(
         self, scope: str, *, topic: str | None = None, reader: Reader | None = None
     ) -> dict[str, Any]:
-        """Return the values of a scope that hold now, as they were given; a topic's stand in place of those of none."""
+        """Return the values of a scope that hold now, as they were given; a topic's replace those of none."""
         db = self._records()
         return fact_queries.user_facts(db, db.now(), scope=scope, topic=topic, reader=reader)
 

@@ -97,7 +97,7 @@ class NotesFile:
         return last_lines(self.read(), max_chars) if max_chars else ""
 
     def sections(self) -> list[str]:
-        """Return the headings without their dates, each once, in the order in which they first stand there."""
+        """Return the headings without their dates, each once, in their first order."""
         headings = (section.heading for section in read_sections(self.read()))
         return list(dict.fromkeys(filter(None, headings)))
 

@@ -88,8 +88,7 @@ class Procedures:
     ) -> list[Procedure]:
         """Return at most `top_k` procedures for a task, best first: by relevance times how likely they are to succeed.
 
-        `reader` will hear of them; None: the operator. What needs a tool that is not among `tools` is left out; None: all are
-        there.
+        `reader` will hear of them; None: the operator. What needs a tool that is not among `tools` is left out; None: all exist.
         """
         most = item_count(top_k, "top_k")
         fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST, most=max(most, _CONSIDERED))
@@ -105,10 +104,7 @@ class Procedures:
         most: int = _CONSIDERED,
         deadline_s: float | None = None,
     ) -> list[tuple[int, Procedure]]:
-        """Return the procedures for a task with their rows' ids, best first: the `most` relevant ones, `least` (0 to 1) or more.
-
-        With a deadline it answers by then, without a second pass.
-        """
+        """Return the `most` procedures of relevance `least` (0 to 1) or more, best first, with row ids; with a deadline, in one pass."""
         items = self._recall(
             checked_text(query, "the query"),
             reader=reader,

@@ -138,10 +138,7 @@ class SQLiteSessionStore(Closable):
             return self.database.write(lambda tx: erase_session(tx, id))
 
     def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
-        """Erase all but the newest `keep` messages of a person there, with their answers, without waiting for the log.
-
-        Returns how many messages went, and the first turn behind them.
-        """
+        """Erase a person's messages but the newest `keep`, with answers; return their number and the first turn left."""
         with self._lock:
             self._saved.pop(id, None)
             return self.database.write(lambda tx: erase_said(tx, id, person, keep=keep))
@@ -346,10 +343,7 @@ def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:
 
 
 def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
-    """Return the loop's state as JSON, without names that begin with two underscores; what JSON cannot hold, as `str` has it.
-
-    `warned` are names of parts that a warning has named; more of them are added.
-    """
+    """Return the loop's state as JSON without names in `__…`; what JSON lacks becomes text, with one warning a name (`warned`)."""
     kept, odd = {}, []
     names = [_in_words(key) for key in state]
     for name, value in zip(map(storable, names), state.values(), strict=True):

@@ -154,10 +154,7 @@ class Spool:
             _log.warning("A written record could not be taken out of %s: %s", self.path, error)
 
     def read(self) -> list[Record]:
-        """Return the whole records in the order of their places; one that a kill has cut was promised to nobody.
-
-        After any other damage the file is called damaged.
-        """
+        """Return the whole records in order; one that a kill cut was promised to nobody; other damage sets `damaged`."""
         records = []
         data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
         self._unkept = _unkept_of(data)
@@ -248,7 +245,7 @@ class Spools:
             raise to_store_error(error, self._database.path) from error
 
     def tidy(self) -> None:
-        """Let go of the files that others have left: all that stood in them is written."""
+        """Let go of the files that others have left: all in them is written."""
         for spool in self.held:
             if spool is not self.own:
                 self.release(spool)

@@ -97,10 +97,7 @@ def last_number(db: Tables, session: str) -> int:
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
-    """Keep of a turn's reply the part heard before a barge-in; return whether the turn is here, and has ended.
-
-    The unheard rest stays apart, as do its ids.
-    """
+    """Keep of a turn's reply the part heard before a barge-in, and the rest apart; tell if the turn is here, and has ended."""
     rows = tx.execute(
         f"select t.session_id, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
         " where t.session_id = (select id from sessions where name = ?) and t.n = ? and t.state <> ?"

@@ -278,7 +278,7 @@ class MemoryBank:
             key = name_key(person_of(file.scope) or "")
             if key not in owners:
                 owners |= spellings(self._database, [key])
-            with suppress(MemoryBankViolation):  # by hand, there may stand anything
+            with suppress(MemoryBankViolation):  # people may write anything there
                 if held := store.read(file.scope, file.topic, file.path):
                     yield file, owners[key] or None, held.text
 

@@ -109,8 +109,7 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
 class Ticks:
     """The ticks of one file, as several connections see it.
 
-    A derived file has ticks far ahead of its truth only if it is damaged; the clock takes none of them, or the truth would keep
-    it.
+    A derived file has ticks far ahead of its truth only if it is damaged; the clock takes none, or the truth would keep it.
     """
 
     def __init__(

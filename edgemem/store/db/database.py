@@ -76,8 +76,7 @@ class Options(NamedTuple):
 class Database(Closable):
     """An open database file, made with its folder where it is missing; a context manager, safe to use from several threads.
 
-    Steps of the schema that the file has not seen are run. Share one clock between the files of a home; `options` are of
-    `Options`.
+    Steps of the schema that the file has not seen are run. Share one clock between the files of a home.
     """
 
     def __init__(
@@ -171,8 +170,7 @@ class Database(Closable):
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
         """Queue `work` for one transaction without waiting.
 
-        With `durable=False` it survives a crash of the process, but a pulled plug only from the next durable commit or flush()
-        on.
+        With `durable=False` it survives a crash of the process, but a pulled plug only from the next durable commit or flush().
         """
         self._check_open()
         if not self._writer.here:

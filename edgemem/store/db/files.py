@@ -249,7 +249,7 @@ class FileIdentities:
             lock.write_note(self._seen.content)
 
     def check(self, lock: FileLock | None = None) -> None:
-        """Raise ReplacedError if others stand at their paths; with the lock held, also if another program has written them."""
+        """Raise ReplacedError if others are at their paths; with the lock held, also if another program has written them."""
         before, now = self._seen, self._look()
         if before is None or now is None:
             return
@@ -326,10 +326,7 @@ class FileLock:
 
 @contextmanager
 def locked_beside(path: Path) -> Iterator[None]:
-    """Keep other processes of ours from writing a file, whose folder is made where it is missing.
-
-    The lock's file is there only while somebody holds it, so it may be in anybody's folder.
-    """
+    """Keep other processes of ours from writing a file; its folder is made, and the lock's file is there only while it is held."""
     place = path.with_name(f".{path.name}.lock")
     with translated_errors(path):
         make_folder(path.parent)

@@ -72,10 +72,7 @@ def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> boo
 
 
 def erase_record(tx: Transaction, kind: Kind, record_id: str) -> Erased | None:
-    """Erase one row of a kind, also where it was shown to a model; return a matcher for its copies; None: there is none.
-
-    An episode's id is the number of its row, any other its name.
-    """
+    """Erase a row, an episode by its number and others by name, also where a model saw it; return what finds its copies."""
     column = "id" if kind is EPISODES else "name"
     value = row_number(record_id) if kind is EPISODES else lookup(record_id, f"the id of a {kind.label}")
     rows = tx.execute(f"select {', '.join(kind.names)} from {kind.table} where {column} = ?", (value,))  # noqa: S608 - ours
