@@ -164,10 +164,7 @@ def as_of(
 def user_facts(
     db: Tables, t: float, *, scope: str, topic: str | None = None, reader: Reader | None = None
 ) -> dict[str, Any]:
-    """Return the values of a scope that hold at `t`, as they were given, by keys without a topic, the newest first.
-
-    A topic's facts are among them, and replace those of none.
-    """
+    """Return the values of a scope at `t` as given, by plain keys, newest first; a topic's facts replace those of none."""
     sql, values = as_of(t, scope=scope, reader=reader, columns="k.topic, k.key, f.value, f.json, f.origin")
     rows = db.query(f"{sql} and (k.topic is null or k.topic = :topic)", {**values, "topic": topic})
     values_by_key: dict[str, Any] = {}

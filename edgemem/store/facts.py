@@ -157,12 +157,9 @@ def assert_version(
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
-    """Believe a statement about a key from now on, or doubt it; tell whether that is news.
+    """Believe a statement about a key from now on (a tick `recorded`), or doubt it; tell whether that is news.
 
-    Args:
-        low_confidence: tells which statements a recogniser was unsure of.
-        number: the id of its row; None: a new one.
-        recorded: the tick at which it was learnt; None: now.
+    `low_confidence` tells which statements a recogniser was unsure of; `number` is the id of its row (None: a new one).
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
     well = not low_confidence(statement)
@@ -229,10 +226,7 @@ def is_low_confidence(what: FactVersion, below: float) -> bool:
 
 
 def since_first_heard(tx: Transaction, key_id: int, statement: FactVersion) -> FactVersion:
-    """Return a statement of now as true from when it was first heard, if it waits as a doubt.
-
-    Not where that would contradict what somebody of more trust said of the time between.
-    """
+    """Return a statement of now as true since first heard, if it waits as a doubt and nobody of more trust contradicts it."""
     first, now = _first_heard(tx, key_id, statement), statement.valid_from
     if first is None or first >= now:
         return statement

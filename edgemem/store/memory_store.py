@@ -210,14 +210,14 @@ class TableMemoryStore(Closable):
         Args:
             key: a name such as `user.allergies`.
             value: text of at most 16 KiB, or anything that JSON can hold in 4 kB, which prompts say in words.
-            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read it. Case and
-                the form of accents make no other person.
+            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read it. Case
+                and the form of accents make no other person.
             source: where it comes from.
             valid_from: seconds since the epoch, also in the past or the future; None is now.
             valid_to: the same; None is for ever.
             heard: how it came to the robot's ears.
-            whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said it, the
-                operator where `heard` does not tell; `topic`, the conversation that it is about.
+            whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said it,
+                the operator where `heard` does not tell; `topic`, the conversation that it is about.
         """
         if value is None:
             raise InvalidInputError(
@@ -292,8 +292,8 @@ class TableMemoryStore(Closable):
 
         Args:
             heard: how its cause was heard; its `event_time` is when it happened, also in the future.
-            described: `name`, an id of your own, in place of the episode that has it; `summary`, in words: it is found by these and by
-                its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened; `latency_ms` of a call of a tool.
+            described: `name`, an id of your own, in place of the episode that has it; `summary`, in words: it is found by these
+                and by its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened; `latency_ms` of a call of a tool.
         """
         fields: dict[str, Any] = {**described, "agent": agent, "heard": heard, "owner": owner}
         for name in ("decisions", "tools", "tags"):

@@ -104,7 +104,7 @@ class Procedures:
         most: int = _CONSIDERED,
         deadline_s: float | None = None,
     ) -> list[tuple[int, Procedure]]:
-        """Return the `most` procedures of relevance `least` (0 to 1) or more, best first, with row ids; with a deadline, in one pass."""
+        """Return the `most` procedures of relevance `least` (0 to 1) or more, best first, with row ids (one pass by a deadline)."""
         items = self._recall(
             checked_text(query, "the query"),
             reader=reader,

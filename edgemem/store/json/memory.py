@@ -168,7 +168,6 @@ class JSONMemoryStore(TableMemoryStore):
         return self._tables
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        """Change the tables at once and the file a moment later."""
         tick = self._clock.tick()
         self._records()
         with self._lock:

@@ -123,10 +123,7 @@ def free_id(tx: Transaction, table: str, tick: int) -> int:
 
 
 def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: float) -> list[str]:
-    """Put a file's content in place of the tables'; return what could not be understood.
-
-    The clock takes note of the times in the file, and dates what somebody added without a time.
-    """
+    """Put a file's content in place of the tables', and date what has no time; return what could not be understood."""
     if file.format > FORMAT:
         raise NewerSchemaError(f"A newer edgemem wrote this memory (format {file.format}); update edgemem.")
     for table in _FILLED:

@@ -40,8 +40,7 @@ class _SessionFile(msgspec.Struct):
     messages: list[dict[str, Any]]
     state: dict[str, Any] = {}
     id: str | None = None
-    updated_at: float | None = None
-    """When it was written, seconds since the epoch."""
+    updated_at: float | None = None  # when it was written, seconds since the epoch
 
 
 class JSONSessionStore(Closable):

@@ -200,7 +200,7 @@ class _Merge:
     def _add(
         self, codec: Codec, line: Any, parted: str, more: Mapping[str, Any], *, announce: bool = True
     ) -> bool:
-        """Write a row unless its id is here; tell if it is new or was updated. `parted` says how it excludes a row that is here."""
+        """Write a row unless its id is here; tell if it is new or updated. `parted` says how it excludes a row that is here."""
         kind, given = codec.kind, {**more, **codec.row(line)}
         rows = self.tx.execute(f"select {', '.join(given)} from {kind.table} where id = ?", (line.id,))  # noqa: S608 - ours
         if rows:
