@@ -217,7 +217,7 @@ def to_json(value: Any, *, what: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value with every text storable, every key text and no number that JSON lacks; TypeError where JSON has none."""
+    """Return the value with every text storable, every key text and no number that JSON lacks; TypeError: JSON cannot hold it."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
