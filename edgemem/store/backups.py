@@ -1,8 +1,7 @@
 """The backups of a truth: whole copies in a folder, made in idle time, checked, and bounded in number and size.
 
 Each is named after the moment that it holds, by the robot's clock. Forgetting erases what we copied too: one fresh backup takes
-the place of those that are older than the newest forgetting. To rewrite them would keep damaged ones alive, and could fail half
-way.
+the place of those that are older than the newest forgetting. Rewriting them would keep damaged ones, and might fail half way.
 
 A truth that was lost and begun anew makes backups too. These never push out those of the truth before: only copies that the truth
 of today descends from are counted and removed.

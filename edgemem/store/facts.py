@@ -157,7 +157,7 @@ def assert_version(
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
-    """Believe a statement about a key from now on (a tick `recorded`), or doubt it; tell whether that is news.
+    """Believe a statement about a key from now on (or the tick `recorded`), or doubt it; tell whether that is news.
 
     `low_confidence` tells which statements a recogniser was unsure of; `number` is the id of its row (None: a new one).
     """

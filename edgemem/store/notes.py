@@ -2,8 +2,7 @@
 
 When a note would go over the file's bound, its newest sections replace it in one step; older ones leave it for good. Only a file
 that somebody else made longer is copied beside itself first (`NOTES.md.cut-1`). A change by hand is picked up with the next call,
-also one during a replacement; bytes that are not UTF-8 are read as well as they can be, and set aside before anything is
-rewritten.
+also one during a replacement; bytes that are not UTF-8 are read as well as possible, and set aside before a rewrite.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class NotesFile:
         return "\n".join(section.text for section in named if section.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:
-        """Write a note at the end, durably, below `## heading (YYYY-MM-DD HH:MM)`; one that is too long is cut and says so."""
+        """Write a note at the end, durably, below any `## heading (YYYY-MM-DD HH:MM)`; one that is too long is cut and says so."""
         entry = self._entry(text, heading)
         if not entry:
             return

@@ -1,8 +1,7 @@
 """Who may read what: one clause, the same for every table (law 7 of the design).
 
 The truth holds a person's name as first written, found by what all its spellings have in common. All rows spell it so, and are
-compared as they are. SQL cannot fold names: a writer looks the spelling up by its key, and so does, within one statement, a
-reader.
+compared as they are. SQL cannot fold names: a writer looks the spelling up by its key; a reader does so within one statement.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def level_and_owner(
 ) -> tuple[int, str | None]:
     """Return the stored level and owner of a record: as given, or as its scope means.
 
-    A private record without an owner belongs to its speaker; under a scope of an unknown form it has none: the operator reads it.
+    A private record without an owner belongs to its speaker. An unmarked one of an unknown scope is private, and the operator's.
     """
     meant, owner_of_scope = level_of_scope(scope)
     if level is None and meant == "private" and owner_of_scope is None:

@@ -344,7 +344,7 @@ def locked_beside(path: Path) -> Iterator[None]:
 class HomeLock:
     """Tells whether a home is open: who has it open shares the lock, and who replaces its files holds it alone.
 
-    Where nothing may be written it is held without a file: nobody can replace anything there either.
+    Where no file is there and none may be written, it is held without one: nobody can replace anything there either.
     """
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:

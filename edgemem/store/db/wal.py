@@ -2,9 +2,9 @@
 
 The log is made durable when asked, and emptied when it is large and nobody waits. Then the slack of its pages, the unallocated
 middle, is overwritten: `secure_delete` overwrites a deleted cell, but where SQLite balances pages, it lays their cells out anew
-and leaves the old copies (one of 950 forgotten facts was found there, SQLite 3.40, pages of 512 bytes). Page 1 holds the schema
-alone and is left as it is; the layout is that of https://www.sqlite.org/fileformat2.html. Our own database is copied a few pages
-at a time, checked, and renamed only when the copy is good; of another program's, the files are copied.
+and leaves the old copies (one of 950 forgotten facts was found there, SQLite 3.40, pages of 512 bytes). No reader looks there.
+Page 1 holds the schema alone and is left as it is; the layout is that of https://www.sqlite.org/fileformat2.html. Our own
+database is copied a few pages at a time, checked, and renamed only when it is good; of another program's, the files are copied.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class WriteAheadLog:
         with self._exclusively(moving=True):
             if not self._truncate():
                 return -1
-            # What this connection holds in memory would be written with its old slack. All others see that the log changed.
+            # What this connection holds in memory would be written with old slack. Others see that the log changed, and drop theirs.
             self._connection.execute("pragma shrink_memory")
             return raw.wipe_slack(begin)
 

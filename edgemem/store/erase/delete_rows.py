@@ -254,7 +254,7 @@ def _lines(entries: str) -> list[BlockLine]:
 
 
 def delete_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any]) -> list[Shown]:
-    """Delete the rows that match a condition of ours, and names and conversations that nothing else holds; return the rows."""
+    """Delete rows by a condition of ours, and names and conversations that nothing else holds; return the rows as `Shown`."""
     columns = [name for name in kind.names if name in ("id", "scope", "key", "session_id")]
     people = kind.columns_of("person")
     rows = tx.execute(
