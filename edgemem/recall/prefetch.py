@@ -1,8 +1,7 @@
 """Prefetch: a recall that runs while somebody still speaks, so that it is ready when they have ended.
 
-The words heard so far are handed over in microseconds; one thread recalls for the newest of them, for all conversations of a
-memory. A turn gets the result only if its whole sentence is the one that was recalled for, with the same arguments, and
-nothing at all was written meanwhile. Otherwise the turn recalls as if nobody had looked ahead. Nothing is kept on disk.
+One thread recalls for the newest words of each conversation. A turn gets the result only if its whole sentence and arguments are
+the same, and nothing was written meanwhile; otherwise it recalls by itself. Nothing is kept on disk.
 """
 
 from __future__ import annotations
@@ -24,40 +23,37 @@ if TYPE_CHECKING:
     from edgemem.records import Recalled
 
 MAX_CHARS = 2000
-"""A longer sentence is not recalled for: nobody speaks as long as that before they are answered."""
+"""A longer sentence is not recalled for: nobody speaks as long before they are answered."""
 
 SETTLE_S = 0.06
-"""How long a text must stay the same before it is recalled for, since recognisers change their minds several times a word."""
+"""How long a text must stay the same before: recognisers change their minds several times a word."""
 KEPT_S = 10.0
-"""How long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
+"""How long a sentence without a turn is kept: later, a fact that time has begun could be missed."""
 
 Outcome = Literal["ready", "waited", "stale", "missed", "unheard"]
-"""How a turn found its recall: made; being made; made, but not valid any more; made for another sentence or not begun; or
-nothing of the sentence was heard before its end."""
+"""A turn's recall was made; in the making; made, but no longer valid; of another sentence or not begun; or nothing was heard."""
 
 
 class Counts(msgspec.Struct):
-    """How often it paid, since the memory was opened."""
+    """How often it paid since the memory was opened."""
 
     turns: int = 0
-    """Turns whose sentence was heard before its end."""
+    """With a sentence that was heard before its end."""
     ready: int = 0
-    """Those of them that had nothing to wait for."""
+    """Of these, turns that waited for nothing."""
     begun: int = 0
-    """Recalls that were made ahead, needed or not."""
+    """Recalls ahead, needed or not."""
 
 
 class Prefetched(NamedTuple):
-    """What early recall gives to a turn."""
+    """Early recall's part in a turn."""
 
     outcome: Outcome
     items: list[Recalled] | None = None
-    """None: nothing that can be used; the turn recalls by itself."""
+    """None: the turn recalls by itself."""
 
 
 class _Request(NamedTuple):
-    """A sentence so far, and how to recall for it."""
-
     text: str
     utterance: Utterance
     asked: Request
@@ -76,14 +72,12 @@ class _Result(NamedTuple):
 
 
 class _Speech(msgspec.Struct):
-    """What one conversation hears at the moment."""
-
     newest: _Request | None = None
-    """The newest text; None: a turn came with another one, so that nobody waits for it."""
+    """None: a turn came with another text, so nobody waits."""
     since: float = 0.0
-    """When it was first heard."""
+    """When the text was first heard."""
     waits: bool = False
-    """Whether it has not been recalled for yet."""
+    """Whether its recall is still to be made."""
     running: _Request | None = None
     result: _Result | None = None
     fault: str = ""
@@ -93,13 +87,12 @@ class Prefetch:
     """Recalls for half-heard sentences in a thread of its own; safe to use from several threads.
 
     Args:
-        search: recalls, with the arguments of `Recall.recall`; its `stop` tells that nobody waits any more.
+        search: as `Recall.recall`; a true `stop` ends it.
         stamp: returns a value that changes with everything that is recalled from.
         late: tells whether the last search was cut short by its deadline.
-        warm: brings into memory what a search needs, until its argument, a function, returns true.
-        share: returns the part of one core that it may take, 0 to 1; 0: nothing is recalled ahead.
-        now: seconds since the epoch.
-        clock: seconds since some moment, never running backwards.
+        warm: brings a search's needs into memory, until its argument, a function, returns true.
+        share: returns the usable part of one core, 0 to 1; 0: nothing is recalled ahead.
+        clock: seconds since some moment, never backwards.
     """
 
     def __init__(
@@ -118,14 +111,14 @@ class Prefetch:
         self.share = share
         self.counts = Counts()
         self.marks_late = False
-        """Whether the recogniser marks the end of a sentence only when that is over; the hook that hears the whole of it sets this."""
+        """Whether the recogniser marks the end of a sentence only when it is over; set by the hook that hears the whole."""
         self._stamp = stamp
         self._late = late
         self._warm = warm
         self._now = now
         self._clock = clock
         self._changed = threading.Condition()
-        # Weak, so that a conversation that is dropped in the middle of a sentence leaves nothing here.
+        # Weak, so that a conversation dropped in the middle of a sentence leaves nothing here.
         self._speeches: WeakKeyDictionary[Any, _Speech] = WeakKeyDictionary()
         self._cold = False
         self._rests_until = 0.0
@@ -134,23 +127,18 @@ class Prefetch:
 
     @property
     def idle(self) -> bool:
-        """Tell whether all that was heard has been recalled for."""
+        """Tell whether everything heard has been recalled for."""
         with self._changed:
             return not any(speech.waits or speech.running for speech in self._speeches.values())
 
     def wake(self) -> None:
-        """Begin to bring into memory what a search needs, and return at once: somebody begins to speak."""
+        """Begin to bring a search's needs into memory, and return at once: somebody begins to speak."""
         with self._changed:
             self._cold = True
             self._start()
 
     def ask(self, by: object, text: str, asked: Request) -> None:
-        """Hand over the words heard so far, and return at once; only the newest of each conversation counts.
-
-        Args:
-            by: whose sentence it is: the same object for the same conversation.
-            asked: how to search for it.
-        """
+        """Hand over the words so far, and return at once; only the newest of each conversation, the object `by`, count."""
         if len(text) > MAX_CHARS or not self.share():
             return
         text = " ".join(text.split())
@@ -167,11 +155,7 @@ class Prefetch:
                 self._start()
 
     def claim(self, by: object, text: str, asked: Request) -> Prefetched:
-        """Return the recall for a sentence that has ended, waiting for one that is on its way.
-
-        Args:
-            asked: how to search for it; `deadline_s` is the longest that it waits.
-        """
+        """Return the recall for an ended sentence, waiting at most `asked.deadline_s` for one on its way."""
         utterance = read_utterance(text[: MAX_CHARS + 1])
         with self._changed:
             speech = self._speeches.get(by)
@@ -198,17 +182,17 @@ class Prefetch:
         return taken
 
     def drop(self, by: object) -> None:
-        """Forget the sentence of a conversation and its recall."""
+        """Forget a conversation's sentence and its recall."""
         with self._changed:
             speech = self._speeches.get(by)
             if speech is not None:
-                # What runs looks here whether anybody waits for it; what failed is yet to be asked for.
+                # A running recall looks here whether anybody waits; a failure is yet to be asked for.
                 speech.newest, speech.result, speech.waits = None, None, False
                 if not speech.fault:
                     del self._speeches[by]
 
     def fault(self, by: object) -> str:
-        """Return what kind of error a conversation's recall ended in since this was last asked; empty if none did."""
+        """Return the kind of error of a conversation's recall since the last call; empty: none."""
         with self._changed:
             speech = self._speeches.get(by)
             if speech is None:
@@ -217,7 +201,7 @@ class Prefetch:
             return fault
 
     def close(self) -> None:
-        """Stop the thread, and wait a little for a recall that runs; a second call does nothing."""
+        """Stop the thread, and wait a little for a running recall; a second call does nothing."""
         with self._changed:
             self.closed = True
             self._speeches.clear()
@@ -236,7 +220,7 @@ class Prefetch:
         return all(item.valid_to is None or item.valid_to > now for item in result.items)
 
     def _start(self) -> None:
-        """Wake the thread so that it looks for work; the caller holds the lock."""
+        """Wake or start the thread; the caller holds the lock."""
         if self.closed:
             return
         if self._thread is None:
@@ -249,7 +233,7 @@ class Prefetch:
             pass
 
     def _work(self) -> bool:
-        """Wait for something to do, and do it; False once this is closed. Between two calls nothing is named here."""
+        """Wait for work and do it; False once closed. Between two calls nothing is referred to here."""
         with self._changed:
             speech, wait_s = self._due()
             if speech is not None and speech.newest is not None:
@@ -285,7 +269,7 @@ class Prefetch:
     def _make_warm(self) -> None:
         try:
             self._warm(lambda: self.closed or any(speech.waits for speech in list(self._speeches.values())))
-        except Exception:  # noqa: BLE001 - it only saves time: whatever is broken, the search itself says so
+        except Exception:  # noqa: BLE001 - it only saves time: the search itself tells any fault
             return
 
     def _recall(self, speech: _Speech, request: _Request) -> None:
@@ -304,7 +288,7 @@ class Prefetch:
         except ClosedError:
             pass
         except Exception as error:  # noqa: BLE001 - it is raised in the next call of the conversation's hook
-            # Its kind only: a message may quote the sentence, which must leave no trace if no turn comes of it.
+            # Only its kind: a message may quote the sentence, which must leave no trace without a turn.
             fault = type(error).__name__
         end = self._clock()
         with self._changed:

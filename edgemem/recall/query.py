@@ -1,13 +1,9 @@
 """Query: a sentence that is asked or said, analysed once: its words, stems, language, times, tense and people.
 
-Its times are read first, since they decide which facts may answer. Then misheard names are corrected, and only then is
-it cut into words.
-
-A question about a former state may be answered by facts that no longer hold. It needs a word that says "not any more", or one
-that may say so ("before", "old", "antes") beside a verb in the past: "what must I do before the trip?" is about no past.
-
-"What did we do yesterday?" asks for a period: without its times, the people whom it names and words without content
-("what", "happened"), nothing is left of it.
+Times, which decide which facts may answer, are read first, then misheard names corrected, then words cut. A former state is asked
+for by a word for "not any more", or one that may mean it ("before", "old", "antes") beside a verb in the past: "what must I do
+before the trip?" is about no past. A period is asked for where, as in "What did we do yesterday?", only times, names and empty
+words are found.
 """
 
 from __future__ import annotations
@@ -40,13 +36,12 @@ from edgemem.recall.text.phrases import asks_when, times_in, zone_at
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_SURE = 0.9  # a time that is less sure may be a word to look for: "Monday" of a fact
+_SURE = 0.9  # a less sure time may be a word to look for: "Monday" of a fact
 Whose = Literal["anyone", "asker", "named", "robot"]
 
 _TOKEN = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
-_LETTER = "[^\\W\u3400-\u9fff]"  # no spaces stand around a name in Chinese
-_NAMED = "@"
-"""Replaces a name, and "we"."""
+_LETTER = "[^\\W\u3400-\u9fff]"  # a name in Chinese has no spaces around it
+_NAMED = "@"  # replaces a name, and "we"
 _DAY_S = 86400.0
 
 
@@ -54,33 +49,33 @@ class Tense(NamedTuple):
     """The tense of a question."""
 
     past: bool = False
-    """Whether the question asks about a former state."""
+    """It asks about a former state,"""
     first: bool = False
-    """Whether it asks about the first of all states, rather than the last one that is over."""
+    """about the first of all, not the last one that is over,"""
     all: bool = False
-    """Whether it asks for all states, one after the other: how something changed."""
+    """for all states, one after the other: how something changed,"""
     speaks: bool = False
-    """Whether it is about the past at all, as "what did you eat?" is."""
+    """or about the past at all, as "what did you eat?"."""
 
 
 class PeriodQuestion(msgspec.Struct, frozen=True):
     """A question for the words or deeds of a period."""
 
     whose: Whose = "anyone"
-    """Whose words or deeds are asked for: those of the asker, of the people that are named, of the robot."""
+    """The asker's, those of named people, or the robot's."""
     words: bool = False
-    """Whether it asks for words rather than deeds."""
+    """Whether it asks for words, not deeds."""
     reader: str | None = None
-    """The person who asks, if recognised."""
+    """The asker, if recognised."""
     rest: frozenset[str] = frozenset()
-    """Stems of the one word of a request that may be content: "bring me up to speed on Sunday"."""
+    """Stems of a request's one word that may be content: "bring me up to speed on Sunday"."""
 
 
 class _TensePhrases(NamedTuple):
     over: tuple[Pattern, ...]
     over_but: Pattern
     beside: tuple[tuple[Pattern, Pattern], ...]
-    """Words that say "not any more", and the verbs beside which they do."""
+    """Words for "not any more", and the verbs beside which they mean it."""
     first: Pattern
     all: Pattern
     now: Pattern
@@ -89,63 +84,55 @@ class _TensePhrases(NamedTuple):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence with the times that it names, before its names are corrected."""
+    """A sentence with its times, before names are corrected."""
 
     text: str
     at: float = 0.0
     """When it is asked, seconds since the epoch."""
     times: tuple[Range, ...] = ()
-    """The times that it names, in their order there; of one time, the likeliest reading first."""
+    """In their order there; of one time, the likeliest reading first."""
     tense: Tense = Tense()
     dates: frozenset[str] = frozenset()
-    """The phrases that surely name a time."""
+    """Phrases that surely name a time."""
     asks_when: bool = False
 
 
 class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence that somebody asks or says: all that recall knows of it."""
+    """All that recall knows of a sentence."""
 
     whole: Analysis = NOTHING
-    """The end of the sentence, with misheard names corrected."""
+    """The end of the sentence, with names corrected."""
     english: bool = True
     """Whether it is in English, by the rules of which words sound alike."""
     times: tuple[Range, ...] = ()
-    """The times that it names, in their order there; of one time, the likeliest reading first."""
+    """In their order there; of one time, the likeliest reading first."""
     asks_past: bool = False
-    """Whether the question asks about a former state."""
     asks_first: bool = False
-    """Whether it asks about the first of all states."""
     asks_when: bool = False
     tense: Literal["now", "past", ""] = "now"
-    """Whether the question is about what holds now or held in the past; empty: neither, as "what did she say?"."""
+    """The time that it is about; empty: neither, as "what did she say?"."""
     terms: tuple[str, ...] = ()
-    """Stems to look for, each once; names of people who speak here are left out, since they match everything, unless facts are
-    about them."""
+    """Stems to look for, each once; speakers' names, which match everything, only if facts are about them."""
     meaning: str = ""
     """The text to embed: without those names, which would only find greetings."""
     people: Mapping[str, Name] = {}
-    """The people whom it names, and the reader where it says "I"."""
+    """People in it, and the reader where it says "I"."""
     unknown_words: frozenset[str] = frozenset()
-    """Stems of words that are no English: where no text has them, they were misheard."""
+    """Stems of words that are no English: misheard, where no text has them."""
     stems: frozenset[str] = frozenset()
-    """Stems of all its words that are content and no time, those names included."""
+    """Of all words that are content and no time, those names included."""
     date_terms: frozenset[str] = frozenset()
-    """Those of its terms that may only name a time."""
+    """Its terms that may only name a time."""
     period: PeriodQuestion | None = None
-    """What it asks for, where it names a time and nothing else."""
+    """Its wish, where it names a time and nothing else."""
 
     def names(self, subject: str) -> bool:
-        """Tell whether the sentence has all stems of a subject, given with spaces between them."""
+        """Tell whether the sentence has all stems of a subject, joined by spaces."""
         return self.stems.issuperset(subject.split())
 
 
 def read_question(text: str, now: float | None = None) -> Question:
-    """Return a sentence with the times that it names.
-
-    Args:
-        text: anything at all; of a very long one the end counts.
-        now: when it is asked, seconds since the epoch; None: leave out the times that it names.
-    """
+    """Return a sentence, of a very long text the end, with its times as of `now`, seconds since the epoch; None: without."""
     text = text[-MAX_CHARS:]
     times = () if now is None else times_in(text, now, zone_at(now))
     undated = text
@@ -174,11 +161,11 @@ def parse_query(
     """Analyse a sentence.
 
     Args:
-        named: the sentence with its names corrected, and the people whom it names; None: nobody.
+        named: the sentence with names corrected, and the people in it; None: nobody.
         people: known speakers.
-        subjects: those of them that facts are about.
-        called: further names of speakers, each with the speaker that it means.
-        reader: the person who asks, if recognised.
+        subjects: speakers whom facts are about.
+        called: the speaker that each further name means.
+        reader: the asker, if recognised.
     """
     named = named or NamedPeople(question.text, frozenset(), frozenset())
     # A name may have been taken for a time.
@@ -225,11 +212,9 @@ def parse_query(
 
 
 def tense_of(text: str, undated: str | None = None) -> Tense:
-    """Return the tense of a question.
+    """Return the tense of a question, of a very long one that of the end.
 
-    Args:
-        text: anything at all; of a very long one the end counts.
-        undated: the same without the times that it names, since the first of May is no first state; None: it names none.
+    `undated` is the question without its times, since the first of May is no first state; None: it names none.
     """
     known = _tense_phrases()
     text = small(text[-MAX_CHARS:])
@@ -268,15 +253,9 @@ def period_question(
     named: Collection[str] = (),
     reader: str | None = None,
 ) -> PeriodQuestion | None:
-    """Return the period question that a text asks; None where it asks for more, or names no time.
+    """Return the period question in a text with corrected names and its times, `spans`; None where it asks for more, or no time.
 
-    Args:
-        text: with misheard names corrected.
-        spans: the times that it names.
-        now: seconds since the epoch.
-        language: of the text.
-        named: the people whom it names.
-        reader: the person who asks, if recognised.
+    `now` is in seconds since the epoch; `named` are the people in it, `reader` is the asker, if recognised.
     """
     words = all_words().get(language)
     if words is None or not spans:
@@ -305,11 +284,7 @@ def _without_names(text: str, named: Collection[str]) -> str:
 
 
 def _request(text: str, words: Words, *, before: int) -> int:
-    """Return the end of a request such as "tell me" or "fill us in" at the begin of a text; 0: there is none.
-
-    Args:
-        before: begin of the word that asks: "what did you tell me?" is no request.
-    """
+    """Return the end of a request such as "tell me" at the begin of a text, `before` the word that asks; 0: none."""
     whom = words.us.pattern.search(text) or words.me.pattern.search(text)
     if whom is None or whom.start() >= before:
         return 0
@@ -318,11 +293,7 @@ def _request(text: str, words: Words, *, before: int) -> int:
 
 
 def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
-    """Tell whether a question asks for news of a time rather than for something to do.
-
-    A question about a time that is over may ask anything; one about today must ask about the past, one about a time to come
-    about plans.
-    """
+    """Tell whether a question asks for news of a time: any of a past one, of today about the past, of a coming one about plans."""
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
     past = lexicon.speaks_of_past(text, text if accented else fold(text))
@@ -334,7 +305,7 @@ def _is_meant(text: str, spans: Collection[Range], language: str, now: float) ->
 
 
 def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose:
-    """Return whose words or deeds are asked for: the last person before the last word of speech or deed."""
+    """Return whose words or deeds are asked for: the last person's before the last word of speech or deed."""
     for some in (words.us, words.me, words.to_you):
         text = some.pattern.sub(" ", text)
     text = words.we.pattern.sub(_NAMED, text)
@@ -350,7 +321,7 @@ def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose
 
 
 def _content(text: str, words: Words, language: str) -> list[frozenset[str]]:
-    """Return the stems of each word of a text that has content."""
+    """Return the stems of each word with content."""
     for some in (words.please, words.speech, words.done, words.little, words.asks):
         text = some.pattern.sub(" ", text)
     accented = words.accented and not text.isascii()
@@ -365,7 +336,7 @@ def _content(text: str, words: Words, language: str) -> list[frozenset[str]]:
 
 @cache
 def _empty_stems(language: str) -> frozenset[str]:
-    """Return the stems of the words of a language without content; without accents, so that some Vietnamese ones mean another."""
+    """Return the stems of a language's empty words; without accents some Vietnamese ones mean another."""
     words = all_words()[language]
     listed = [item for some in (words.speech, words.done, words.little) for item in some.items]
     empty = stop_words(language) if words.spaced else empty_signs()

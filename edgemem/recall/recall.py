@@ -48,43 +48,42 @@ _PROCEDURES: tuple[Kind, ...] = ("procedure",)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of recall beside a question, and by whom."""
+    """A recall's conditions beside the question."""
 
     reader: Reader | None
-    """Who is going to hear it; None is the operator, who reads everything."""
+    """The hearer; None is the operator, who reads everything."""
     k: int = 5
     kinds: Collection[Kind] | None = None
-    """Only these."""
     apart: Sequence[Collection[Kind]] = ()
     """Groups of kinds that compete only among themselves: turns are many, and would leave facts no place."""
     min_score: float = 0.0
-    """Only what reaches this, 0 to 1."""
+    """Least score, 0 to 1."""
     deadline_s: float | None = None
-    """Answer after this many seconds with what there is; None: take the time it needs."""
+    """Seconds for an answer with what there is; None: no limit."""
     exclude: Collection[str] = ()
-    """Items to leave out, as `kind:id`."""
+    """Without these, as `kind:id`."""
     known: Collection[str] = ()
-    """Items that the reader has before them: they are returned, and take nobody's place among the k."""
+    """Items that the reader has: returned, beside the k others."""
     skip_turns: tuple[str, Collection[int]] | None = None
-    """A session, and turns of it that the reader's prompt holds anyway."""
+    """A session, and its turns that the reader's prompt holds anyway."""
     called: Mapping[str, str] = {}
-    """Further names of people who speak here, each with the speaker that it means."""
+    """The speaker that each further name means."""
     include_past: bool | None = None
-    """Also facts that do not hold any more, or not yet; None: those that held once, where the question asks about the past, and
-    those that held at a time that it names."""
+    """Also facts that hold no more, or not yet; None: those that once held, for a question about the past or a past time."""
     valid_at: float | None = None
-    """Facts as they held then, instead of now or at `known_at`; seconds since the epoch. Words and deeds are found all the same:
-    they are true of no time. None: where the question names a time that is over, the version of a thing that held then comes first."""
+    """Facts as they held then, not now or at `known_at`; seconds since the epoch. Words and deeds are true of no time, and found
+    all the same. None: the version that held at a past time in the question comes first.
+    """
     known_at: float | None = None
-    """Only knowledge of then: facts as they were believed, and words, deeds and notes up to then."""
+    """Only knowledge of then: facts as believed, and words, deeds and notes up to then."""
     repeated: bool = False
-    """Also each copy, and echoes with what they score: who wants to know when something was talked about."""
+    """With copies, and echoes with scores: for when something was talked about."""
     asked: bool = True
-    """Whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores less then."""
+    """Whether the memory is asked; else the query is speech, which may want nothing, and then scores less."""
     refs: Collection[int] | None = None
-    """Only these rows, by their ids, where `kinds` names one kind; None: all."""
+    """Only rows with these ids, where `kinds` names one kind; None: all."""
     noted: bool = True
-    """Whether `last` tells how it went."""
+    """Whether `last` records it."""
 
 
 class Recall:
@@ -92,12 +91,11 @@ class Recall:
 
     Args:
         truth: all memories; every result is read from there.
-        index: what makes it quick; recall works without its help, too.
+        index: makes it quick; not needed.
         embedder: for meaning; None: words only.
         reranker: for a second pass; None: there is none.
-        notes: the file whose lines are recalled.
-        sections: of the files of the bank.
-        settings: how much of everything.
+        notes: recalled by the line.
+        sections: of the bank.
     """
 
     def __init__(
@@ -121,17 +119,17 @@ class Recall:
         self._unindexed = UnindexedDocs(truth, index, written(notes, sections))
         self._tail_lock = threading.Lock()
         self.last = RecallStats()
-        """How the newest recall of any thread went."""
+        """Of any thread's newest recall."""
 
     def embed_new(self, limit: int, *, stop: Callable[[], bool] | None = None) -> int:
-        """Make vectors of texts too new for the index, the newest first; return of how many."""
+        """Make vectors of texts too new for the index, newest first; return of how many."""
         with self._tail_lock:
             self._unindexed.refresh(self._index.state())
             docs = list(reversed(self._unindexed.docs.values()))
         return self._index.embed_new(docs, limit, stop=stop)
 
     def may_hold(self, table: str) -> bool:
-        """Tell whether the newest search of any thread saw a row in a table of the truth; asks nothing."""
+        """Tell whether any thread's newest search saw a row in a table of the truth; asks nothing."""
         tables = self._unindexed.tables
         return tables is None or table in tables
 
@@ -144,12 +142,8 @@ class Recall:
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
-        A message that only asks the same once more scores 0, and copies of a message are returned once; see `Echoes`.
-        Where nobody asks the memory, a greeting or a thank-you finds nothing.
-
-        Args:
-            query: anything that somebody said or asked.
-            stop: once it is true nobody waits any more, and no second pass is made.
+        A message that only asks the same scores 0, and copies are returned once; see `Echoes`. Where nobody asks the memory, a
+        greeting or thanks finds nothing. Once `stop` is true there is no second pass.
         """
         begin, settings = monotonic(), self._settings.now.recall
         if not request.asked and only_greets(query):
@@ -203,7 +197,7 @@ class Recall:
             most, echoes, request.min_score, frozenset(request.exclude), known, settings.safety_keys
         )
         groups = best_of_groups(ranking, request.apart or (KINDS.values(),), rows, selection)
-        # A model that reads a question for its words has nothing to say about one that has none.
+        # A model that reads a question for its words cannot judge one that has none.
         passed = (
             SecondPass(groups) if ranking.by_period else self._read_again(query, groups, limits, known, stop)
         )
@@ -226,7 +220,7 @@ class Recall:
     def procedures(
         self, query: str, *, reader: Reader | None, k: int, min_score: float, deadline_s: float | None
     ) -> list[Recalled]:
-        """Return the procedures that fit a task; with a deadline without a second pass, and `last` stays a turn's."""
+        """Return procedures that fit a task; a deadline excludes a second pass, and `last` stays a turn's."""
         hurried = deadline_s is not None
         request = Request(
             reader=reader,
@@ -241,7 +235,7 @@ class Recall:
     def ranking_of(
         self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None
     ) -> Ranking:
-        """Return all that is considered for a question, without a deadline."""
+        """Return everything considered for a question, without a deadline."""
         reader = with_stored_spelling(self._truth, reader)
         asked = read_question(query, self._clock.now())
         limits = Limits(candidates=self._settings.now.recall.candidates)
@@ -258,10 +252,9 @@ class Recall:
         *,
         indexed: bool = True,
     ) -> tuple[Search, ParsedQuery, Ranking]:
-        """Search with the index, or without where it is broken."""
         try:
             with self._tail_lock:
-                # Read here: who has an older one than `UnindexedDocs` would take the same text from both.
+                # Read here: an older one than that of `UnindexedDocs` would give the same text twice.
                 state = self._index.state() if indexed else None
                 search = Search(self._index, state, self._embedder, allowed, limits, now=self._clock.now())
                 self._unindexed.refresh(state)
@@ -271,7 +264,7 @@ class Recall:
         except (StoreError, ClosedError) as error:
             if not indexed:
                 raise
-            # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
+            # The index is made again, and no reply waits for that; a broken truth raises once more.
             outcome = self._search(asked, reader, names, allowed, limits, indexed=False)
             self._index.mark_broken(error)
             return outcome
@@ -284,7 +277,7 @@ class Recall:
         known: Collection[str],
         stop: Callable[[], bool] | None,
     ) -> SecondPass:
-        """Have the reranker, if there is one, read the best in the time that is left."""
+        """Let the reranker, if any, read the best in the time that is left."""
         if self._reranker is None or (stop is not None and stop()):
             return SecondPass(groups)
         seconds = None

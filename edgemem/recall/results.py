@@ -1,11 +1,8 @@
 """The results of a recall: items read from the truth for the candidates, at the last moment, and sessions.
 
-Whatever was erased, changed or closed to the reader since it was indexed is left out here at the latest.
-
-Sessions tell when something was talked about, by the messages that recall found.
-A session scores as its best message, and a little more where several of its messages may answer: it answers if
-any of them does, a noisy or. Scores of messages fall slowly behind the best one, so many weak ones would together outweigh
-a good one; so the fourth power of each is taken, by which a session of one message has that message's score.
+Items that were erased, changed or closed to the reader since indexing are left out here. Sessions tell when something was talked
+about: one scores as its best message, and more where several may answer, by a noisy or. Message scores fall slowly, so many weak
+ones would outweigh a good one: the fourth power of each is taken, by which a session of one message has that message's score.
 """
 
 from __future__ import annotations
@@ -58,17 +55,17 @@ _FACT = """
     {over}, {hidden}
   from facts s join fact_keys k on k.id = s.key_id
 """
-# The part of a statement that still holds: the present interval of its key, if this statement said it.
+# The part of a statement that still holds: its key's present interval, if this statement said it.
 _PRESENT_FACT = """
   join facts f on f.id = (
     select b.id from facts b where b.key_id = s.key_id and b.known_to is null and b.valid_from <= :now
     order by b.valid_from desc limit 1)
   where f.origin = s.id and coalesce(f.valid_to, 9e999) > :now and f.value is not null
 """
-# The same for another time, as it was known then.
+# The same at another time, as known then.
 _FACT_OF_THEN = "join facts f on f.id = ({}) where f.origin = s.id and f.value is not null"
-# Of one that does not hold any more: the interval that is still believed of it, or all of it if none is. Corrections
-# leave few pieces, and those begin where it did, so that a key of many versions is not read through.
+# Of one that holds no more: its interval that is still believed, or all of it. Corrections leave few pieces, which begin where it
+# did, so a key of many versions is not read through.
 _PAST_FACT = """
   join facts f on f.id = coalesce((
     select b.id from (
@@ -77,13 +74,13 @@ _PAST_FACT = """
     where b.origin = s.id order by b.valid_from desc limit 1), s.id)
   where f.value is not null and f.valid_from <= :latest
 """
-# Whether another statement holds by now, or none.
+# Whether another statement holds now, or none.
 _OVER = """
   s.id is not (
     select case when coalesce(b.valid_to, 9e999) > :now then b.origin end from facts b
     where b.key_id = s.key_id and b.known_to is null and b.valid_from <= :now order by b.valid_from desc limit 1)
 """
-# Whether what ended it may not be read: what begins where it ends, or what it was taken back for.
+# Whether its end is closed to the reader: the next value, or the reason for taking it back.
 _HIDDEN = """
   (exists (select 1 from facts n where n.key_id = f.key_id and n.known_to is null and n.valid_from = f.valid_to
       and n.value is not null and not {rule})
@@ -91,25 +88,25 @@ _HIDDEN = """
       and n.value is not null and not {rule}))
 """
 MESSAGES = 100
-"""How many of the best messages are looked at."""
+"""So many of the best messages are looked at."""
 SHOWN = 3
 _POWER = 4
 
 
 class FactTimes(NamedTuple):
-    """The times of which facts are read."""
+    """The times of the facts to read."""
 
     now: float
     """Seconds since the epoch."""
     past: bool = False
-    """Whether facts that do not hold any more are read too."""
+    """With facts that hold no more,"""
     future: bool = False
-    """With these, whether facts that do not hold yet are."""
+    """and with these, facts that do not hold yet."""
     when: When | None = None
     """Instead, facts as they held then, and were known."""
 
     def query(self) -> tuple[str, dict[str, Any]]:
-        """Return the SQL that joins the part of a statement that counts, and its values."""
+        """Return SQL that joins a statement's part that counts, and its values."""
         if self.when is not None:
             believed, known = believed_at(self.when.known_at)
             return _FACT_OF_THEN.format(believed), {"now": self.now, "t": self.when.valid_at, **known}
@@ -119,14 +116,7 @@ class FactTimes(NamedTuple):
 
 
 class Rows:
-    """Reads rows of the truth for one recall, each row once, however many groups ask for it.
-
-    Args:
-        notes: the file whose lines are recalled.
-        sections: of the files of the bank.
-        reader: who may read them; None: the operator.
-        times: of which facts are read.
-    """
+    """Reads rows of the truth for one recall and its `reader` (None: the operator), each once, however many groups want it."""
 
     def __init__(
         self,
@@ -142,7 +132,7 @@ class Rows:
         self._items: dict[tuple[int, int], Recalled | None] = {}
 
     def read(self, refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
-        """Return the items of some rows by kind and id; without score and reason, and without rows that may not be read."""
+        """Return the readable items of some rows by kind and id, without score and reason."""
         by_kind: dict[int, list[int]] = {}
         for kind, ref in refs:
             if (kind, ref) not in self._items:
@@ -185,7 +175,7 @@ def _facts(
             doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
         past = bool(over) and valid_from <= moments["now"]
         if past and ended_by_hidden and which == _PAST_FACT:
-            continue  # that it changed is as private as what it changed to
+            continue  # its change is as private as the new value
         text, end = fact_text(key, value), valid_to
         if ended_by_hidden:
             past, end = False, None
@@ -206,7 +196,7 @@ def _facts(
 
 
 def _day(seconds: float) -> str:
-    """Return a date in local time; of a time that no calendar has, its seconds."""
+    """Return a local date, or the seconds of a time that no calendar has."""
     try:
         return datetime.fromtimestamp(seconds, tz=timezone.utc).astimezone().strftime("%Y-%m-%d")
     except (ValueError, OverflowError, OSError):
@@ -239,11 +229,11 @@ _OTHERS = {
         """,  # noqa: S608 - our own constant
     ),
 }
-"""By kind: the row whose level and owner count, and the columns beside them, after the time of writing."""
+"""By kind: the row whose level and owner count, and the columns beside, after the time of writing."""
 
 
 def _select(kind: Kind) -> str:
-    """Return the columns of a kind whose rows are docs by themselves: time of writing, name, speaker and texts."""
+    """Return the columns of a kind whose rows are docs: time of writing, name, speaker and texts."""
     columns = [f"f.{kind.newest}", "f.name" if kind.unique == ("name",) else "null"]
     columns += [
         "f.speaker" if "speaker" in kind.names else "null",
@@ -273,7 +263,6 @@ def _others(truth: Database, kind: int, ids: Sequence[int], reader: Reader | Non
 
 
 def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
-    """Return what items of one kind have of their own."""
     if kind == PREFERENCE:
         scope, key, value = columns
         return {"text": fact_text(key, value), "scope": scope, "key": key, "value": value}
@@ -282,7 +271,7 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
     if kind == EPISODE:
         *stored, agent, speaker, event_time, session, turn = columns
         fields = {"text": stored_text(*stored), "source": agent, "speaker": speaker, "event_time": event_time}
-        # What a tool did is told beside its turn: its words there may have been cut.
+        # A tool's result is told beside its turn, whose words may have been cut.
         return fields if stored[3] is None else {**fields, "session": session, "turn": turn}
     if kind != TURN:
         name, speaker, *words = columns
@@ -296,7 +285,7 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
 
 
 def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
-    # The same rule as in SQL, for the one source that is not in SQL.
+    # The rule of SQL, for the one source outside of it.
     if notes is None or not readable(reader, notes.level, None):
         return
     paragraphs = read_paragraphs(notes)
@@ -320,11 +309,7 @@ def _sections(sections: BankSections | None, ids: Sequence[int], reader: Reader 
 
 
 def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:
-    """Return the sessions of some messages, the best first; of equals the one whose best message came first.
-
-    Args:
-        items: messages, best first; items of other kinds are of no session.
-    """
+    """Return the sessions of messages, given best first, in the order of scores and then of their best messages."""
     messages: dict[str, list[Recalled]] = {}
     for item in items:
         if item.kind == "turn" and item.session is not None:
@@ -338,8 +323,8 @@ def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:
 
 
 def any_of(scores: Iterable[float]) -> float:
-    """Return the score of a session whose messages have these scores, 0 to 1: at least the best of them."""
-    none, best = 0.0, 0.0  # the logarithm of how likely it is that none of them answers
+    """Return a session's score from its messages', 0 to 1: at least the best of them."""
+    none, best = 0.0, 0.0  # the logarithm of the chance that none answers
     for score in scores:
         if score >= 1:
             return 1.0

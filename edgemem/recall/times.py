@@ -1,11 +1,9 @@
 """Times: the moments and periods that a question is asked of, and which texts and facts are of them.
 
-A fact alone is true of a time. A word, a deed, a note and a summary stay true; each counts from when it was learnt.
-
-Where a question names a period and nothing else, texts with more words, and rarer ones, come first, so that neither "ok" nor a
-daily greeting comes before a sentence that was said once. Of texts of about the same time only the first counts in full, so that a
-long story in the morning leaves room for the evening. A question for what happened also finds texts of other times that speak of
-this one.
+Only a fact is true of a time; words, deeds, notes and summaries count from when they were learnt. For a period alone, texts with
+more and rarer words come first, so that neither "ok" nor a daily greeting comes before a sentence said once. Of texts of about
+the same time only the first counts in full: a long story in the morning leaves room for the evening. What happened is also found
+in texts of other times about this one.
 """
 
 from __future__ import annotations
@@ -33,41 +31,35 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
 
-_SURE = 0.5  # a time that is less sure than this is one of several readings
+_SURE = 0.5  # a less sure time is one of several readings
 _DAY_S = 86400.0
-_SPOKEN_WITHIN_S = 86400.0
-"""Seconds within which somebody tells what they did: until the end of the next day."""
+_SPOKEN_WITHIN_S = 86400.0  # deeds are told until the end of the next day
 _SPOKEN_LATER = 0.9
-"""The share of a text that was told on the next day: one of the day itself comes first where nothing else
-tells the two apart (chosen as `tests/lab/tuning.md` says)."""
+"""The share of a text told on the next day: the day itself comes first, all else equal (chosen as `tests/lab/tuning.md` says)."""
 _FEW_DAYS_S = 3 * 86400.0
 """The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
 _LIKELY = 0.5
-"""Of several readings of a time, those that are as sure count; of a period that is asked for, else the likeliest."""
-_MOST = 64
-"""The number of texts that are returned, at most."""
+"""Readings of a time that are as sure count; of a period that is asked for, else the likeliest."""
+_MOST = 64  # texts
 _LOOKED_AT = 4096
-"""The number of texts whose words are weighed, the longest of the period: 4 ms on x86."""
+"""The longest texts of the period, whose words are weighed: 4 ms on x86."""
 _SCORES = {
     TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
     GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
 }  # fmt: skip
-"""By kind, the lowest and the highest score. None is below the floor of the profile, since the question wants an answer; notes
-score least, since they stand in the prompt anyway. A kind that is not here is of no time."""
+"""Lowest and highest score by kind, none below the profile's floor, since the question wants an answer; notes, in the prompt
+anyway, score least. Other kinds are of no time.
+"""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
-"""How much of a text's time must be the question's, times how sure both are, where it was not said then; of a time to come
-nothing else can tell."""
-_LONGEST = 20
-"""Stems: a longer text is cut before it is said."""
+"""Least share of a text's time in the question's, times both sureties, if said otherwise; a coming time has no other sign."""
+_LONGEST = 20  # stems: a longer text is cut before it is said
 _LEAST, _LEAST_REPLY = 3, 6
-"""Stems: "ok" and "that's fine" tell nothing, nor does the robot where it only says that it has heard,"""
+"""Stems: "ok" and "that's fine" tell nothing, nor does the robot's "I have heard","""
 _REPLY = 0.4
-"""and what it says at length counts less than what people told it."""
+"""and its long replies count less than people's words."""
 _VALUES, _VALUE = (COUNTS, NAMES), 0.3
-"""Who tells something to be remembered says a number, a name, or, as `dated`, a day: the share that each
-adds to how informative a text is."""
-_SLICES = 8
-"""The number of slices of the time from the first to the last text."""
+"""Who tells something to be remembered says a number, a name or, as `dated`, a day: what each adds to informativeness."""
+_SLICES = 8  # of the time from the first to the last text
 
 
 class When(NamedTuple):
@@ -75,23 +67,23 @@ class When(NamedTuple):
 
     valid_at: float
     known_at: float | None
-    """None: as it is known now."""
+    """None: as known now."""
 
     @property
     def known_tick(self) -> int | None:
-        """Return a time of `known_at` as a tick of the clock."""
+        """Return `known_at` as a tick of the clock."""
         return None if self.known_at is None else checked_tick(self.known_at, "known_at")
 
     def valid_statements(self, truth: Database, reader: Reader | None) -> list[int]:
-        """Return the statements that held then and may be read, as far as was known, by their ids in ascending order.
+        """Return the readable statements that held then, as far as known, by their ids in ascending order.
 
-        All keys are looked at, so that no number of other versions of a fact takes the place of the one that held.
+        All keys are looked at: other versions, however many, do not displace the one that held.
         """
         return held_at(truth, self.valid_at, known_at=self.known_at, reader=reader)
 
 
 def checked_when(valid_at: float | None, known_at: float | None) -> When | None:
-    """Return a moment as it was asked for; None: now, as it is known now."""
+    """Return the moment asked for; None: now, as known now."""
     known = None if known_at is None else checked_time(known_at, "known_at")
     if known is not None and known < 0:
         raise InvalidInputError(
@@ -103,11 +95,7 @@ def checked_when(valid_at: float | None, known_at: float | None) -> When | None:
 
 
 def past_times(asked: Question, now: float) -> list[Range]:
-    """Return the past times whose facts a question asks for.
-
-    Args:
-        now: seconds since the epoch.
-    """
+    """Return the past times whose facts a question asks for."""
     likeliest: dict[str, Range] = {}
     for span in asked.times:
         likeliest.setdefault(span.text, span)
@@ -120,7 +108,7 @@ def past_times(asked: Question, now: float) -> list[Range]:
 
 
 def _with_facts(span: Range, now: float) -> Range:
-    """Return the time whose facts are meant: of an open range the last day before its end, or all from its begin on."""
+    """Return the time of the meant facts: of an open range the last day before its end, or all from its begin on."""
     if span.kind in {"until", "before"}:
         return Range(span.ends[0].begin - _DAY_S, span.ends[0].begin)
     if span.kind in {"since", "after"}:
@@ -129,7 +117,7 @@ def _with_facts(span: Range, now: float) -> Range:
 
 
 def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
-    """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
+    """Return the slots of texts that speak of a time in the question, best first."""
     import numpy as np
 
     spans = table.spans()
@@ -142,7 +130,7 @@ def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
 
 
 def on_days(table: DocTable, question: ParsedQuery) -> Slots:
-    """Return the slots of the messages that were said on a day that the question speaks of, as they were said."""
+    """Return the slots of messages said on a day in the question, in order."""
     import numpy as np
 
     at, kind = table.rows["at"][: table.n], table.rows["kind"][: table.n]
@@ -154,7 +142,7 @@ def on_days(table: DocTable, question: ParsedQuery) -> Slots:
 
 
 def spoken_of(table: DocTable, question: ParsedQuery) -> Numbers:
-    """Return, by slot, how well the times that each text speaks of are the question's, 0 to 1; one more at the end."""
+    """Return, by slot, how well each text's times are the question's, 0 to 1; one more at the end."""
     import numpy as np
 
     scores = np.zeros(table.n + 1, np.float32)
@@ -165,11 +153,7 @@ def spoken_of(table: DocTable, question: ParsedQuery) -> Numbers:
 
 
 def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
-    """Return how sure it is that each text was said at a time that the question speaks of, or the day after, a little less, 0 to 1.
-
-    Args:
-        at: when it was said, seconds since the epoch.
-    """
+    """Return how sure it is, 0 to 1, that each text was said at a time in the question, or, a little less, the day after."""
     import numpy as np
 
     scores = np.zeros(len(at), np.float32)
@@ -181,7 +165,7 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
 
 
 def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:
-    """Return the share of the longer of two times, a text's and the question's, that they have in common, times how sure both are."""
+    """Return the common share of the longer of a text's and the question's time, times how sure both are."""
     import numpy as np
 
     shares = np.zeros(len(spans))
@@ -195,11 +179,7 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
 def period_candidates(
     view: QueryView, question: ParsedQuery, now: float
 ) -> tuple[Slots, NDArray[np.float64]] | None:
-    """Return the slots of the best texts of the period that a question asks for, and their scores, 0 to 1; None where it asks for more.
-
-    Args:
-        now: seconds since the epoch.
-    """
+    """Return slots and scores, 0 to 1, of the best texts of the period that a question asks for; None: it asks for more."""
     import numpy as np
 
     period = question.period
@@ -233,7 +213,7 @@ def period_candidates(
 def _in_period(
     view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float
 ) -> NDArray[np.bool_]:
-    """Return a mask of the texts that are of the times that a question names, or speak of them."""
+    """Mask the texts of the question's times, or about them."""
     import numpy as np
 
     at = view.table.rows["at"][: view.n]
@@ -251,7 +231,7 @@ def _in_period(
 def _theirs(
     view: QueryView, slots: Slots, question: ParsedQuery, period: PeriodQuestion
 ) -> NDArray[np.bool_]:
-    """Return a mask of the texts by the people that are asked for, or, where their deeds are, of those that mention them."""
+    """Mask the texts by the people asked for, or, for deeds, those that mention them."""
     import numpy as np
 
     others = question.people.keys() - {period.reader}
@@ -262,7 +242,7 @@ def _theirs(
 
 
 def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
-    """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn comes first."""
+    """Tell which messages are the robot's replies: without a speaker, behind another message of their turn."""
     rows = view.table.rows
     before = view.table.neighbours(slots, -1)
     same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
@@ -271,11 +251,7 @@ def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
 
 
 def _informativeness(view: QueryView, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how much each text tells, by how long it is.
-
-    Args:
-        replies: which of them are the robot's, where it is not asked what that said.
-    """
+    """Return how much each text tells, by its length; `replies` are the robot's, where its words are not asked for."""
     import numpy as np
 
     rows = view.table.rows
@@ -290,7 +266,7 @@ def _informativeness(view: QueryView, slots: Slots, replies: NDArray[np.bool_]) 
 
 
 def _scores(view: QueryView, slots: Slots, informative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores of texts: in each slice of the period the best one counts in full, the next one half, and so on."""
+    """Return scores of texts: in each slice of the period the best counts in full, the next half, and so on."""
     import numpy as np
 
     rows = view.table.rows

@@ -1,4 +1,4 @@
-"""`VectorMemoryStore`: the SQLite store, and facts found by what they mean; with the embedder of a plain function."""
+"""`VectorMemoryStore`: the SQLite store, and facts found by meaning; with the embedder of a plain function."""
 
 from __future__ import annotations
 
@@ -35,17 +35,15 @@ if TYPE_CHECKING:
 
 
 _PROBE = "The keys hang beside the kitchen door, and Alice is allergic to peanuts."
-_LARGE = 1e38  # what 32 bits hold is a little more
-_LARGEST = 16  # of the probe's numbers; the order of the largest ones says which model it was
+_LARGE = 1e38  # 32 bits hold a little more
+_LARGEST = 16  # of the probe's numbers; the order of the largest ones tells the model
 
 
 class FunctionEmbedder(Embedder):
     """Makes unit vectors with a function, and calls it from one thread at a time.
 
-    Args:
-        embed_fn: from text to numbers of any length above zero. Its attribute `query`, if it has one, is called for
-            what somebody asks; `dimensions` and `fingerprint` spare one call when a store is opened.
-        dimensions: how many numbers it gives; None asks it.
+    The function's attribute `query`, if any, embeds questions; its `dimensions` and `fingerprint` spare one call at opening.
+    `dimensions` None asks it.
     """
 
     def __init__(self, embed_fn: EmbedFn, *, dimensions: int | None = None) -> None:
@@ -61,7 +59,7 @@ class FunctionEmbedder(Embedder):
         self._late: Future[Vector] | None = None
         self._dimensions: int | None = dimensions or getattr(embed_fn, "dimensions", None)
         self.fingerprint = str(getattr(embed_fn, "fingerprint", ""))
-        """What the function says of itself, or else a string made of how it embeds one sentence."""
+        """The function's own, or made of its vector of one sentence."""
         if self._dimensions is None or not self.fingerprint:
             probe = self._probe()
             self._dimensions = len(probe)
@@ -69,10 +67,9 @@ class FunctionEmbedder(Embedder):
         self.dimensions = int(self._dimensions)
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
-        """Embed what somebody asks; None if that takes longer than `timeout_s`.
+        """Embed a question; None after `timeout_s`.
 
-        A function cannot be interrupted, so one that is late runs on in a thread of its own. Until it has answered, each
-        call with a `timeout_s` returns None.
+        A late function runs on in a thread of its own: until it has answered, each call with a `timeout_s` returns None.
         """
         if timeout_s is None:
             return self._embed(self._query_fn, text)
@@ -88,7 +85,7 @@ class FunctionEmbedder(Embedder):
             return None
 
     def embed_texts(self, texts: Sequence[str]) -> Vector:
-        """Embed text to be stored, one row each; a question waits for one text at most."""
+        """Embed stored text, one row each; a question waits for one text at most."""
         import numpy as np
 
         rows = [self._embed(self._embed_fn, text) for text in texts]
@@ -98,9 +95,9 @@ class FunctionEmbedder(Embedder):
         """Do nothing: the function is the caller's."""
 
     def _probe(self) -> Sequence[float] | Vector:
-        """Return how one sentence is embedded, of whatever length."""
+        """Return one sentence's vector, of whatever length."""
         given = self._call(self._embed_fn, _PROBE)
-        # Plain numbers need no numpy, which would take 40 ms of a start.
+        # Plain numbers need no numpy: 40 ms of a start.
         plain = isinstance(given, list) and all(
             type(number) in (int, float) and abs(number) < _LARGE for number in given
         )
@@ -121,7 +118,7 @@ class FunctionEmbedder(Embedder):
             raise _failed(error) from error
 
     def _unit(self, given: Any) -> Vector:
-        """Return what the function gave as a vector of length 1."""
+        """Return the function's answer as a vector of length 1."""
         import numpy as np
 
         try:
@@ -147,7 +144,7 @@ def _failed(error: Exception) -> ModelError:
 
 
 def _fingerprint_of(vector: Sequence[float] | Vector) -> str:
-    """Return a string that another model would change, and the rounding of another processor would not."""
+    """Return a string that another model would change, and another processor's rounding would not."""
     largest: list[Any] = sorted(range(len(vector)), key=lambda at: -abs(float(vector[at])))[:_LARGEST]
     signs = [(at, bool(vector[at] > 0)) for at in sorted(largest)]
     return f"probe:{len(vector)}:{hashlib.sha256(repr(signs).encode()).hexdigest()[:24]}"
@@ -161,18 +158,17 @@ _AT_ONCE = 64
 class VectorMemoryStore(SQLiteMemoryStore):
     """A `SQLiteMemoryStore` with `search_facts`.
 
-    Vectors are in a second file, the index (`x.db` has `x.index.db`). It is made from the truth, may be deleted at any
-    time, and is made again when `embed_fn` turns out to be another model than the one that filled it. `add_fact` does
-    not embed: `search_facts` makes the missing vectors before it looks, and `embed_pending` does so while nobody waits. So
-    no reader and no writer ever waits for a model.
+    Vectors are in a second file, the index (`x.db` has `x.index.db`), made from the truth: it may be deleted, and is made again
+    for another model. `add_fact` does not embed: `search_facts` makes missing vectors first, and `embed_pending` while nobody
+    waits. So no reader and no writer waits for a model.
 
     Args:
         path: of a file, which this store opens and closes; or an open database, which it only uses.
-        embed_fn: from text to numbers, such as `edgemem.llama_embed(llm)`; or an embedder of edgemem. It is called by
-            the searching thread, from one thread at a time, and not closed.
+        embed_fn: from text to numbers, such as `edgemem.llama_embed(llm)`, or an embedder of edgemem; called from one thread at a time,
+            and not closed.
         embedding_dim: how many numbers it gives; None asks it once.
         clock: only with a path; a database has its own.
-        max_episodes: how many of the newest episodes are kept; 0 keeps all.
+        max_episodes: the newest are kept; 0 keeps all.
         doubtful_below: as for `SQLiteMemoryStore`.
     """
 
@@ -205,16 +201,10 @@ class VectorMemoryStore(SQLiteMemoryStore):
     ) -> list[tuple[Fact, float]]:
         """Return at most k facts that hold now, each with its distance from the query, the nearest first.
 
-        The distance is Euclidean, between vectors of unit length: 0 for the same meaning, 1.41 for none in common, 2 for
-        the opposite. Every fact that was added before is found; `scope` narrows the search, not its results.
-
-        Args:
-            query: anything that somebody said or asked; of a very long one the end counts.
-            scope: only facts of this scope; None: of all.
-            reader: who is going to hear it; None is the operator, who reads everything.
-
-        Raises:
-            ModelError: the function cannot embed the query, or a fact.
+        The distance is Euclidean, between unit vectors: 0 for the same meaning, 1.41 for none in common, 2 for the opposite.
+        Every fact added before is found; `scope` narrows the search, not its results. `reader` will hear it; None is the
+        operator, who reads everything. Of a very long query the end counts. Raise ModelError where the function cannot embed the
+        query, or a fact.
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"A query must be text, not {type(query).__name__}; pass a string.")
@@ -229,19 +219,16 @@ class VectorMemoryStore(SQLiteMemoryStore):
         except StoreError as error:
             if not self.index.mark_broken(error):
                 raise
-        return self._search(vector, k, scope, reader)  # in an index that is made again
+        return self._search(vector, k, scope, reader)  # in the index made again
 
     def recall_facts(
         self, query: str, *, k: int = 20, reader: Reader | None = None, deadline_s: float | None = None
     ) -> list[Recalled]:
         """Return at most k facts, by words and meaning, best first; for a turn that may not wait.
 
-        They hold now; where the query asks about the past, those that held once are among them, marked as `past`.
-        Nothing that is stored is embedded here: what has no vector yet is found by its words.
-
-        Args:
-            reader: who is going to hear it; None is the operator, who reads everything.
-            deadline_s: seconds after which it answers with what there is; default: 0.15, as in the default profile.
+        They hold now; where the query asks about the past, those that held once are among them, marked as `past`. Nothing stored
+        is embedded here: without a vector it is found by words. `reader` will hear it; None is the operator, who reads
+        everything. After `deadline_s` seconds, default 0.15 as in the default profile, it answers with what there is.
         """
         if k <= 0:
             return []
@@ -249,19 +236,15 @@ class VectorMemoryStore(SQLiteMemoryStore):
         return self._recall.recall(query, Request(reader=reader, k=k, kinds=_FACTS_ONLY, deadline_s=within))
 
     def embed_pending(self, limit: int = _AT_ONCE, *, stop: Callable[[], bool] | None = None) -> int:
-        """Make up to `limit` of the vectors that are missing; return how many. For idle time.
-
-        Args:
-            stop: asked between steps; once it is true, the rest is left for later.
-        """
-        # Only facts are searched here: whatever else the truth holds is left to its own index.
+        """Make up to `limit` missing vectors, in idle time, until `stop`, which is asked between steps; return how many."""
+        # Only facts are searched here: the rest is left to the truth's own index.
         while self.index.catch_up(sources=FACT_SOURCE, stop=stop):
             pass
         self.index.erase()
         return self.index.embed_pending(limit, stop=stop)
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
-        """Erase a fact with every version of it, from both files; tell whether there was one."""
+        """Erase a fact with every version, from both files; tell whether there was one."""
         return self._erased_here(super().forget_fact(key, scope=scope))
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
@@ -282,8 +265,6 @@ class VectorMemoryStore(SQLiteMemoryStore):
             self.index.erase()
         return erased
 
-    # Searching
-
     def _search(
         self, vector: Vector, k: int, scope: str | None, reader: Reader | None
     ) -> list[tuple[Fact, float]]:
@@ -301,7 +282,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         }
         rows = self.index.database.query("select id, ref from docs where kind = ?", (FACT,))
         facts = {number: held[ref] for number, ref in rows if ref in held}
-        # Of unit vectors, the distance follows from the cosine.
+        # The distance of unit vectors follows from the cosine.
         near = vectors.nearest(vector, k, list(facts))
         return [(facts[number], math.sqrt(max(0.0, 2.0 - 2.0 * cosine))) for number, cosine in near]
 
@@ -311,5 +292,5 @@ class VectorMemoryStore(SQLiteMemoryStore):
 
 
 def index_path(path: Path) -> Path:
-    """Return where the index of a truth that was opened by its path lies: `x.db` has `x.index.db`."""
+    """Return where the index of a truth opened by path lies: `x.db` has `x.index.db`."""
     return path.with_name(f"{path.stem}.index{path.suffix or '.db'}")

@@ -1,6 +1,5 @@
-"""The index: a second file with the words and vectors of everything that can be recalled, made from the truth, and its table in memory.
+"""The index: a second file, made from the truth, with words and vectors of all that can be recalled, and its table in memory.
 
-It is kept up in idle time and may be deleted at any moment: whatever changes here, the next upkeep makes it again. The
-table in memory holds indexed texts and those that wait; a question sees it through a `QueryView`. A change of what a text
-becomes (words, annotations, how a record is spelled out) needs a new `file.RULES_VERSION`, and one of the tables a new file.
+Upkeep in idle time makes it again if it is deleted. The table holds indexed texts and waiting ones; a question sees it through a
+`QueryView`. A change of words, annotations or a record's text needs a new `file.RULES_VERSION`, one of the tables a new file.
 """

@@ -1,9 +1,9 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with the words and traits of its text.
 
-Each doc carries the number of the rules that made its words and annotations. When edgemem comes with other rules, idle time makes
-the words of each text anew; memory holds the old ones until all are made. Vectors are of the text and not of its words:
-they come later, from a queue, and stay, unless the text itself is told in other words. Of two processes with different rules, those of the one that opened the
-file last count; docs that the other takes in meanwhile wait like older ones.
+Each has the number of the rules that made its words and annotations. With new rules, idle time makes all words anew, and memory
+holds the old ones until then. Vectors, of the text and not of its words, come later from a queue, and stay unless the text
+changes. Of two processes with different rules, those of the one that opened the file last count; the other's docs wait like older
+ones.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 
 ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
-"""The text asks; says "I"; holds a number; holds a word with a capital that begins no sentence; greets or thanks, and says
-nothing else."""
+"""The text asks; says "I"; holds a number; holds a capital that begins no sentence; only greets or thanks."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -58,15 +57,14 @@ class Annotations(NamedTuple):
     """The flags of a text, whom it speaks to, and its times."""
 
     flags: int = 0
-    """The flags above, added up."""
     called: str = ""
-    """Stems of whom it speaks to by name, with spaces between them."""
+    """Stems of those it speaks to by name, joined by spaces."""
     times: tuple[tuple[float, float, float], ...] = ()
-    """Begin and end of the times that it speaks of, seconds since the epoch, and how sure that is, 0 to 1."""
+    """Begin and end of the times in it, seconds since the epoch, and how sure they are, 0 to 1."""
 
 
 def annotate(text: str, at: float) -> Annotations:
-    """Return the traits of a text that was said at a time, seconds since the epoch."""
+    """Find the traits of a text said at a time, seconds since the epoch."""
     text = text[:_ANNOTATED_CHARS]
     words = set(plain_words(text))
     known = _known()
@@ -86,16 +84,14 @@ def only_greets(text: str) -> bool:
 
 
 class _Known(NamedTuple):
-    """What the files of all languages list."""
-
     wants: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
     greetings: Exact
     greeting: Pattern
-    """Greetings, and perhaps with whom a text greets, in one word."""
+    """Greetings, and perhaps to whom, in one word."""
     called: Pattern
-    """Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting."""
+    """A name at an end of a clause, set off by signs or after a greeting: called, not spoken about."""
 
 
 @preloaded
@@ -123,7 +119,7 @@ def _known() -> _Known:
 
 
 def called_by(text: str) -> str:
-    """Return the stems of whom a text speaks to by name, that stand nowhere else in it, with spaces between them."""
+    """Return the stems of those a text speaks to by name, and not of, joined by spaces."""
     called = [stem for name in _known().called.findall(text[:_ANNOTATED_CHARS]) for stem in terms(name)]
     if not called:
         return ""
@@ -132,7 +128,7 @@ def called_by(text: str) -> str:
 
 
 class ReadDoc(NamedTuple):
-    """A doc with all that its text tells: to find that out takes twenty times as long as to write it down."""
+    """A doc with what its text tells, which takes twenty times as long to find as to write."""
 
     doc: Doc
     stems: str
@@ -140,20 +136,20 @@ class ReadDoc(NamedTuple):
     """Its columns, under no number yet."""
     digest: int
     sounds: frozenset[tuple[str, str]]
-    """How the names sound that it tells, each with its name."""
+    """How each of its names sounds, with the name."""
 
     def names(self) -> set[str]:
-        """Return the names that it tells."""
+        """Return the names in its text."""
         return {name for _, name in self.sounds}
 
     def encoded_names(self) -> str | None:
-        """Return them as JSON, for its row."""
+        """Return the names as JSON, for its row."""
         names = sorted(self.names())
         return msgspec.json.encode(names).decode() if names else None
 
 
 def read_doc(doc: Doc) -> ReadDoc:
-    """Find out what the text of a doc tells; .2 ms for a message of LoCoMo (one x86-64 core)."""
+    """Read what the text of a doc tells; .2 ms for a message of LoCoMo (one x86-64 core)."""
     row, stems = read_row(0, doc)
     names = names_in(doc.text)
     if doc.who:
@@ -169,7 +165,7 @@ def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
 
 
 def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
-    """Take docs in that were read before, so that no other writer of this file waits for texts to be read."""
+    """Take docs in that were read before, so that no other writer of this file waits for the reading."""
     message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
     messages = [doc for doc in read if doc.doc.kind == TURN]
     others = [doc for doc in read if doc.doc.kind != TURN]
@@ -179,7 +175,7 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
 
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
-    """Take a doc out with its words and vectors; return the number that it had, if it was there."""
+    """Take a doc out with its words and vectors; return its number, if it was there."""
     rows = tx.execute("delete from docs where ref = ? and kind = ? returning id, names", (ref, kind))
     if not rows:
         return None
@@ -192,7 +188,7 @@ def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
 
 
 def replace_doc(tx: Transaction, doc: Doc) -> None:
-    """Take a doc in as it is now, under the number that it had."""
+    """Take a changed doc in under its old number."""
     same = tx.execute(
         """
         select id, past from docs where ref = ? and kind = ? and level = ? and owner is ? and who is ? and digest = ?
@@ -218,7 +214,7 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
 
 
 def read_row(number: int, doc: Doc) -> tuple[Row, str]:
-    """Return the columns of a doc under a number, and its stems with spaces between them."""
+    """Return the columns of a doc under a number, and its stems joined by spaces."""
     flags, called, times = annotate(doc.text, doc.at) if doc.kind == TURN else Annotations()
     stems = terms(doc.text)
     row = Row(
@@ -229,7 +225,6 @@ def read_row(number: int, doc: Doc) -> tuple[Row, str]:
 
 
 def _note_names(tx: Transaction, docs: Sequence[ReadDoc]) -> None:
-    """Have found who and what some docs tell of."""
     counts = Counter(name for doc in docs for name in doc.names())
     tx.executemany(
         "insert into names (name, docs) values (?, ?) on conflict (name) do update set docs = docs + excluded.docs",
@@ -240,11 +235,7 @@ def _note_names(tx: Transaction, docs: Sequence[ReadDoc]) -> None:
 
 
 def _drop_names(tx: Transaction, names: Any) -> None:
-    """Erase the names of a doc that no other doc tells.
-
-    Args:
-        names: of its row, as JSON.
-    """
+    """Erase those of a row's names, as JSON, that no other doc tells."""
     for name in _decoded(names):
         tx.execute("update names set docs = docs - 1 where name = ?", (name,))
         if tx.execute("delete from names where name = ? and docs <= 0 returning 1", (name,)):
@@ -259,7 +250,6 @@ def _decoded(names: Any) -> list[str]:
 
 
 def _add(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
-    """Take docs in that wait for a vector."""
     _insert(tx, numbered)
     if (
         numbered and get_meta(tx, "rules") != rules_number()
@@ -288,8 +278,6 @@ _AT_ONCE = 50  # docs in one transaction: 10 ms
 
 
 class _Older(NamedTuple):
-    """A row of the file that other rules made."""
-
     id: int
     kind: int
     ref: int
@@ -297,7 +285,7 @@ class _Older(NamedTuple):
 
 
 def renew_some(database: Database, originals: Originals, state: State, limit: int) -> int:
-    """Make the words of at most `limit` docs anew; return of how many, 0 once nothing is left to do."""
+    """Make the words of at most `limit` docs anew; return of how many, 0 once nothing is left."""
     if not state.older or state.rules != rules_number():
         return 0
     older = _older(database, state.renewed, min(limit, _AT_ONCE))
@@ -313,7 +301,7 @@ def renew_some(database: Database, originals: Originals, state: State, limit: in
 
 
 def count_older(database: Database, state: State) -> int:
-    """Return how many docs wait for their words to be made anew, or 1 while only memory waits for that."""
+    """Count the docs whose words wait to be made anew, or return 1 while only memory waits for that."""
     if not state.older:
         return 0
     count = database.query("select count(*) from docs where rules <> ?", (state.rules,))[0][0]
@@ -321,7 +309,7 @@ def count_older(database: Database, state: State) -> int:
 
 
 def _older(database: Database, reached: int, limit: int) -> list[_Older]:
-    """Return the next docs to be made anew: in the order of their numbers, and at last what came in behind."""
+    """Return the next docs to be made anew, by number, and at last those that came in behind."""
     sql = "select id, kind, ref, digest from docs where rules <> ? and id > ? order by id limit ?"
     rows = database.query(sql, (rules_number(), reached, limit))
     rows = rows or database.query(sql, (rules_number(), -1, limit))
@@ -353,7 +341,6 @@ def _renew(tx: Transaction, renewed: Sequence[tuple[_Older, ReadDoc | None]]) ->
 
 
 def _end_renewal(tx: Transaction) -> None:
-    """Have memory read the words that were made anew."""
     rules = rules_number()
     if get_meta(tx, "rules") != rules or tx.execute("select 1 from docs where rules <> ? limit 1", (rules,)):
         return

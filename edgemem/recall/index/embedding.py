@@ -1,16 +1,12 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
-New and changed docs come first, then all that were there before the model, and facts that do not hold any more at the end; of
-each, the newest first. Several processes may work on one file: what another
-has made meanwhile is left as it is, and where another begins with another model, this one embeds no more.
-
-A text that is longer than the model's window is cut in halves until each piece fits, between sentences if possible, so that
-no piece is of a few words alone, which is near to anything that has them. A text that fits is embedded as a whole, and each
-of its sentences that says something by itself, but of an episode none: merging short sentences instead costs messages of LoCoMo
-.011 of their recall among the first five.
-
-The vector of a fact is the mean of two, that of all of it and that of what it says of its subject ("shoe size"): the name of a
-subject is most of what a short sentence means to an embedder, so all facts about one are alike.
+New and changed docs come first, then those from before the model, at last facts that hold no more; each newest first. Processes
+may share a file: the work of another stays, and where another begins with another model, this one embeds no more. Text longer
+than the window is halved until each piece fits, between sentences if possible, so that no piece is of a few words, which are near
+to anything that has them. Text that fits is embedded as a whole, and by each sentence that says something, but for episodes;
+merging short sentences costs messages of LoCoMo .011 of their recall among the first five. A fact's vector is the mean of all of
+it and of its words about the subject ("shoe size"): to an embedder a short sentence means mostly its subject's name, so facts
+about one would be alike.
 """
 
 from __future__ import annotations
@@ -43,9 +39,9 @@ if TYPE_CHECKING:
 
 
 CHARS = 1000
-"""Characters that go into one vector where the embedder cannot count its tokens: some 250 tokens of English."""
+"""Characters of one vector where the embedder cannot count tokens: some 250 tokens of English."""
 _LEAST_ROOM = 8  # tokens: where a prefix leaves less of the window, nothing is cut
-_AROUND = 8  # tokens that a model puts around a text, at most: where a text is so short, nothing is counted
+_AROUND = 8  # most tokens that a model puts around a text: one so short is not counted
 
 # A closing quotation mark may follow the point. Looked for from the white space, which is searched in linear time.
 _SAYS = 2  # terms of a sentence that says something
@@ -54,19 +50,16 @@ _SPACE = Pattern(r"\s+")
 
 
 class Window(NamedTuple):
-    """How much goes into one vector."""
+    """The room of one vector."""
 
     size: int
-    """In tokens, or whatever `tokens` counts."""
+    """In units of `tokens`."""
     tokens: Callable[[Sequence[str]], list[int]]
     sure_bytes: int
-    """Texts of at most so many bytes fit without being counted."""
+    """Texts of at most so many bytes fit uncounted."""
 
     def split(self, text: str, most: int) -> list[str]:
-        """Return a text in at most `most` pieces that fit; the rest is left out.
-
-        One that fits comes first as a whole, and its sentences after it.
-        """
+        """Return at most `most` pieces that fit: a text that fits as a whole, then its sentences."""
         if len(text.encode("utf-8", "replace")) <= self.sure_bytes:
             return sentences_of(text)[:most]
         whole, around = self.tokens([text, ""])
@@ -75,7 +68,7 @@ class Window(NamedTuple):
         return self._halves(text)[:most] or [text]
 
     def _halves(self, text: str) -> list[str]:
-        """Return a text in pieces that fit, cut near the middle at the end of a sentence, else between words."""
+        """Return pieces that fit, cut near the middle at the end of a sentence, else between words."""
         text = text.strip()
         length = len(text)
         if length < 2 or self.tokens([text])[0] <= self.size:
@@ -90,7 +83,7 @@ class Window(NamedTuple):
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return a text, and after it its sentences that say something, where there is more than one."""
+    """Return a text, and then its sentences that say something, if there are several."""
     ends = [match.end() for match in _END.finditer(text)]
     parts = [text[first:last].strip() for first, last in itertools.pairwise([0, *ends, len(text)])]
     long_enough = [part for part in parts if len(terms(part)) >= _SAYS] if len(parts) > 1 else []
@@ -107,8 +100,7 @@ def window_of(embedder: Embedder) -> Window:
 _log = logging.getLogger(__name__)
 
 PIECES = 16
-"""Vectors that one text may have: a longer one than the embedder's window has one for each piece, and this many hold 15,000
-characters of English. The rest is found by its words."""
+"""Vectors of one text, one for each piece beyond the embedder's window: 15,000 characters of English; words find the rest."""
 
 _RELATION_CHARS = 500
 _KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what `UnindexedDocs` holds
@@ -117,13 +109,11 @@ _PROBE = "Hello."
 
 
 class _Row(NamedTuple):
-    """A doc that waits for a vector."""
-
     doc: int
     kind: int
     ref: int
     digest: int
-    """Of the text that it was made from."""
+    """Of its text."""
     past: bool
 
 
@@ -147,27 +137,24 @@ class Embedding:
         self._began = False
         """Whether this was the newest model once: it is not made so again."""
         self._begun: dict[str, Vector | None] = {}
-        """The parts of texts that were interrupted in the middle."""
+        """Parts of texts that were interrupted in the middle."""
         self._new: dict[str, list[Vector]] = {}
-        """The vectors of docs that are not in the file yet, by the text; none of one that the model cannot embed whole."""
+        """Vectors of docs that are not in the file yet, by text; none where the model cannot embed all of it."""
         self._aside: dict[int, int] = {}
-        """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
+        """Docs that cannot be embedded as they are, by their text's digest; the next process tries again."""
 
     def follow_removals(self) -> None:
-        """Drop from memory the vectors that were taken out of the file."""
+        """Drop vectors from memory that were taken out of the file."""
         self._begun, self._new = {}, {}
         self.vectors.follow_removals()
 
     def waiting(self, state: State) -> int:
-        """Return how many docs have no vector of this model."""
+        """Count the docs without a vector of this model."""
         table = "unembedded u join docs d on d.id = u.doc" if state.model == self._model else "docs"
         return int(self._database.query(f"select count(*) from {table}")[0][0])  # noqa: S608 - our own text
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
-        """Make vectors of docs; return of how many, or how many needed none.
-
-        Those whose vectors are in memory go along, beside `limit`: each commit writes the last pages of the same tables.
-        """
+        """Make vectors of docs, and write those in memory beside `limit`; return of how many, or how many needed none."""
         if not self._begin():
             return 0
         rows = self._queued(limit + min(len(self._new), _TOGETHER))
@@ -175,7 +162,7 @@ class Embedding:
         docs = {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
         ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
         rows = ready + [row for row in rows if row not in ready][:limit]
-        # What the truth says by now in other words waits for the index to take that in.
+        # A text that the truth has changed waits for the index to take that in.
         aside = {row.doc for row in rows if row.doc in docs and digest_of(docs[row.doc].text) != row.digest}
         self._make([docs[row.doc] for row in rows if row.doc in docs and row.doc not in aside], stop)
         by_doc = {number: self._new[doc.text] for number, doc in docs.items() if doc.text in self._new}
@@ -193,7 +180,7 @@ class Embedding:
         def store(tx: Transaction) -> None:
             if not tx.execute("select 1 from meta where key = 'model' and value = ?", (self._model,)):
                 return  # another model came meanwhile
-            # A doc may have been taken out, or have got another text; then its vector is not kept either.
+            # A doc may be gone or have another text: its vector is not kept either.
             waiting = [row for row in done if row.doc not in aside and _is_pending(tx, row)]
             add_vectors(tx, [(row.doc, row.past, by_doc.get(row.doc, ())) for row in waiting])
             dequeue(tx, [row.doc for row in waiting])
@@ -205,23 +192,20 @@ class Embedding:
         return len(done)
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
-        """Make vectors of docs that the index does not know yet, in memory alone; return of how many.
+        """Make vectors, in memory, of docs that the index does not know, the newest first; return of how many.
 
-        The file takes them when it takes the docs: each of its commits wears the card.
-
-        Args:
-            docs: the newest first.
+        The file takes them with the docs: each commit wears the card.
         """
         self._begin()
         missing = {doc.text: doc for doc in itertools.islice(docs, _KEPT_NEW) if doc.text not in self._new}
         return self._make(itertools.islice(missing.values(), limit), stop)
 
     def holds_new(self) -> bool:
-        """Tell whether memory holds vectors that the file has not."""
+        """Tell whether memory holds vectors that the file lacks."""
         return bool(self._new)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
-        """Return the cosines of docs that the index does not know yet, and whose vectors are in memory."""
+        """Return the cosines of docs that the index does not know, from vectors in memory."""
         import numpy as np
 
         new = self._new
@@ -234,7 +218,7 @@ class Embedding:
         return nearness
 
     def _begin(self) -> bool:
-        """Begin with the model where the file has another one's vectors; tell whether it is the file's, and none came later."""
+        """Begin with the model where the file has another's vectors; tell whether it is the file's newest."""
         if not self._database.query("select 1 from meta where key = 'model' and value = ?", (self._model,)):
             if self._began:
                 return False
@@ -254,9 +238,10 @@ class Embedding:
         return [row for row in queued if self._aside.get(row.doc) != row.digest][:limit]
 
     def _pieces(self, doc: Doc) -> list[_Piece]:
-        """Return what each vector of a doc is the mean of: what the model reads at once of it, and what it says of its subject.
+        """Return the parts of each vector's mean: the words that the model reads at once, and those about the subject.
 
-        The record of a call or an event is embedded as a whole. A fact that concerns somebody's safety also has vectors of phrases that people say when it matters.
+        A call's or event's record is embedded as a whole; a safety fact also has vectors of phrases that people say when it
+        matters.
         """
         safety_keys = self._settings.now.recall.safety_keys
         relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
@@ -270,7 +255,7 @@ class Embedding:
         return pieces
 
     def _make(self, docs: Iterable[Doc], stop: Stop | None) -> int:
-        """Make the vectors of docs that have none in memory, until `stop()`; return of how many docs."""
+        """Make missing vectors until `stop()`; return of how many docs."""
         pieces = {doc.text: self._pieces(doc) for doc in docs if doc.text not in self._new}
         parts = list(dict.fromkeys(part for some in pieces.values() for piece in some for part in piece))
         by_text = {part: self._begun[part] for part in parts if part in self._begun}
@@ -279,7 +264,7 @@ class Embedding:
         try:
             by_text.update(zip(missing, self._rows(missing, stop), strict=False))
         except ModelError:
-            self.embedder.embed_texts([_PROBE])  # this raises where not a text is at fault, but the model
+            self.embedder.embed_texts([_PROBE])  # raises where the model is at fault, not a text
             for text in missing:
                 try:
                     by_text.update(zip([text], self._rows([text], stop), strict=False))
@@ -305,7 +290,7 @@ class Embedding:
 
 
 def _mean(vectors: Sequence[Vector | None]) -> Vector | None:
-    """Return the vector of unit length that lies between some; None where one of them is missing."""
+    """Return the unit vector between some; None where one is missing."""
     import numpy as np
 
     known = [vector for vector in vectors if vector is not None]
@@ -317,7 +302,7 @@ def _mean(vectors: Sequence[Vector | None]) -> Vector | None:
 
 
 def _is_pending(tx: Transaction, row: _Row) -> bool:
-    """Tell whether a doc still waits for the vector of this text: no other process has made it."""
+    """Tell whether a doc still waits for this text's vector: no other process has made it."""
     sql = """
       select 1 from unembedded u join docs d on d.id = u.doc
       where u.urgent in (0, 1, 2) and u.doc = ? and d.kind = ? and d.ref = ? and d.digest = ? and d.past = ?

@@ -1,8 +1,8 @@
-"""The index file: how it is opened, what it remembers of how far it has come, and which docs were taken out.
+"""The index file: how it is opened, how far it has come, and which docs were taken out.
 
-It may be deleted at any moment. One that is damaged, belongs to another truth, or has other tables than ours is deleted and
-made again. One whose words were made by other rules keeps its vectors while they are made anew (see `docs`). Whoever has read the
-removals up to the newest tick, and the rows added since, knows all changes of every process.
+It may be deleted at any moment. A damaged file, one of another truth or with other tables is deleted and made again; one with
+words of other rules keeps its vectors meanwhile (see `docs`). Removals up to the newest tick, and the rows added since, are all
+changes of every process.
 """
 
 from __future__ import annotations
@@ -36,24 +36,23 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
-"""What can go wrong with a file that is sound, or not ours."""
+"""Errors of a file that is sound, or not ours."""
 RULES_VERSION = "5"
-"""Changes when annotations, dates or the sounds of names make something else of a text, or a record is told in other words."""
+"""Changes when annotations, dates or names' sounds are made otherwise, or a record's text is."""
 FIRST_OTHER = 1 << 40
-"""The number of the first doc that is not a message."""
 PRIVATE = 2
-"""The level of what only its owner reads."""
+"""The level of texts that only their owner reads."""
 KEPT = 5000
-"""Removals that are kept; who has missed more reads everything again."""
+"""Removals in the file; a reader that has missed more reads everything again."""
 
 T = TypeVar("T")
 
 _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
-    # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
-    # a fact that does not hold any more. terms: the stems of the text. flags, called, times: see `docs`. length: how many
-    # stems it has. names: those that it tells, as JSON. rules: the number of those that made it of its text. digest: of its text, which says whether its vectors
-    # are still right.
+    # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past: a
+    # fact that holds no more. terms: the stems of the text. flags, called, times: see `docs`. length: how many stems it has.
+    # names: those that it tells, as JSON. rules: their number, by which it was made of its text. digest: of its text, which
+    # says whether its vectors are still right.
     """
     create table docs (
       id integer primary key,
@@ -118,19 +117,14 @@ _log = logging.getLogger(__name__)
 
 
 def open_index_file(path: Path, truth: Database) -> Database:
-    """Open the index of a truth, making it if need be.
-
-    Raises:
-        InvalidInputError: the path is a folder or a device.
-        ForeignError: a database of another program does; it is left alone.
-    """
+    """Open the index of a truth, or make it; raise ForeignError for a file of another program, which is left alone."""
     if path.exists() and not path.is_file():
         raise InvalidInputError(f"{path} is not a file.")
     known = file_at(path)
     try:
         return _open(path, truth)
     except StoreError as error:
-        # Also the tables of another version; but not what another file would suffer as well.
+        # Also other tables; but not errors that another file would have as well.
         if isinstance(error, NOT_BROKEN):
             raise
         _log.warning("The index cannot be used and is made again: %s", error)
@@ -139,7 +133,7 @@ def open_index_file(path: Path, truth: Database) -> Database:
 
 
 def truth_of(path: Path) -> str:
-    """Return which truth an index was made from; empty where there is none, or it cannot be read."""
+    """Return which truth an index was made from; empty where it is missing or unreadable."""
     if not path.is_file():
         return ""
     try:
@@ -149,7 +143,7 @@ def truth_of(path: Path) -> str:
 
 
 def file_at(path: Path) -> tuple[int, int] | None:
-    """Return what tells the file at a path from any that takes its place; None if there is none."""
+    """Return what tells a path's file from its successors; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -158,7 +152,7 @@ def file_at(path: Path) -> tuple[int, int] | None:
 
 
 def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
-    """Delete an index that is closed, unless another process has made it again meanwhile; it is made from the truth."""
+    """Delete a closed index, unless another process has made it again meanwhile; it is made from the truth."""
     with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.hold():
         if file_at(path) in (None, known):
             for suffix in ("", "-wal", "-shm"):
@@ -182,7 +176,7 @@ def _open(path: Path, truth: Database) -> Database:
 
 
 def _is_of(database: Database, truth: Database) -> bool:
-    """Tell whether an index was made from this truth, in tables as we know them; stamp one that is new."""
+    """Tell whether an index was made from this truth, in our tables; stamp a new one."""
     stamp = {"truth": str(truth.created_at()), "schema": _SCHEMA_STAMP}
     meta = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
     rules = meta.pop("rules", None)
@@ -200,12 +194,12 @@ def _is_of(database: Database, truth: Database) -> bool:
 
 
 def rules_number() -> int:
-    """Return the number of the rules that make a doc of its text, which changes with every rule and every stem; never 0."""
+    """Return the number of the rules from text to doc, which changes with every rule and stem; never 0."""
     return crc32(f"{RULES_VERSION}/{words_version()}".encode()) or 1
 
 
 def follow_rules(tx: Transaction) -> None:
-    """Have all docs that other rules made wait to be made anew."""
+    """Queue all docs that other rules made."""
     if get_meta(tx, "rules") != rules_number():
         set_meta(tx, "rules", rules_number())
         set_meta(tx, "renewed", 0)
@@ -217,7 +211,7 @@ class DamagedIndexError(CorruptError):
 
 
 def checked_value(value: Any, type_: type[T], what: str) -> T:
-    """Return a value of the file that has this type; raise DamagedIndexError where it has not."""
+    """Return a value of the file; raise DamagedIndexError where it has another type."""
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
@@ -230,41 +224,41 @@ class State(msgspec.Struct, frozen=True):
     """How far the index has come."""
 
     tables: dict[str, int] = {}
-    """The highest id taken from the table of each source."""
+    """The highest id taken from each source's table."""
     queue: int = 0
     erased: int = 0
-    """The newest forgetting of which no byte is left in the file and its log."""
+    """The newest forgetting without a byte left in the file and its log."""
     last_message: int = 0
     """The highest number of a message's doc, and below of any other doc."""
     last_other: int = FIRST_OTHER - 1
     notes: str = ""
     bank: str = ""
     model: str = ""
-    """The name of the model whose vectors the file has."""
+    """The model of the file's vectors."""
     removals: int = 0
     """The tick of the newest removal,"""
     vectors: int = 0
     """and of the newest row of vectors."""
     rules: int = 0
-    """The number of the rules of the process that opened the file last, see `docs`."""
+    """The rules of the process that opened the file last, see `docs`."""
     older: int = 0
     """Whether other rules may have made some docs: 0 or 1."""
     renewed: int = 0
-    """The number of the last doc whose words were made anew."""
+    """The last doc with words made anew."""
 
     def reached(self, table: str) -> int:
-        """Return the highest id taken from the table of a source."""
+        """Return the highest id taken from a source's table."""
         return self.tables.get(table, 0)
 
     @classmethod
     def read(cls, database: Database) -> State:
-        """Return the state of a file with one look; raise ValidationError where it holds what we never wrote."""
+        """Read it with one look; raise ValidationError where a value is not ours."""
         meta = dict(database.query(_REMEMBERED))
         tables = {kind.table: meta[kind.table] for kind in KINDS if kind.table in meta}
         return msgspec.convert({**meta, "tables": tables}, cls)
 
     def stamp(self, texts: str) -> str:
-        """Return how texts that are no rows were when they were taken in."""
+        """Return the stamp of texts that are no rows, from when they were taken in."""
         return str(msgspec.structs.asdict(self)[texts])
 
 
@@ -275,7 +269,7 @@ def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
 
 
 def set_meta(tx: Transaction, key: str, value: int | str) -> None:
-    """Have the index remember something."""
+    """Remember something in the index."""
     tx.execute("insert or replace into meta (key, value) values (?, ?)", (key, value))
 
 
@@ -293,29 +287,28 @@ def trim_removals(tx: Transaction) -> None:
 
 
 def remove_all(tx: Transaction) -> None:
-    """Have everybody who holds a part of the index in memory read all of it again."""
+    """Make all readers with a part of the index in memory read everything again."""
     tx.execute("delete from removals")
     note_removals(tx, [0])  # the number of no doc
     set_meta(tx, "removals_from", tx.execute("select max(seq) from removals")[0][0])
 
 
 class Removals:
-    """Follows the removals of an index file for one reader that holds a part of it in memory."""
+    """Follows an index file's removals for one reader with a part of it in memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.tick = self._newest()
-        """The tick of the last removal that this reader has applied."""
+        """Of the last removal that this reader has applied."""
 
     def skip(self) -> None:
         """Skip all removals until now: memory begins anew."""
         self.tick = self._newest()
 
     def read_newest(self, limit: int = KEPT, *, newest: int | None = None) -> list[tuple[int, int]] | None:
-        """Return ticks and docs of the removals since the last call, the oldest first; None if they are not known, or more than `limit`.
+        """Return ticks and docs of the removals since the last call, oldest first; None if unknown or beyond `limit`.
 
-        Args:
-            newest: the tick of the last one, where the caller knows it from the state.
+        `newest` is the tick of the last one, where the caller has it from the state.
         """
         if (self._newest() if newest is None else newest) <= self.tick:
             return []

@@ -1,10 +1,9 @@
 """The index: a second file with full text and vectors, made from the truth in idle time.
 
-It remembers how far into each table of the truth it has come (ids there are in the order of writing), and takes changes
-and erasings from the queue that the truth keeps. Texts are read before the transaction, which holds the file for the writing
-alone; of several processes that take in the same rows, each sees in its transaction how far the index has come, and only the first
-writes. It is not synced to disk: after a power cut it may be older than it was,
-and then simply catches up again.
+It remembers how far into each table it has come (ids are in the order of writing), and takes changes and erasings from the
+truth's queue. Texts are read before the transaction, which holds the file for the writing alone; of several processes with the
+same rows, each sees there how far the index is, and only the first writes. It is not synced: after a power cut it catches up from
+where it is.
 """
 
 from __future__ import annotations
@@ -80,13 +79,8 @@ _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a whi
 class Index:
     """The index of one truth; a context manager, safe to use from several threads and processes.
 
-    Args:
-        path: made when missing, thrown away when damaged.
-        truth: what it is made from; closed by its owner, after this.
-        embedder: for vectors; None: full text only.
-        notes: recalled line by line; None: there are none.
-        sections: of the bank; None: there is none.
-        settings: further words of keys that concern somebody's safety.
+    The file at `path` is made when missing or damaged. `embedder` None: full text only. `notes` are recalled by the line, the
+    bank by `sections`; `settings` has further words of keys that concern somebody's safety. The owner closes `truth`, after this.
     """
 
     def __init__(
@@ -111,11 +105,11 @@ class Index:
         self._upkeep = threading.Lock()
         self._open(embedder)
         if truth.migrated and not self.damaged:
-            self.take_changes()  # what a step changed shall be found at once
+            self.take_changes()  # so that a step's changes are found at once
 
     @property
     def embedder(self) -> Embedder | None:
-        """Return the model in use."""
+        """The model in use."""
         return None if self.embedding is None else self.embedding.embedder
 
     def state(self) -> State:
@@ -127,12 +121,12 @@ class Index:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
     def vectors(self, state: State) -> Vectors | None:
-        """Return the vectors that the model in use has made; None while the file has none of it."""
+        """Return the vectors of the model in use; None while the file has none."""
         vectors = None if self.embedding is None else self.embedding.vectors
         return vectors if vectors is not None and vectors.model == state.model else None
 
     def pending(self) -> dict[str, int]:
-        """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
+        """Count the rows of the truth that wait for full text, changes to be seen, and docs without a vector."""
         try:
             state = self.state()
             vectors = 0 if self.embedding is None else self.embedding.waiting(state)
@@ -148,7 +142,7 @@ class Index:
         return {"text": waiting, "changes": changed, "vectors": vectors}
 
     def mark_broken(self, error: EdgememError) -> bool:
-        """Have the next upkeep make this file again if an error means that it is broken; tell whether it does."""
+        """Let the next upkeep make this file again if an error means that it is broken; tell whether it does."""
         # A number that SQLite cannot take was never ours.
         broken = isinstance(error, (StoreError, InvalidInputError)) and not isinstance(error, NOT_BROKEN)
         if isinstance(error, DamagedIndexError) or (broken and self.path.name in str(error)):
@@ -158,7 +152,7 @@ class Index:
         return False
 
     def suspect(self, error: Exception) -> None:
-        """Have the next upkeep look whether this file is damaged: what came out of it cannot be."""
+        """Let the next upkeep look whether this file is damaged: its answer cannot be right."""
         _log.warning("The index may be damaged (%s: %s); upkeep looks at it.", type(error).__name__, error)
         self._suspected = True
 
@@ -171,20 +165,15 @@ class Index:
         wait_s: float = 0.0,
         sources: Sequence[Source] = SOURCES,
     ) -> int:
-        """Take up to `limit` changes and rows of the truth into full text, and make anew what other rules made; return how many.
+        """Take up to `limit` changes and rows into full text, and renew the work of other rules; return how many.
 
-        Erased rows are found no more; `erase` leaves no byte of them. Between steps of some milliseconds `stop`
-        is asked.
-
-        Args:
-            least: leave talk and deeds for later while there are fewer rows of them than this, because each commit of
-                the index writes many pages; what waits is searched directly. Facts never wait.
-            wait_s: but not longer than this many seconds.
-            sources: only these.
+        Erased rows are found no more; `erase` leaves no byte of them. `stop` is asked between steps of some milliseconds. Talk
+        and deeds wait, at most `wait_s` seconds, until they have `least` rows, because each commit writes many pages; waiting
+        rows are searched directly. Facts never wait.
         """
 
         def steps() -> list[Step]:
-            # A commit takes along everything that waits: each commit writes the last pages of the same tables.
+            # Each commit takes everything that waits: it writes the last pages of the same tables anyway.
             due = self._is_due(sources, least, wait_s)
 
             def renew(limit: int) -> int:
@@ -197,12 +186,9 @@ class Index:
             return self._work(steps, limit, _SLICE, stop)
 
     def take_changes(self, stop: Stop = lambda: False) -> None:
-        """Take the changes and erasings of the truth at once, without waiting for a model that is embedding.
+        """Take changes and erasings at once, without waiting for a model that embeds, until `stop`.
 
-        That is safe, as it is between processes: each transaction looks how far the file has come.
-
-        Args:
-            stop: asked between steps of some milliseconds; once it is true, the rest is left for later.
+        That is as safe as between processes: each transaction looks how far the file has come.
         """
         if self.damaged:
             self.catch_up(stop=stop)
@@ -215,13 +201,7 @@ class Index:
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase here what the truth has forgotten, at once; return whether no byte of it is left, in the log neither.
-
-        A reader that keeps the log from being emptied is not waited for.
-
-        Args:
-            stop: as in `take_changes`.
-        """
+        """Erase what the truth has forgotten; return whether no byte is left, in the log neither, whose readers are not waited for."""
         forgotten = last_forgotten(self.truth)
         self.take_changes(stop)
         try:
@@ -241,7 +221,7 @@ class Index:
         return True
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
-        """Make vectors of up to `limit` docs, new and changed ones first; return of how many."""
+        """Make vectors of up to `limit` docs, new and changed first; return of how many."""
 
         def steps() -> list[Step]:
             return [] if self.embedding is None else [partial(self.embedding.embed_docs, stop)]
@@ -250,7 +230,7 @@ class Index:
             return self._work(steps, limit, limit, stop)
 
     def embed_new(self, docs: Sequence[Doc], limit: int, *, stop: Stop | None = None) -> int:
-        """Embed up to `limit` docs that the index does not hold yet, in memory; return how many."""
+        """Embed up to `limit` docs that the index does not hold, in memory; return how many."""
 
         def steps() -> list[Step]:
             return [] if self.embedding is None else [partial(self.embedding.embed_new, docs, stop)]
@@ -259,7 +239,7 @@ class Index:
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
 
     def keep_new(self, limit: int) -> None:
-        """Have the file take the vectors that memory alone has, and up to `limit` rows for that; nothing is embedded."""
+        """Write the vectors that only memory has, with up to `limit` rows for them; nothing is embedded."""
         embedding = self.embedding
         if embedding is None or not embedding.holds_new():
             return
@@ -268,7 +248,7 @@ class Index:
             self._work(lambda: [partial(embedding.embed_docs, lambda: True)], limit, 1, None)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
-        """Return how near docs that this index does not know yet are to a question, where their vectors are in memory."""
+        """Return how near to a question docs are whose vectors are in memory alone."""
         return {} if self.embedding is None else self.embedding.near_new(query, docs)
 
     def warm(self, *, stop: Stop | None = None) -> bool:
@@ -295,7 +275,7 @@ class Index:
         self.close()
 
     def _work(self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None) -> int:
-        """Repeat each step until nothing is left for it, in a file that is made again where it must be."""
+        """Repeat each step until nothing is left, in a file that is made again where it must be."""
         done = 0
         try:
             self._mend()
@@ -313,10 +293,8 @@ class Index:
             raise
         return done
 
-    # Full text
-
     def _is_due(self, sources: Sequence[Source], least: int, wait_s: float) -> bool:
-        """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
+        """Tell whether a fact waits, or enough else, or a row for long enough; ids are microseconds of writing."""
         if least <= 0:
             return True
         state, waiting, oldest = self.state(), 0, []
@@ -332,10 +310,9 @@ class Index:
         return waiting >= least or late
 
     def _take_rows(self, sources: Sequence[Source], stop: Stop | None, limit: int) -> int:
-        """Take at most `limit` rows of the truth in, or those whose texts were read before `stop()`; return how many."""
+        """Take in at most `limit` rows, or those read before `stop()`; return how many."""
         state, now = self.state(), self.truth.clock.now()
         pieces: list[tuple[Source, int, list[ReadDoc]]] = []
-        """The new docs of each source, up to an id."""
         for source in sources:
             reached, last = state.reached(source.table), newest_id(self.truth, source)
             if last > reached and limit > 0:
@@ -346,7 +323,7 @@ class Index:
                 limit = 0 if cut else limit - len(docs)
 
         def work(tx: Transaction) -> None:
-            # Another process may have been faster, or have seen a change of these rows before they were in.
+            # Another process may have been faster, or seen a change of these rows before they were in.
             if get_meta(tx, "queue") != state.queue or any(
                 get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
             ):
@@ -361,7 +338,7 @@ class Index:
         return sum(len(read) for _, _, read in pieces)
 
     def _take_texts(self, _limit: int) -> int:
-        """Bring the docs of texts that are no rows in line with them; return how many came or went."""
+        """Bring the docs of texts that are no rows in line; return how many came or went."""
         taken = 0
         for texts in self._texts:
             if self.state().stamp(texts.stamped_as) != (stamp := texts.stamp()):
@@ -385,7 +362,7 @@ class Index:
         changed: list[Doc] = []
         erased: list[tuple[int, int]] = []
         for source in SOURCES:
-            # Later rows are not indexed yet and will be read as they are then.
+            # Later rows are not indexed yet and are read as they are then.
             refs = {
                 ref for _, kind, ref in rows if kind == source.table and ref <= state.reached(source.table)
             }
@@ -413,12 +390,9 @@ class Index:
         return len(rows)
 
     def _follow_removals(self) -> None:
-        """Drop from memory the docs that were taken out of the file."""
         self.postings.follow_removals()
         if self.embedding is not None:
             self.embedding.follow_removals()
-
-    # The file
 
     def _open(self, embedder: Embedder | None) -> None:
         self.database = open_index_file(self.path, self.truth)
@@ -456,7 +430,7 @@ class Index:
 
 
 def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[ReadDoc]:
-    """Read docs until somebody is waiting, and the first one in any case."""
+    """Read docs until `stop()`, and the first in any case."""
     read: list[ReadDoc] = []
     for doc in docs:
         read.append(read_doc(doc))
@@ -466,7 +440,7 @@ def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[Re
 
 
 def _replace_texts(texts: Written, stamp: str, docs: Mapping[int, Doc], tx: Transaction) -> tuple[int, int]:
-    """Have the file hold these docs of texts that are no rows; return how many went, and how many came."""
+    """Replace the docs of texts that are no rows; return how many went, and how many came."""
     known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (texts.kind,))}
     gone = known - docs.keys()
     for ref in gone:

@@ -1,14 +1,9 @@
 """Packed vectors: enough of each vector in memory to say which few must be compared exactly.
 
-A question goes through three sieves:
-
-1. signs are compared with signs, 64 dimensions at a time, over all rows that it may see;
-2. of the nearest some hundred, two bits a dimension are compared with the question itself;
-3. of these, all that may be among the k nearest are compared exactly, with the vectors themselves.
-
-The first bit of a dimension is its sign. The second says whether the value is large for its vector; together they make four
-levels, the best ones for values that are spread like a bell. A vector of 384 dimensions takes 114 bytes: 48 for each of the
-two bits, 8 for its id, 8 for its tick, 2 for its scale. Wiped rows are overwritten.
+A question compares signs with signs over all rows that it may see, 64 dimensions at a time; with the nearest some hundred, itself
+with two bits a dimension; and exactly with all that may be among the k nearest. The first bit is the sign, the second says
+whether the value is large for its vector: four levels, the best ones for values spread like a bell. A vector of 384 dimensions
+takes 114 bytes: 48 for each of the two bits, 8 for its id, 8 for its tick, 2 for its scale. Wiped rows are overwritten.
 """
 
 from __future__ import annotations
@@ -26,14 +21,14 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Exact = Callable[[list[int]], Mapping[int, float]]
 
-_ROOM = 1024  # rows that there is room for at first; it is doubled when it is full
-_BLOCK = 32_768  # rows that are compared at once: their signs take 1.5 MB, which a cache holds
+_ROOM = 1024  # rows at first; doubled when full
+_BLOCK = 32_768  # rows at once: their signs take 1.5 MB, which a cache holds
 _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
-_SAMPLE = 16_384  # distances that are counted to guess the limit
+_SAMPLE = 16_384  # distances counted to guess the limit
 
-# Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
-# and a half times what chance does. At least and at most so many, and so many for each that is wanted, and one of so many.
+# The first sieve lets pass rows with so many more differing signs than the k-th, times sqrt(dimensions), 2.5 times what chance
+# does; at least and at most so many, so many for each wanted, and one of so many.
 _CHANCE = 1.3
 _LEAST, _LEAST_PER_HIT = 100, 4
 _MOST, _MOST_PER_HIT, _MOST_OF = 4000, 30, 250
@@ -47,22 +42,19 @@ _ERROR = 0.365
 
 
 class PackedVectors:
-    """Finds the nearest of many vectors; several rows may have the same id (pieces of one text).
+    """Finds the nearest of many unit vectors of `dimensions`, a multiple of 64; several rows, pieces of a text, may share an id.
 
     Not safe to use from several threads at once.
-
-    Args:
-        dimensions: of the vectors, which are unit vectors; a multiple of 64.
     """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self._n = 0
         self.columns: dict[str, NDArray[Any]] = {}
-        """The columns of all rows; behind the last row are zeros."""
+        """Of all rows; behind the last are zeros."""
         self._make_room(_ROOM)
         self._order: tuple[Rows, Ids] | None = None
-        """The rows in the order of their ids, and these."""
+        """Rows in the order of their ids, and these."""
         self._asked: tuple[NDArray[np.float32], PackedQuery] | None = None
         """The newest question: a turn asks several times with the same array."""
 
@@ -71,22 +63,16 @@ class PackedVectors:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all rows; the room behind them takes none until it is used."""
+        """The bytes of all rows; the room behind them takes none until it is used."""
         return sum(column[: self._n].nbytes for column in self.columns.values())
 
     @property
     def ids(self) -> Ids:
-        """Return the id of each row."""
+        """The id of each row."""
         return self._column("ids")
 
     def append(self, ids: ArrayLike, seqs: ArrayLike, vectors: NDArray[Any]) -> None:
-        """Put rows beside the others.
-
-        Args:
-            ids: `int64[n]`; rows under the same ids stay.
-            seqs: `int64[n]`: the ticks at which they were written.
-            vectors: `[n, dimensions]`.
-        """
+        """Add rows with `int64[n]` ids, which others may share, `int64[n]` ticks of writing, and `[n, dimensions]` vectors."""
         import numpy as np
 
         numbers = {"ids": np.asarray(ids, np.int64), "seqs": np.asarray(seqs, np.int64)}
@@ -106,11 +92,9 @@ class PackedVectors:
         self._order = None
 
     def wipe(self, ids: ArrayLike, before: ArrayLike | None = None) -> int:
-        """Take out all rows of some ids, and leave nothing of them; return how many rows there were.
+        """Overwrite all rows of some ids, if there; return how many.
 
-        Args:
-            ids: those that are not there are fine.
-            before: ticks, one for each id: rows that were written at that tick or later stay.
+        `before` has a tick for each id: rows written then or later stay.
         """
         import numpy as np
 
@@ -138,12 +122,8 @@ class PackedVectors:
     ) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, each id once with its best row, the best first.
 
-        Args:
-            query: a unit vector.
-            k: how many.
-            allowed: only these ids; None: all.
-            exact: returns the cosines of those ids that still have a vector; the others are left out. None: cosines
-                are estimates.
+        `query` is a unit vector; `allowed` None allows all ids. `exact` returns the cosines of ids that still have a vector, the
+        others are left out; with None cosines are estimates.
         """
         import numpy as np
 
@@ -167,10 +147,7 @@ class PackedVectors:
         return list(zip(ids[:k].tolist(), cosines[:k].tolist(), strict=True))
 
     def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> tuple[Ids, NDArray[np.float32]]:
-        """Return those ids that are there, in ascending order, and the estimated cosine of the best row of each.
-
-        One in three is .016 off or more.
-        """
+        """Return the ids that are there, ascending, with the best row's estimated cosine: one in three is .016 off or more."""
         import numpy as np
 
         own, cosines = self._estimates(self._packed(query), self._rows_of(ids))
@@ -192,8 +169,7 @@ class PackedVectors:
         import numpy as np
 
         words = self.dimensions // 64
-        # The system gives memory for zeros only when something else is written there. Signs are compared word by word, and
-        # stand so.
+        # The system gives memory for zeros only at the first other value. Signs lie as they are compared, word by word.
         columns: dict[str, NDArray[Any]] = {
             "signs": np.zeros((words, room), np.uint64).T,
             "steps": np.zeros((room, words), np.uint64),
@@ -203,11 +179,10 @@ class PackedVectors:
         }
         for name, column in self.columns.items():
             columns[name][: self._n] = column[: self._n]
-            column[:] = 0  # nothing of it may stay behind
+            column[:] = 0  # no old bytes may stay
         self.columns = columns
 
     def _rows_of(self, ids: ArrayLike) -> Rows:
-        """Return the numbers of the rows of some ids."""
         import numpy as np
 
         sought = np.unique(np.asarray(ids, np.int64))
@@ -237,7 +212,6 @@ class PackedVectors:
         return every
 
     def _estimates(self, packed: PackedQuery, rows: Rows) -> tuple[Ids, NDArray[np.float32]]:
-        """Return the ids and estimated cosines of rows."""
         import numpy as np
 
         cosines = np.empty(len(rows), np.float32)
@@ -254,7 +228,7 @@ class PackedVectors:
 
 
 def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
-    """Return where the distances are low enough for one of the k nearest, in ascending order."""
+    """Return where distances are low enough for one of the k nearest, ascending."""
     import numpy as np
 
     lowest = lowest_of(distances, _LEAST + _LEAST_PER_HIT * k)
@@ -269,13 +243,13 @@ def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
 
 
 def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
-    """Return where about the lowest `count` distances are, at least so many, in ascending order."""
+    """Return where about the lowest `count` distances are, at least so many, ascending."""
     import numpy as np
 
     n = len(distances)
     if count >= n:
         return np.arange(n)
-    # Counting how often each distance occurs in a sample finds the limit in a tenth of the time of a partition.
+    # To count each distance in a sample finds the limit in a tenth of the time of a partition.
     sample = distances[:: max(1, n // _SAMPLE)]
     limit, more = int(np.searchsorted(np.cumsum(np.bincount(sample)), count * len(sample) / n)), 1
     while len(near := np.flatnonzero(distances <= limit)) < count:
@@ -286,7 +260,7 @@ def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
 
 
 def _best_by_id(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[np.float32]]:
-    """Return each id once with its best cosine, the best first, among equals the lowest id."""
+    """Return each id once with its best cosine, best first, lowest id among equals."""
     import numpy as np
 
     order = np.lexsort((ids, -cosines))
@@ -295,7 +269,7 @@ def _best_by_id(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[np
 
 
 def _in_doubt(cosines: NDArray[np.float32], k: int, dimensions: int) -> int:
-    """Return how many of the best estimates may be among the k nearest."""
+    """Count the best estimates that may be among the k nearest."""
     if len(cosines) <= k:
         return len(cosines)
     last = float(cosines[k - 1])
@@ -310,10 +284,10 @@ class PackedQuery:
         import numpy as np
 
         self._signs = np.packbits(query > 0, bitorder="little").view(np.uint64)
-        # What each value of a byte adds in each place: its eight bits, each for or against.
+        # The sum for each value of a byte in each place: its eight bits, each for or against.
         byte_sums = query.reshape(-1, 8) @ _bytes_as_signs().T
         self._byte_sums = np.multiply.outer(np.array(_LEVELS, np.float32), byte_sums).ravel()
-        # As narrow as they fit: to add them to the bytes of many rows takes a sixth of the time of comparing these.
+        # As narrow as they fit: adding them to the bytes of many rows takes a sixth of the time of comparing these.
         places = np.arange(0, len(self._byte_sums), 256)
         self._places = places.astype(np.min_scalar_type(len(self._byte_sums) - 1))
 
@@ -330,7 +304,7 @@ class PackedQuery:
         return total
 
     def sums(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the product of each row with the query, before it is scaled."""
+        """Return the unscaled product of each row with the query."""
         total: NDArray[np.float32] = self._byte_sums.take(codes + self._places).sum(axis=1)
         return total
 
@@ -338,7 +312,7 @@ class PackedQuery:
 def pack(
     vectors: NDArray[np.float32],
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.float16]]:
-    """Return the signs, the second bits, both `uint64[n, words]`, and the scales `float16[n]` of vectors."""
+    """Return the signs and the second bits, both `uint64[n, words]`, and the scales `float16[n]` of vectors."""
     import numpy as np
 
     dimensions = vectors.shape[1]

@@ -1,8 +1,7 @@
 """Sources: the tables and files that can be recalled, and the text of each record.
 
-Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections split it;
-conversations by the message, and by the newest summary of each session; NOTES.md by the line, under its heading; files of the
-bank by the section.
+Facts are taken by row as said (its own origin), not by the pieces of corrections; talk by the message, and by each session's
+newest summary; NOTES.md by the line, under its heading; the bank by the section.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, _, GOAL, BANK = range(len(_NUMBE
 KINDS: dict[int, Kind] = dict(
     enumerate(dict.fromkeys((*_NUMBERED, *(kind.doc for kind in STORED if kind.doc))))  # type: ignore[arg-type]
 )
-"""The kinds of docs by their numbers in the index; further ones of the truth follow those that have a number."""
+"""The kinds of docs by their numbers in the index; kinds of the truth without a number follow."""
 
 MAX_CHARS = 8000
 _KIND_OF = {kind.table: kind for kind in STORED}
 
 
 def checked_kinds(kinds: Collection[Kind] | None) -> Collection[Kind] | None:
-    """Return the kinds that are looked for; raise InvalidInputError where one of them does not exist."""
+    """Return the kinds to look for; raise InvalidInputError where one does not exist."""
     if kinds is None:
         return None
     known = ", ".join(KINDS.values())
@@ -72,7 +71,7 @@ _NOW_OR_LATER = """
       order by b.valid_from desc limit 8) b
     where b.origin = f.id and coalesce(b.valid_to, 9e999) > :now)
 """
-# Of each key only its last eight intervals are looked at: what ended before them is over.
+# Only the last eight intervals of each key: the others are over.
 
 _FACTS = f"""
   select f.id, k.scope, k.key, f.value, f.level, f.owner, f.speaker, f.event_time, not {_NOW_OR_LATER}
@@ -106,21 +105,21 @@ class Doc(NamedTuple):
 
     kind: int
     ref: int
-    """The id of its row in the truth; of a note, a hash of its text."""
+    """The id of its row in the truth; of a note, its text's hash."""
     text: str
     level: int
     owner: str | None
     who: str | None
-    """Who said it, or whom it belongs to."""
+    """The speaker, or the owner."""
     session_id: int | None = None
     turn: int | None = None
     at: float = 0.0
     """When it happened, or else was recorded; seconds since the epoch."""
     past: bool = False
     subject: str | None = None
-    """Of a fact with a key of several parts: the stems of the first."""
+    """Stems of the first part of a fact's key, if there are several,"""
     relation: str | None = None
-    """For such a key: the words after its first part."""
+    """and the words after it."""
 
 
 class Source(NamedTuple):
@@ -137,14 +136,12 @@ _READ = {
     MESSAGES.table: _MESSAGES,
     EPOCHS.table: _SUMMARIES,
 }
-"""Tables whose rows are docs with those beside them."""
 _NUMBER_OF = {doc: number for number, doc in KINDS.items()}
 SOURCES = tuple(
     Source(_NUMBER_OF[kind.doc], kind.table, _READ.get(kind.table) or _select(kind))  # type: ignore[index]
     for kind in STORED
     if kind.doc
 )
-"""The tables that are recalled."""
 
 FACT_SOURCE = SOURCES[:1]
 
@@ -155,14 +152,14 @@ def newest_id(truth: Database, source: Source) -> int:
 
 
 def read_between(truth: Database, source: Source, after: int, last: int, limit: int, now: float) -> list[Doc]:
-    """Return the docs of rows after one id and up to another, the oldest first."""
+    """Return the docs of rows after one id and up to another, oldest first."""
     sql = f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit"
     rows = truth.query(sql, {"after": after, "last": last, "limit": limit, "now": now})
     return [_doc(source, row) for row in rows]
 
 
 def read_newest(truth: Database, source: Source, after: int, limit: int, now: float) -> list[Doc]:
-    """Return the docs of the newest rows after an id, the oldest first."""
+    """Return the docs of the newest rows after an id, oldest first."""
     sql = f"{source.select} f.id > :after order by f.id desc limit :limit"
     rows = truth.query(sql, {"after": after, "limit": limit, "now": now})
     return [_doc(source, row) for row in reversed(rows)]
@@ -178,25 +175,25 @@ def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) 
 
 
 def fact_text(key: str, value: str) -> str:
-    """Return a fact as people read it; `user.` before a key only repeats what its scope says."""
+    """Return a fact as people read it; `user.` before a key only repeats its scope."""
     return f"{spell_out(key.removeprefix('user.')) or key}: {value}"
 
 
 def split_key(key: str) -> tuple[str | None, str | None]:
-    """Return what a fact is about (as stems) and what it says of that: `helene.shoe_size` -> `helen`, `shoe size`.
+    """Return a fact's subject (as stems) and what it says of that: `helene.shoe_size` -> `helen`, `shoe size`; else None, None.
 
     A key of one part says all by itself, and one of stop words alone is about nothing that a question can name.
     """
     head, _, rest = key.removeprefix("user.").partition(".")
     stems, relation = terms(spell_out(head)), spell_out(rest)
-    # Two numbers side by side are read as one ("0.0"), and then nobody who asks for the first finds the fact.
+    # Two numbers side by side are read as one ("0.0"): who asks for the first would not find the fact.
     if not stems or not relation or not set(stems) <= set(terms(f"{spell_out(head)} {relation}")):
         return None, None
     return " ".join(stems), relation
 
 
 def speaker_of(role: str, speaker: str | None, extra: str | None) -> str | None:
-    """Return whose message it is: the speaker of the turn, or the name that a message carries."""
+    """Return the speaker of the turn, or the name that a message carries."""
     if extra and '"name"' in extra:
         name = msgspec.json.decode(extra).get("name")
         if isinstance(name, str):
@@ -222,14 +219,14 @@ def _doc(source: Source, row: tuple[Any, ...]) -> Doc:
         ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
         who = speaker_of(role, speaker, extra)
         return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
-    # A summary is of no session: the turns of its session have its words already, and they would count twice.
+    # A summary is of no session: its turns already have its words, which would count twice.
     ref, *words, level, owner, who, at = row
     text = text_of(_KIND_OF[source.table], words)
     return Doc(kind, ref, text[:MAX_CHARS], level, owner, who, at=at or ref / 1e6)
 
 
 def notes_stamp(notes: NotesFile) -> Stamp:
-    """Return a stamp that changes whenever the file does: its size and time."""
+    """Return the file's size and time, which change whenever it does."""
     try:
         status = notes.path.stat()
     except OSError:
@@ -238,11 +235,11 @@ def notes_stamp(notes: NotesFile) -> Stamp:
 
 
 def read_paragraphs(notes: NotesFile) -> Mapping[int, Doc]:
-    """Return the lines of the notes by the hash of their text, with the heading that tells what they are about."""
+    """Return the lines of the notes by their text's hash, with the heading that they are about."""
     return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level))
 
 
-@functools.lru_cache(maxsize=1)  # asked for with every note that is recalled, and seldom changed
+@functools.lru_cache(maxsize=1)  # read with every recalled note, and seldom changed
 def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
     docs: dict[int, Doc] = {}
     for section in read_sections(notes):
@@ -254,7 +251,7 @@ def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
             if section.heading:
                 text = f"{section.heading}: {text}"  # "milk" alone would not say that it is to be bought
             text = text[:MAX_CHARS]
-            # A line that was in the file before is recognised, wherever it moved under its heading.
+            # A line is recognised wherever it moved under its heading.
             ref = digest_of(text)
             docs[ref] = Doc(NOTE, ref, text, level, None, None, at=at)
     return docs
@@ -264,11 +261,11 @@ def _moment(written: str, otherwise: float) -> float:
     try:
         return datetime.strptime(written, "%Y-%m-%d %H:%M").astimezone().timestamp()
     except (ValueError, OverflowError):
-        return otherwise  # a date that somebody wrote by hand, such as the 31st of February
+        return otherwise  # a date written by hand, such as the 31st of February
 
 
 class BankSections:
-    """The files of the bank by the section, as docs: the readers of a file may read its sections."""
+    """The bank's files by the section, as docs, which the readers of a file may read."""
 
     def __init__(self, bank: MemoryBank) -> None:
         self._bank = bank
@@ -276,16 +273,16 @@ class BankSections:
         self._read: tuple[str, dict[int, tuple[Doc, BankFile]]] = ("", {})
 
     def stamp(self) -> str:
-        """Return a stamp that changes whenever a file does; empty where there is none."""
+        """Return a stamp that changes with any file; empty where there is none."""
         self._stamp = self._bank.stamp()
         return self._stamp
 
     def docs(self) -> Mapping[int, Doc]:
-        """Return them by the hashes of their texts and of who may read them."""
+        """Return them by the hashes of their texts and readers."""
         return {ref: doc for ref, (doc, _) in self.placed().items()}
 
     def placed(self) -> Mapping[int, tuple[Doc, BankFile]]:
-        """Return them with their files, as of the newest stamp: each recall takes one as it begins."""
+        """Return them with their files, as of the newest stamp, which each recall takes as it begins."""
         stamp = self._stamp or self.stamp()
         if stamp != self._read[0]:
             placed: dict[int, tuple[Doc, BankFile]] = {}
@@ -300,11 +297,11 @@ class BankSections:
 
 
 _PIECE_CHARS = 1200
-"""Characters of a section, behind which its next paragraph begins another doc: about as many as one vector takes."""
+"""Behind so many, a section's next paragraph begins another doc: about as many as one vector takes."""
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield the sections of a text under their headings; long ones by paragraphs."""
+    """Yield a text's sections under their headings; long ones by paragraphs."""
     for section in read_sections(text):
         lead, held = f"{section.heading}: " if section.heading else "", ""
         for paragraph in section.text.split("\n\n"):
@@ -317,17 +314,17 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 class Written(NamedTuple):
-    """Texts that are no rows of the truth, and are read again in whole where any has changed."""
+    """Texts that are no rows of the truth, read again in whole where any has changed."""
 
     kind: int
     stamped_as: str
-    """Under what the index remembers how they were."""
+    """The index's name for their stamp."""
     stamp: Callable[[], str]
     docs: Callable[[], Mapping[int, Doc]]
 
 
 def written(notes: NotesFile | None, sections: BankSections | None) -> tuple[Written, ...]:
-    """Return NOTES.md and the bank, as far as they are given."""
+    """Return those of NOTES.md and the bank that are given."""
     texts = []
     if notes is not None:
         texts.append(
@@ -371,6 +368,6 @@ class Originals:
 
 
 def digest_of(text: str) -> int:
-    """Return a digest of a text: a vector of the text is right for as long as this is the same."""
+    """Return a digest of a text, whose vector is right while this is the same."""
     hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(hashed.digest(), "big", signed=True)

@@ -1,11 +1,8 @@
 """The table of docs in memory: columns and words of each, with the reader that follows an index file.
 
-A doc has a slot. One that is taken out leaves an empty slot, and one that is replaced moves to a new one. Docs that the
-index does not hold yet are in the same table until it has taken them in.
-
-A question looks up its words here, and nowhere else: .1 ms among 30,000 texts (one x86-64 core), where FTS5 took 1.4 ms. To
-read in a text takes some 10 µs. Idle time does that; a question that comes earlier reads as many as its deadline allows, the
-newest first.
+A doc has a slot; taken out, it leaves it empty, replaced, it moves. Docs that the index does not hold yet are here until it takes
+them in. A question looks up its words here alone: .1 ms among 30,000 texts (one x86-64 core), where FTS5 took 1.4 ms. Idle time
+reads texts in, some 10 µs each; an earlier question as many as its deadline allows, newest first.
 """
 
 from __future__ import annotations
@@ -51,12 +48,12 @@ NEIGHBOUR_STEPS = (-2, -1, 1, 2)
 """The neighbours of a message that are looked at: so many messages after it."""
 _PAST = (0, 1)
 NOBODY = 0
-"""Code 0: no person, no session."""
+"""No person, no session."""
 _NUMBERED = (
     1 << 24
 )  # messages with larger numbers, of which there are none in forty years, have no neighbours
-_OFTEN = 255  # occurrences of a term in a text are counted in 8 bits
-_TERMS = 1000  # terms that are looked at between two looks at `stop`
+_OFTEN = 255  # occurrences of a term in a text, in 8 bits
+_TERMS = 1000  # terms between two looks at `stop`
 
 
 class Row(NamedTuple):
@@ -81,12 +78,12 @@ class Row(NamedTuple):
 
     @property
     def spans(self) -> list[tuple[float, float, float]]:
-        """Return the times that it speaks of: begin, end, how sure."""
+        """Return begin, end and sureness of the times in its text."""
         return msgspec.json.decode(self.times, type=list[tuple[float, float, float]]) if self.times else []
 
 
 def checked_row(columns: Sequence[Any]) -> Row:
-    """Return a row of the file; in a damaged one it may be anything, and then this raises ValueError."""
+    """Return a row of the file; raise ValueError where it cannot be ours, as in a damaged file."""
     try:
         row = msgspec.convert(columns, Row)
         row.spans  # noqa: B018 - they must be such
@@ -112,32 +109,32 @@ class DocTable:
         self.rows: dict[str, NDArray[Any]] = {name: np.zeros(0, type_) for name, type_ in _TYPES.items()}
         """By slot, with room for more at the end."""
         self.facts: dict[int, tuple[str | None, str | None]] = {}
-        """Subject and relation of those slots that have any."""
+        """Subject and relation of slots that have any."""
         self._about: defaultdict[str, set[int]] = defaultdict(set)
-        """The slots of facts by their subject."""
+        """Slots of facts by their subject."""
         self.callings: list[frozenset[str]] = [frozenset()]
-        """Stems of whom texts speak to by name, by the code in `called`."""
+        """Stems of those that texts speak to by name, by the code in `called`."""
         self.codes: dict[str | None, int] = {None: NOBODY}
-        """The codes of speakers and owners by their names."""
+        """Of speakers and owners, by name."""
         self.sessions: dict[int | None, int] = {None: NOBODY}
         self._speakers: Counter[int] = Counter()
-        """By code, of how many docs somebody is the speaker."""
+        """Docs by their speaker's code."""
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
         self._messages: NDArray[np.int32] = np.zeros(0, np.int32)
-        """The slots of messages by their numbers, -1 where none is."""
+        """Slots of messages by their numbers, -1 where none is."""
         self._spans: NDArray[np.float64] = np.zeros((0, 4))
         self._last_span = 0
         self._postings: dict[str, array[int]] = {}
-        """By term, the slots of its texts, times 256, plus its count in each: about 200 bytes for a text of ten words."""
+        """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words."""
         self.similar = SimilarTerms()
-        """The terms by how they sound and end."""
+        """The terms by their sounds and ends."""
         self._unindexed: set[int] = set()
-        """The numbers of docs that are not in the index yet."""
+        """Numbers of docs that are not in the index yet."""
         self.dropped = 0
-        """How many docs were taken out."""
+        """Docs taken out so far."""
         self._stale = False
-        """Whether there may be terms that no text holds."""
+        """Whether there may be terms without a text."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -146,11 +143,9 @@ class DocTable:
         return doc in self._slots
 
     def append(self, row: Row, stems: str = "", *, unindexed: bool = False) -> int:
-        """Take a row in, in place of what its number had before; return its slot.
+        """Take a row, with its text's `stems` joined by spaces, in place of its number's last one; return its slot.
 
-        Args:
-            stems: of its text, with spaces between them.
-            unindexed: it is not in the index yet; `drop_unindexed` takes it out again.
+        `unindexed` rows are not in the index yet; `drop_unindexed` takes them out again.
         """
         spans = row.spans
         self._vacate(row.id)
@@ -189,7 +184,7 @@ class DocTable:
         return slot
 
     def drop(self, doc: int) -> None:
-        """Remove a doc. Its slot becomes empty; its terms stay until `prune`."""
+        """Remove a doc: its slot becomes empty, its terms stay until `prune`."""
         self._stale = self._stale or doc in self
         self._vacate(doc)
 
@@ -212,17 +207,12 @@ class DocTable:
             self._about[subject].discard(slot)
 
     def drop_unindexed(self) -> None:
-        """Remove the docs that are not in the index; those that it has taken in since stay."""
+        """Remove the docs that the index still lacks."""
         for doc in list(self._unindexed):
             self.drop(doc)
 
     def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> None:
-        """Drop the terms that no text holds any more, if a text was taken out.
-
-        Args:
-            stop: asked between steps of some milliseconds.
-            lock: held during each of them.
-        """
+        """Drop terms without a text, once texts were taken out, in steps of milliseconds that ask `stop` first and hold `lock`."""
         import numpy as np
 
         if not self._stale:
@@ -240,7 +230,7 @@ class DocTable:
                         self.similar.drop(term)
 
     def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
-        """Return the terms that any text holds, each with the slots of its texts and its count in each."""
+        """Return the terms that any text holds, each with its texts' slots and its count in each."""
         import numpy as np
 
         packed = [
@@ -251,11 +241,11 @@ class DocTable:
         ]
 
     def people(self) -> set[str]:
-        """Return the names of those who said something, or whom something belongs to."""
+        """Return the names of speakers and owners."""
         return {name for name, code in self.codes.items() if name is not None and self._speakers[code] > 0}
 
     def slots_of(self, docs: Collection[int]) -> Slots:
-        """Return the slot of each doc; -1 where it is not here."""
+        """Return the slot of each doc; -1: not here."""
         import numpy as np
 
         return np.fromiter(map(self._slots.get, docs, repeat(-1)), np.intp, len(docs))
@@ -268,12 +258,12 @@ class DocTable:
         return np.fromiter(slots, np.intp, len(slots))
 
     def spans(self) -> NDArray[np.float64]:
-        """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
+        """Return the times in texts, rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
         spans: NDArray[np.float64] = self._spans[: self._last_span]
         return spans
 
     def neighbours(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message so many after each; -1 where there is none of the same session."""
+        """Return the slot of the message so many after each; -1: none of the same session."""
         import numpy as np
 
         ids, kind, session = (self.rows[name] for name in ("id", "kind", "session"))
@@ -286,7 +276,7 @@ class DocTable:
         return beside
 
     def _make_room(self, slot: int) -> None:
-        """See to it that there is room for a slot: half as much again, so that a growing memory is not copied each turn."""
+        """Make room for a slot: half as much again, so that a growing memory is not copied each turn."""
         if slot >= len(self.rows["id"]):
             room = max(256, slot * 3 // 2)
             self.rows = {name: _longer(column, room, 0) for name, column in self.rows.items()}
@@ -306,7 +296,6 @@ class DocTable:
 
 
 def _longer(column: NDArray[Any], room: int, filling: int) -> NDArray[Any]:
-    """Return a column, or a table, with more rows."""
     import numpy as np
 
     grown = np.full((room, *column.shape[1:]), filling, column.dtype)
@@ -315,7 +304,7 @@ def _longer(column: NDArray[Any], room: int, filling: int) -> NDArray[Any]:
 
 
 def _import_numpy() -> None:
-    """Import numpy, and what it puts off until its first `unique`: 40 ms on one x86-64 core."""
+    """Import numpy, and the modules it puts off until its first `unique`: 40 ms on one x86-64 core."""
     import numpy as np
 
     np.unique(np.zeros(1))
@@ -325,13 +314,13 @@ preload_later(_import_numpy)
 
 
 AT_ONCE = 300
-"""Docs that are read between two looks at `stop`."""
+"""Docs between two looks at `stop`."""
 NEWEST = 2000
-"""Docs of each kind that a question in a hurry reads before older ones."""
+"""Docs of each kind that a question in a hurry reads first."""
 
 
 class _Range:
-    """Which numbers of one kind of docs are in memory: all above `first`, up to `last`."""
+    """The numbers of one kind of docs that are in memory: above `first`, up to `last`."""
 
     def __init__(self, first: int) -> None:
         self.lowest = first
@@ -344,15 +333,13 @@ class _Range:
             self.first = self.last = max(self.lowest, at)
 
     def holds(self, doc: int) -> bool:
-        """Tell whether a doc was read in."""
         return self.first < doc <= self.last
 
 
 class ResidentPostings:
     """The docs in one index file with their postings, brought up to date with each question.
 
-    Docs are numbered in two rows that only grow (messages, everything else), and removals are logged, so a
-    few look-ups tell the changes of every process.
+    Docs are numbered in two rows that only grow (messages, the rest), and removals are logged: a few look-ups tell all changes.
     """
 
     def __init__(self, database: Database) -> None:
@@ -366,17 +353,17 @@ class ResidentPostings:
     @property
     def table(self) -> DocTable:
         """Return the table; the caller holds `lock`."""
-        if self._table is None:  # made late, for opening need not wait for numpy
+        if self._table is None:  # late: opening need not wait for numpy
             self._table = DocTable()
         return self._table
 
     def warm(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
-        """Read in the docs that memory lacks, while nobody waits; return whether there were any."""
+        """Read in missing docs while nobody waits; return whether there were any."""
         with self.lock:
             self._follow_removals()
         worked = False
         while not (stop and stop()):
-            with self.lock:  # a question need not wait for more than one step
+            with self.lock:  # a question waits for one step at most
                 if not self._read(state):
                     break
             worked = True
@@ -384,17 +371,13 @@ class ResidentPostings:
         return worked
 
     def follow_removals(self) -> None:
-        """Drop from memory the docs that were taken out of the file, also while nobody asks."""
+        """Drop docs from memory that were taken out of the file, also while nobody asks."""
         with self.lock:
             self._follow_removals()
         self.table.prune(None, self.lock)
 
     def follow(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
-        """Read in the docs that memory lacks; return whether memory holds all of the index. The caller holds `lock`.
-
-        Args:
-            stop: once it is true, at least some docs having been read, the rest is left for later; None: all are read.
-        """
+        """Read in missing docs, until `stop` once there are some; return whether memory holds all. The caller holds `lock`."""
         self._follow_removals(state.removals)
         ranges = self._ranges(state)
         if stop is not None:
@@ -406,7 +389,7 @@ class ResidentPostings:
         return True
 
     def _follow_removals(self, newest: int | None = None) -> None:
-        """Drop from memory the docs that were taken out of the file, or begin anew where they are not known."""
+        """Drop docs that were taken out of the file, or begin anew where they are not known."""
         table = self.table
         if table.n - len(table) <= max(AT_ONCE, table.n // 2):  # else memory has too many empty slots
             removed = self._removals.read_newest(newest=newest)
@@ -424,7 +407,7 @@ class ResidentPostings:
         return [(self._others, state.last_other), (self._messages, state.last_message)]
 
     def _read(self, state: State) -> bool:
-        """Read some of the missing docs into memory; return whether any was missing."""
+        """Read in some missing docs; return whether any was missing."""
         for known, newest in self._ranges(state):
             known.begin(known.lowest)
             if known.last < newest:
@@ -440,7 +423,7 @@ class ResidentPostings:
         return False
 
     def _take(self, where: str, values: Sequence[int]) -> list[int]:
-        """Read some docs into memory; return their numbers."""
+        """Read some docs in; return their numbers."""
         sql = f"select {COLUMNS}, d.terms from docs d where {where}"  # noqa: S608 - our own text
         numbers: list[int] = []
         try:

@@ -1,8 +1,7 @@
 """Vectors of docs: a row a doc in the index file, as signed bytes and half bytes, and two bits a dimension in memory.
 
-`PackedVectors` names the few vectors that may be the nearest; their rows are read by their numbers and compared exactly.
-A text in pieces has all its vectors in one row. An index has the vectors of one model: where another model comes, they
-are erased, and every doc waits for a vector of the new one while words find it.
+`PackedVectors` names the few that may be nearest; their rows, each with all pieces of a text, are compared exactly. An index has
+the vectors of one model: where another comes, they are erased, and words find every doc until it has a new one.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
 
 
 LEAST = 256
-"""Vectors below which all are compared exactly: that takes half a millisecond."""
+"""Fewer vectors are all compared exactly: half a millisecond."""
 AT_ONCE = 128
-"""Docs whose vectors are read between two looks at `stop`: some milliseconds."""
+"""Docs read between two looks at `stop`: some milliseconds."""
 URGENT, REEMBEDDED, ENDED = 2, 1, 0
-"""How soon a doc is embedded: new and changed ones, those from before the model, and facts that do not hold any more."""
+"""When a doc is embedded: new and changed ones, those from before the model, and facts that hold no more."""
 _LEVELS = 16
 """Of half a byte: as many below 0 as above, so that no value loses its sign."""
 _STEP = 0.3352
-"""Between two levels, times the root mean square of a vector: the best for 16 levels of values that are spread like a bell (Max 1960)."""
+"""Between levels, times a vector's root mean square: best for 16 levels of values spread like a bell (Max 1960)."""
 _SMALL = 1e-9
 _OF_MODEL = "coalesce((select value from meta where key = 'model'), '') = :model"
 
 
 class _Pieces(NamedTuple):
-    """Vectors of several docs, a row each, with the doc and the tick of each row."""
+    """Vectors of several docs, with the doc and the tick of each row."""
 
     docs: NDArray[np.int64]
     ticks: NDArray[np.int64]
@@ -53,12 +52,7 @@ class _Pieces(NamedTuple):
 
 
 class Vectors:
-    """The vectors of one model in an index file; the ids are the numbers of docs.
-
-    Args:
-        dimensions: of each vector, which are unit vectors.
-        model: its name in the file, see `model_name`; while the file has the vectors of another one, nothing is found.
-    """
+    """The unit vectors of one model (see `model_name`) in an index file, by docs' numbers; none while it has another model's."""
 
     def __init__(self, database: Database, dimensions: int, model: str = "") -> None:
         self._database = database
@@ -68,11 +62,11 @@ class Vectors:
         self._removals = Removals(database)
         self._last_tick = 0
         self._packs = dimensions % 64 == 0
-        """Whether memory helps: where dimensions are few or odd, two bits of each tell too little."""
+        """Whether memory helps: of few or odd dimensions two bits tell too little."""
 
     @cached_property
     def packed(self) -> tuple[PackedVectors, PackedVectors]:
-        """Return the vectors in memory: of docs that hold now, and of those that do not any more."""
+        """Return the vectors in memory: of docs that hold now, and of those that hold no more."""
         return self._empty()  # not at the opening, which would load numpy
 
     def warm(self, stop: Callable[[], bool] | None = None) -> None:
@@ -80,30 +74,27 @@ class Vectors:
         self.follow_removals()
         more = self._packs
         while more and not (stop and stop()):
-            with self._lock:  # a question need not wait for more than one step
+            with self._lock:  # a question waits for one step at most
                 more = self._read()
 
     def follow(self, state: State) -> None:
-        """Bring memory in line with the file, as the state tells: to read a vector in takes no longer than to compare it in the file."""
+        """Bring memory in line with the file's state: reading a vector in takes no longer than comparing it in the file."""
         with self._lock:
             self._wipe(state.removals)
             while self._packs and self._last_tick < state.vectors and self._read():
                 pass
 
     def follow_removals(self) -> None:
-        """Wipe the vectors that were taken out of the file, also where nobody asks anything."""
+        """Wipe vectors that were taken out of the file, also where nobody asks."""
         with self._lock:
             self._wipe()
 
     def nearest(
         self, query: Vector, k: int, among: Ids | None = None, *, rough: bool = False, past: bool = False
     ) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, each id with its best vector, the best first.
+        """Return at most k ids, `among` some if given, with their cosines, each id with its best vector, the best first.
 
-        Args:
-            among: only these ids.
-            rough: cosines may be estimates, and vectors written since `follow` may be missing.
-            past: of docs that do not hold any more, instead of those that do.
+        `rough` cosines may be estimates, without vectors written since `follow`; `past` takes docs that hold no more instead.
         """
         if k <= 0 or len(query) != self._dimensions:
             return []
@@ -123,7 +114,7 @@ class Vectors:
         return _best_first(self._cosines(self._select("past = :past", {"past": int(past)}), query), k)
 
     def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
-        """Return the exact cosines of those ids that have a vector."""
+        """Return the exact cosines of ids that have a vector."""
         import numpy as np
 
         cosines: dict[int, float] = {}
@@ -133,7 +124,7 @@ class Vectors:
         return cosines
 
     def estimates(self, query: Vector, ids: Ids, *, past: bool = False) -> tuple[NDArray[np.int64], Vector]:
-        """Return those ids that have a vector, ascending, and estimates of their cosines, as memory was at the last `nearest`."""
+        """Return ids that have a vector, ascending, and estimates of their cosines, as of the last `nearest`."""
         import numpy as np
 
         with self._lock:
@@ -150,20 +141,20 @@ class Vectors:
         return self._database.query(sql, {**values, "model": self.model})
 
     def _cosines(self, rows: Sequence[tuple[Any, ...]], query: Vector) -> dict[int, float]:
-        """Return the cosine of the best piece of each doc."""
+        """Return the cosine of each doc's best piece."""
         import numpy as np
 
         best: dict[int, float] = {}
         for begin in range(0, len(rows) if len(query) == self._dimensions else 0, AT_ONCE):
             pieces = self._pieces(rows[begin : begin + AT_ONCE])
-            # By row: a matrix product rounds a row by its place among the others, and so tells of rows that may not be read.
+            # By row: a matrix product rounds a row by its place among the others, and so tells of rows closed to the reader.
             cosines = np.einsum("ij,j->i", pieces.vectors, query)
             order = np.argsort(cosines, kind="stable")
             best |= dict(zip(pieces.docs[order].tolist(), cosines[order].tolist(), strict=True))
         return best
 
     def _pieces(self, rows: Sequence[tuple[Any, ...]]) -> _Pieces:
-        """Return the vectors in rows of the file, without those that cannot be ours: in a damaged one it is anything."""
+        """Return the vectors in rows of the file, but for those that cannot be ours, as in a damaged one."""
         import numpy as np
 
         size, half = self._dimensions, -(-self._dimensions // 2)
@@ -187,7 +178,7 @@ class Vectors:
         return _Pieces(docs, ticks, vectors)
 
     def _wipe(self, newest: int | None = None) -> None:
-        """Wipe the vectors that were taken out of the file; all of them where that is not known."""
+        """Wipe vectors that were taken out of the file; all where these are not known."""
         removed = self._removals.read_newest(newest=newest)
         if removed is None:
             self.packed, self._last_tick = self._empty(), 0
@@ -199,7 +190,7 @@ class Vectors:
                 packed.wipe(docs, before=ticks)
 
     def _read(self) -> bool:
-        """Read the next vectors into memory; tell whether there may be more."""
+        """Read in the next vectors; tell whether there may be more."""
         rows = self._select(
             "seq > :tick order by seq limit :most", {"tick": self._last_tick, "most": AT_ONCE}
         )
@@ -221,14 +212,14 @@ def _array(ids: Ids) -> NDArray[np.int64]:
 
 
 def model_name(embedder: Embedder) -> str:
-    """Return the name under which the file has the vectors of a model: one of another length is another model."""
+    """Return a model's name in the file: with another length it is another model."""
     return f"{embedder.dimensions} {embedder.fingerprint}"
 
 
 def encoded(vectors: Sequence[Vector]) -> bytes:
-    """Return the vectors of a doc as its row holds them: the first, of the whole text, in signed bytes, others in half bytes.
+    """Encode a doc's vectors for its row: the first, of the whole text, in signed bytes, others in half bytes.
 
-    With 384 dimensions a cosine is 6e-4 off for a byte, and 6e-3 for half of one: a third of what two bits in memory are.
+    At 384 dimensions a byte puts a cosine 6e-4 off, half of one 6e-3: a third of the error of memory's two bits.
     """
     import numpy as np
 
@@ -248,7 +239,7 @@ def _doc(row: tuple[int, bool, Sequence[Vector]]) -> int:
 
 
 def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Vector]]]) -> None:
-    """Store the vectors of docs that have none: numbers, whether each does not hold any more, and one vector a piece."""
+    """Store vectors of docs that have none: numbers, whether each holds no more, and a vector a piece."""
     tx.executemany(
         "insert into vectors (doc, seq, past, codes) values (?, ?, ?, ?)",
         [
@@ -265,16 +256,13 @@ def remove_vectors(tx: Transaction, docs: Iterable[int]) -> None:
 
 
 def move_vectors(tx: Transaction, doc: int, *, past: bool) -> bool:
-    """Put the vectors of a doc among those that do not hold any more, or back; tell whether it has any.
-
-    The caller notes the removal before: rows of a later tick stay.
-    """
+    """Put a doc's vectors among those that hold no more, or back, after the caller noted the removal; tell whether it has any."""
     tx.execute("update vectors set seq = ?, past = ? where doc = ?", (tx.tick(), int(past), doc))
     return tx.changes > 0
 
 
 def begin_model(tx: Transaction, embedder: Embedder) -> None:
-    """Erase the vectors of the model before, and have all docs wait for those of a new one."""
+    """Erase the last model's vectors, and queue all docs for a new one."""
     set_meta(tx, "model", model_name(embedder))
     tx.execute("delete from vectors")
     if tx.changes:
@@ -287,16 +275,12 @@ def begin_model(tx: Transaction, embedder: Embedder) -> None:
 
 
 def enqueue(tx: Transaction, docs: Iterable[tuple[int, bool]]) -> None:
-    """Have docs that do not wait for a vector wait for one, once the index has a model.
-
-    Args:
-        docs: numbers, and whether each does not hold any more, and so waits behind all others.
-    """
+    """Queue docs (numbers, and whether each holds no more and waits last) for a vector, once the index has a model."""
     if tx.execute("select 1 from meta where key = 'model'"):
         rows = [(ENDED if past else URGENT, doc) for doc, past in docs]
         tx.executemany("insert or ignore into unembedded (urgent, doc) values (?, ?)", rows)
 
 
 def dequeue(tx: Transaction, docs: Iterable[int]) -> None:
-    """Have docs wait no more."""
+    """Take docs out of the queue."""
     tx.executemany("delete from unembedded where urgent in (0, 1, 2) and doc = ?", [(doc,) for doc in docs])

@@ -1,8 +1,8 @@
-"""The view: what one question sees of the docs, those that are too new for the index among them.
+"""The view: what one question sees of the docs, too new ones among them.
 
-The rule of `store.rights` decides here, on the table, who may find which doc. Results are read from the truth once more,
-where the rule in SQL has the last word. The newest few hundred rows beyond the index's watermarks are read from the truth, and put
-into the table under the numbers that they will have there, so that a message's neighbours are the same before and after.
+The rule of `store.rights` decides on the table who may find which doc; results are read from the truth again, where the rule in
+SQL has the last word. The newest few hundred rows beyond the index's watermarks get their future numbers in the table, so that a
+message's neighbours are the same before and after.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _MOST = 512
-"""Rows of each table; beyond them idle time has long been due, and reading would be felt."""
+"""Rows of each table: with more, idle time is long due, and reading would be felt."""
 _HIGHEST = "select {}".format(
     ", ".join(
         f"(select coalesce(max(id), 0) from {table})"  # noqa: S608 - our own names
@@ -54,7 +54,7 @@ _BY_TIME = (PREFERENCE, NOTE, BANK)
 
 
 class UnindexedDocs:
-    """Keeps itself up to date with each question; the caller holds a lock."""
+    """Docs that the index lacks, brought up to date with each question; the caller holds a lock."""
 
     def __init__(self, truth: Database, index: Index, texts: Sequence[Written]) -> None:
         self._truth = truth
@@ -65,15 +65,15 @@ class UnindexedDocs:
         self._reached: dict[str, int] = {}
         self._added_to: DocTable | None = None
         self.tables: frozenset[str] | None = None
-        """The tables of the truth that have rows; None: nobody has looked yet."""
+        """Tables of the truth with rows; None: not known yet."""
         self._start(State(), 0)
 
     def refresh(self, state: State | None) -> None:
-        """Read the rows written since the last question; without an index, the newest of every table."""
+        """Read rows written since the last question; without an index, the newest of every table."""
         known, state = state is not None, state or State()
         reached = {source.table: state.reached(source.table) for source in SOURCES}
         watermarks = (reached, state.last_message, state.last_other, state.notes, state.bank)
-        # One look tells which tables have anything new: mostly none, or one.
+        # One look tells which tables have new rows: mostly none, or one.
         queue, *highest = self._truth.query(_HIGHEST)[0]
         if watermarks != self._watermarks or self._changed(queue):
             self._start(state, queue)
@@ -92,7 +92,7 @@ class UnindexedDocs:
             self._take_texts(texts, state, known=known)
 
     def add_to(self, table: DocTable) -> None:
-        """Put its texts beside the indexed ones, for this question and the next ones."""
+        """Put its texts beside the indexed ones, for this question and the next."""
         if self._added_to is not table:
             table.drop_unindexed()
             self._added_to, self._added_docs = table, 0
@@ -104,11 +104,11 @@ class UnindexedDocs:
                 table.append(*self._rows[number], unindexed=True)
 
     def _start(self, state: State, queue: int) -> None:
-        """Begin anew behind what the index holds."""
+        """Begin anew behind the index."""
         self._added_to = None
         self.docs.clear()
         self.subjects: set[str] = set()
-        """The subjects of its facts, in their words."""
+        """Of its facts, in their words."""
         self._rows: dict[int, tuple[Row, str]] = {}
         self._added_docs = 0
         self._stamps: dict[str, str] = {}
@@ -116,7 +116,7 @@ class UnindexedDocs:
         self._next = {True: state.last_message + 1, False: state.last_other + 1}
 
     def _changed(self, newest: int) -> bool:
-        """Tell whether anything that it holds was changed or erased in the truth."""
+        """Tell whether the truth changed or erased anything that it holds."""
         if newest == self._queue:
             return False
         refs = {doc.ref for doc in self.docs.values()}
@@ -146,30 +146,29 @@ class UnindexedDocs:
 
 
 class Filter(NamedTuple):
-    """Which docs a question may find."""
+    """The docs that a question may find."""
 
     reader: Reader | None
-    """Who asks, with the name spelled as in the index, see `with_stored_spelling`; None: the operator, who reads everything."""
+    """With the name as in the index, see `with_stored_spelling`; None: the operator, who reads everything."""
     kinds: Collection[str] | None = None
     """None: all."""
     session_id: int | None = None
-    """Of this session, `turns` are left out."""
+    """Without this session's `turns`."""
     turns: Collection[int] = ()
     past: bool = False
-    """Whether facts that do not hold any more are found too."""
+    """Whether facts that hold no more are found too."""
     known_at: int | None = None
-    """Only docs that were known by this tick; None: all."""
+    """Only docs known by this tick; None: all."""
     facts: Sequence[int] | None = None
-    """The only facts that count, by the ids of their statements; None: all that `past` lets through."""
+    """The only facts that count, by their statements' ids; None: all that `past` lets through."""
     refs: Collection[int] | None = None
-    """Only these rows, by their ids; None: all."""
+    """Only rows with these ids; None: all."""
 
 
 class QueryView:
-    """The slots that one question sees, with its scores for each; the caller holds the lock of the table.
+    """The slots that one question sees, as of its beginning, with its scores for each; the caller holds the lock of the table.
 
-    It sees as many slots as there were when it began. Whatever asks it for a slot gets only what may be found. Arrays have
-    one value more at the end, for no slot (-1).
+    It gives only slots that may be found. Arrays have one more value at the end, for no slot (-1).
     """
 
     def __init__(self, table: DocTable, asked: Filter) -> None:
@@ -180,17 +179,17 @@ class QueryView:
         self._dropped = table.dropped
         self.n = table.n
         self.readable = self._readable(asked.reader)
-        """Mask of the slots that the reader may read."""
+        """Slots that the reader may read."""
         self.findable = self._findable(asked)
-        """Mask of those that this question may find."""
+        """Slots that this question may find."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
-        """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
+        """By slot: BM25, at last as a share of the best possible; BM25 with the neighbours; the cosine."""
         self.session: Numbers = np.zeros(len(table.sessions), np.float32)
         """BM25 of each session, by its code."""
         self.known_share = 1.0
-        """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
+        """The share of the idf of the question's words in texts that may be found, 0 to 1."""
         self.has_cosine, self.mentions, self.candidates = np.zeros((3, self.n + 1), bool)
-        """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
+        """Masks of texts with a known cosine, of those about a person whom the question names, and of candidates."""
 
     def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
         import numpy as np
@@ -232,14 +231,14 @@ class QueryView:
         return allowed
 
     def size(self) -> tuple[int, int]:
-        """Return how many texts the reader may read, of any kind, and how many words they have."""
+        """Count the texts, of any kind, that the reader may read, and their words."""
         import numpy as np
 
         read = self.readable[: self.n]
         return int(np.count_nonzero(read)), int(self.table.rows["length"][: self.n][read].sum())
 
     def words_in_sessions(self) -> NDArray[Any]:
-        """Return how many words of each session, by its code, may be read: what may not leaves no trace."""
+        """Count the words of each session, by its code, that may be read: closed ones leave no trace."""
         import numpy as np
 
         rows, read = self.table.rows, self.readable[: self.n]
@@ -247,7 +246,7 @@ class QueryView:
         return np.bincount(session, length, len(self.table.sessions))
 
     def follow(self) -> None:
-        """Hide the texts that were taken out of the index since this view was made."""
+        """Hide texts that were taken out of the index since this view was made."""
         if self._dropped != self.table.dropped:
             self._dropped = self.table.dropped
             self.findable[: self.n] &= self.table.rows["id"][: self.n] != 0
@@ -258,11 +257,11 @@ class QueryView:
         return slots[self.findable[slots]]
 
     def neighbours(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message `step` after each; -1 where there is none, or it may not be read."""
+        """Return the slot of the message `step` after each; -1: none, or closed to the reader."""
         return self._or_none(self.table.neighbours(slots, step))
 
     def with_neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
-        """Return slots with those of the messages at some steps from them, once each, in ascending order."""
+        """Return slots and those of the messages at some steps from them, once each, ascending."""
         import numpy as np
 
         marked = np.zeros(self.n + 1, bool)
@@ -273,11 +272,11 @@ class QueryView:
         return np.flatnonzero(marked[:-1])
 
     def slots_of(self, docs: Collection[int]) -> Slots:
-        """Return the slot of each doc; -1 where it may not be found."""
+        """Return the slot of each doc; -1: it may not be found."""
         return self._or_none(self.table.slots_of(docs))
 
     def about_people(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
-        """Tell which texts speak of one of these people, whom the question names, or are their own and say "I"."""
+        """Tell which texts speak of one of the people whom the question names, or are their own and say "I"."""
         import numpy as np
 
         rows, named = self.table.rows, np.zeros(len(self.table.codes), bool)

@@ -1,4 +1,1 @@
-"""People: which people a sentence names, also where a recogniser wrote a name as it pleased.
-
-Names are compared by how they are spoken; what a recogniser should expect to hear is told by `hints`.
-"""
+"""People: whom a sentence names, compared by sound because a recogniser writes names as it pleases, and `hints` for it."""

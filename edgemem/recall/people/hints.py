@@ -1,8 +1,7 @@
 """Hints: names and terms that a speech recogniser should expect, by what matters now.
 
-People first; then what the newest facts are about and say, and names that fell in recent turns, each weighed by how
-rare, how often and how long ago. Common words are left out, since every recogniser knows them. Only a bounded number
-of rows is read, whatever there is.
+People first; then subjects and words of the newest facts, and names in recent turns, weighed by how rare, how often and how long
+ago. Common words, which every recogniser knows, are left out. A bounded number of rows is read.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
 
 SOMEBODY_HERE = Reader("somebody", frozenset({"somebody", "somebody else"}))
-"""Reads what any of the household may, and nothing private: it is not known yet who is going to speak."""
+"""Reads what any of the household may, and nothing private: who is going to speak is not known yet."""
 
 _DAY_S = 86400.0
 _FACT_HALF_LIFE_S, _TURN_HALF_LIFE_S = 30 * _DAY_S, 3 * _DAY_S
 _LOOKED_AT = 2000
-"""The number of rows of a table that are read, at most, to find a few hundred that the reader may read."""
+"""Most rows of a table that are read to find a few hundred that the reader may read."""
 _LONGEST_TEXT, _LONGEST_WORD = 400, 40
 
-# What an occurrence adds to a score.
+# Added to a score by an occurrence.
 _PERSON, _SUBJECT, _NAME, _NAME_SPOKEN, _RARE = 20.0, 2.5, 2.0, 1.5, 1.0
 _FIRST_WORD, _KEY, _AGAIN = 0.5, 0.5, 0.5
 
-# Each scope is reached by one step in the index of (scope, key), however many facts there are.
+# One step in the index of (scope, key) reaches each scope, however many facts there are.
 _PEOPLE = """
   with recursive people (scope) as (
     select min(scope) from fact_keys where scope > 'user:' and scope < 'user;'
@@ -65,17 +64,17 @@ _TURNS = """
   limit 160
 """
 
-# A letter with the marks that follow it in Indic scripts and Thai, which are no letters themselves.
+# A letter with the marks behind it in Indic scripts and Thai, which are no letters themselves.
 _LETTER = r"[^\W\d_][\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*"
-# Numbers of types, addresses, keys of a service: nobody says the letters of one as a word. Only ASCII, since other
-# scripts write a number beside a word without a space.
+# Numbers of types, addresses, keys of a service: nobody says the letters of one as a word. ASCII only: other scripts write
+# a number beside a word without a space.
 _CODE = Pattern(r"(?<![!-~])(?=[!-~]*(?:@|://|[A-Za-z][0-9]|[0-9][A-Za-z]))[!-~]+")
 _CODE_LIKELY = Pattern(r"[0-9@]|://")
 _WORD = Pattern(rf"(?:{_LETTER})+(?:[-'’](?:{_LETTER})+)*")
 
 
 def statements(reader: Reader | None) -> dict[str, tuple[str, dict[str, object]]]:
-    """Return the SQL that reads people, facts and turns for a reader, each with its bound values."""
+    """Return SQL with bound values that reads people, facts and turns for a reader."""
     prepared = {}
     for name, sql, prefix in (("people", _PEOPLE, "f."), ("facts", _FACTS, "f."), ("turns", _TURNS, "t.")):
         level = MESSAGE_LEVEL.format(m="m") if name == "turns" else ""
@@ -92,13 +91,10 @@ def find_hints(
     names: Iterable[str] = (),
     limit: int = 60,
 ) -> list[str]:
-    """Return names and terms, the most important first.
+    """Return at most `limit` names and terms, the most important first.
 
-    Args:
-        reader: who is going to speak; terms come only from what they may read. None is the operator.
-        now: seconds since the epoch.
-        names: further people who live here.
-        limit: at most so many.
+    Terms come only from what `reader`, who is going to speak, may read; None is the operator. `now`: seconds since the epoch;
+    `names`: further people who live here.
     """
     queries = statements(reader)
     heard = Tally()
@@ -119,7 +115,7 @@ def find_hints(
 
 
 class Tally:
-    """Sums up the weight of each word, and counts how it was written."""
+    """Sums up each word's weight, and counts its spellings."""
 
     def __init__(self) -> None:
         self._scores: dict[str, float] = defaultdict(float)
@@ -128,18 +124,18 @@ class Tally:
         self._counts: Counter[str] = Counter()
 
     def add_person(self, name: str | None) -> None:
-        """Add the name of a speaker, if known; it counts even where it is a common word."""
+        """Add a speaker's name, if known; it counts even where it is a common word."""
         for word in _spoken(name or "")[:4]:
             self._people.add(word.casefold())
             self._scores[word.casefold()] = max(_PERSON, self._scores[word.casefold()])
             self._written[word.casefold()][word if word[0].isupper() else word.title()] += 1
 
     def add_fact(self, key: str, value: str, fresh: float) -> None:
-        """Add the subject, the relation and the value of a fact."""
+        """Add subject, relation and value of a fact."""
         head, _, rest = key.removeprefix("user.").partition(".")
         is_name = bool(rest) and not any(letter.isdigit() for letter in head)  # sensor_12 is a machine's
         for word in _spoken(spell_out(head)):
-            # What a key of several parts begins with is mostly a name, which keys write small.
+            # A key of several parts mostly begins with a name, which keys write small.
             self._tell(word.title() if is_name else word, (_SUBJECT if is_name else _KEY) * fresh)
         for word in _spoken(spell_out(rest)):
             self._tell(word, _KEY * fresh)
@@ -147,7 +143,7 @@ class Tally:
             self._tell(word, (_RARE if word.islower() else _NAME) * fresh)
 
     def add_turn(self, content: str, fresh: float) -> None:
-        """Add the names in a message, and raise the terms in it that are known already."""
+        """Add the names in a message, and raise known terms in it."""
         for word, start in _words(content):
             if not word.islower():
                 self._add(word, (_FIRST_WORD if _begins(content, start) else _NAME_SPOKEN) * fresh)
@@ -155,12 +151,12 @@ class Tally:
                 self._scores[word.casefold()] += _AGAIN * fresh
 
     def best(self, limit: int) -> list[str]:
-        """Return the words with the most weight, each as it was written most often."""
+        """Return the words with the most weight, each in its most frequent spelling."""
         ranked = sorted(self._scores, key=lambda word: (-self._scores[word], word))
         return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
 
     def _tell(self, word: str, score: float) -> None:
-        """Add a word of a fact, each time for less: what eighty facts say is not twice as important."""
+        """Add a word of a fact, each time for less: of eighty facts it is not twice as important."""
         self._counts[word.casefold()] += 1
         self._add(word, score / self._counts[word.casefold()] ** 2)
 
@@ -172,7 +168,6 @@ class Tally:
 
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of a text with their positions."""
     text = text[:_LONGEST_TEXT]
     if _CODE_LIKELY.search(text):
         text = _CODE.sub(lambda code: " " * len(code[0]), text)
@@ -195,7 +190,7 @@ def _begins(text: str, start: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_common(word: str) -> bool:
-    """Tell whether a recogniser needs no hint for a word: everybody uses it, or it is too short or too long for one."""
+    """Tell whether a recogniser needs no hint for a word: everybody's, or too short or long."""
     least = 3 if word.isascii() else 2
     bare = re.split(r"['’]", word)[0] or word
     return not least <= len(word) <= _LONGEST_WORD or {bare, stem(bare)} & _common() != set()

@@ -1,8 +1,8 @@
 """Names: the people whom a question or a text names, even where a recogniser wrote another word for a name.
 
-The index keeps how the names of people and subjects sound, so that misheard names of a question are corrected before anything
-else is done with it. One word of a name that is nobody else's is enough to name somebody: people say Ruth for Nana Ruth. What
-sounds the same as a name is that name, if no text has it.
+The index keeps the sounds of people's and subjects' names, so a question's misheard names are corrected before all else. One word
+that is nobody else's names somebody: people say Ruth for Nana Ruth. A word that sounds the same as a name is that name, if no
+text has it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
 
 
-_MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it
-_MOST_UNKNOWN = 6  # words of a question; where more are unknown, it is another language, or no speech
+_MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
+_MOST_UNKNOWN = 6  # words of a question; with more unknown, it is another language, or no speech
 _MOST_SOUNDS, _MOST_NAMES = 900, 256
 _MAX_JOINED = 0.21
-"""The distance up to which a name may be meant by two words that it fell into."""
+"""Up to this distance a name may be meant by two words that it fell into."""
 _SURE = 0.12
-"""The distance up to which no other name is looked for."""
+"""Up to this distance no other name is looked for."""
 _WHOLE = 0.15
 """How much farther two words may be from a name than one of them from another: both say more."""
 _LEAST_OWN_LETTERS = 3
@@ -53,7 +53,7 @@ _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-�
 
 
 class Name(NamedTuple):
-    """The words of a name."""
+    """The words and stems of a name."""
 
     words: tuple[str, ...]
     """In small letters, without accents."""
@@ -64,31 +64,30 @@ People = dict[str, Name]
 
 
 class NamedPeople(NamedTuple):
-    """A question with the people whom it names."""
+    """A question and the people in it."""
 
     text: str
-    """With misheard names corrected."""
     whole: frozenset[str]
-    """The people whose whole names stand in it,"""
+    """People whose whole names are in it,"""
     partly: frozenset[str]
-    """and others of whom a part does."""
+    """and others of whom a part is."""
 
 
 class TermCounts(Protocol):
     """Tells how common terms are in a memory."""
 
     def counts(self, terms: Iterable[str]) -> Mapping[str, int]:
-        """Return how many texts hold each term."""
+        """Count the texts with each term."""
 
 
 class _Lists(NamedTuple):
-    """The word lists about names of all languages, in small letters and without accents."""
+    """Word lists about names of all languages, in small letters and without accents."""
 
     titles: frozenset[str]
     common: frozenset[str]
     """Words that everybody uses at home."""
     empty: frozenset[str]
-    """Words without content: happen, topic, news."""
+    """Without content: happen, topic, news."""
     english: Names
 
 
@@ -101,7 +100,6 @@ class _Piece(NamedTuple):
     joined: bool = False
 
     def overlaps(self, other: _Piece) -> bool:
-        """Tell whether two pieces share a character."""
         return self.begin < other.end and other.begin < self.end
 
 
@@ -122,12 +120,12 @@ def _lists() -> _Lists:
 
 @lru_cache(maxsize=4096)
 def parsed_name(name: str) -> Name:
-    """Return the words and stems of a name."""
+    """Return a name's words and stems."""
     return Name(tuple(plain_words(name)), tuple(terms(name)))
 
 
 def people_of(names: Iterable[str]) -> People:
-    """Return the people who have these names."""
+    """Return the people with these names."""
     return {name: parsed_name(name) for name in names}
 
 
@@ -142,12 +140,8 @@ def find_people(
 ) -> NamedPeople:
     """Return a question with its misheard names corrected, and the people whom it names.
 
-    Args:
-        text: of a very long one the end counts.
-        people: the speakers who are known.
-        names: people and subjects that the index may not know yet.
-        dates: phrases of the text whose words are no names.
-        database: the index; None: do without it.
+    Of a very long text the end counts. `people` are the known speakers, `names` people and subjects that the index may not know
+    yet; `dates` are phrases whose words are no names; `database` is the index, if there is one.
     """
     text = text[-MAX_CHARS:]
     spoken = _undated(text, dates)
@@ -169,12 +163,7 @@ def named_in(words: Iterable[str], people: People) -> frozenset[str]:
 
 
 def partly_named(words: Iterable[str], people: People, named: Collection[str]) -> frozenset[str]:
-    """Return the people whom a text may name, though their whole names do not stand in it.
-
-    Args:
-        words: of the text.
-        named: the people whose whole names do.
-    """
+    """Return the people whom the words of a text may name, besides those `named` in whole."""
     spoken = set(words)
     spoken -= {word for name in named if name in people for word in people[name].words}
     owners = Counter(word for own in people.values() for word in set(own.words))
@@ -190,7 +179,7 @@ def partly_named(words: Iterable[str], people: People, named: Collection[str]) -
 
 
 def replace_words(text: str, replacements: Mapping[str, str]) -> str:
-    """Return a text with words replaced, given by their plain letters."""
+    """Replace words in a text, given by their plain letters."""
     for word in reversed(spoken_words(text)):
         if word.word in replacements:
             text = f"{text[: word.begin]}{replacements[word.word]}{text[word.end :]}"
@@ -205,16 +194,12 @@ def correct_names(
     names: Iterable[str],
     database: Database | None,
 ) -> str:
-    """Return a question with the names in place of unknown words that sound like them.
+    """Return a question with names in place of unknown words that sound like them.
 
-    Args:
-        spoken: the words of the question.
-        unknown: stems that no text of the memory has; no other word is replaced, but for one beside such, where a name
-            fell in two.
-        names: people and subjects that the index may not know yet.
-        database: the index; None: do without it.
+    `unknown` are stems that no text has: no other words are replaced, but for one beside such, where a name fell in two. `names`
+    are people and subjects that the index, `database`, may not know yet.
     """
-    # Where names are written with a capital, as the first letter tells, a small letter says that it is none.
+    # Where the first letter is a capital names are too, and a small letter means no name.
     cased = text.lstrip()[:1].isupper()
     candidates = [
         word.word
@@ -228,7 +213,7 @@ def correct_names(
     pieces = _pieces(text, spoken, set(candidates[:_MOST_UNKNOWN]))
     own = _called_by(names)
     hits: list[Hit] = []
-    for keys_of in (sounds_heard, sounds_near):  # nearly always, the first finds whom there is
+    for keys_of in (sounds_heard, sounds_near):  # nearly always the first is enough
         keys = {piece: keys_of(piece.word) for piece in pieces}
         known = names_sounding_like(database, set().union(*keys.values())) if database is not None else set()
         words = {**own, **_called_by(known)}
@@ -245,7 +230,7 @@ def correct_names(
 
 
 def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """Return how names sound, each by any of its words, with the name that sounds so."""
+    """Return the sounds of names, by any of their words, each with the name."""
     return frozenset(
         (sound, name)
         for name in names
@@ -256,7 +241,7 @@ def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
 
 
 def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
-    """Return the names that have a word with one of some skeletons."""
+    """Return names with a word of one of some skeletons."""
     keys = sorted(sounds)[:_MOST_SOUNDS]
     if not keys:
         return set()
@@ -268,7 +253,7 @@ def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
 
 
 def names_in(text: str) -> set[str]:
-    """Return the words of a text that have a capital inside a sentence, as names have."""
+    """Return words with a capital inside a sentence, as names have."""
     return {
         word
         for match in _NAME.finditer(text[:_MOST_TEXT])
@@ -277,18 +262,14 @@ def names_in(text: str) -> set[str]:
 
 
 def called_in(text: str, subject: str) -> str:
-    """Return the whole words of a fact that make up its subject; a stem may lack the end of a name that is heard."""
+    """Return the whole words of a fact's subject; a stem may lack the end of a name that is heard."""
     stems = set(subject.split())
     words = [word for word in plain_words(text)[: 4 * len(stems)] if stem(word) in stems]
     return " ".join(dict.fromkeys(words))
 
 
 def distinctive_stems(name: Name, people: People) -> frozenset[str]:
-    """Return the stems of a name of several words that are enough to mention its person, since nobody else has them.
-
-    Args:
-        people: everybody whose name is known.
-    """
+    """Return the stems of a name of several words that are enough to mention its person, since none of `people` shares them."""
     if len(name.stems) < 2:
         return frozenset()
     others = {part for other in people.values() if other != name for part in other.stems}
@@ -296,7 +277,6 @@ def distinctive_stems(name: Name, people: People) -> frozenset[str]:
 
 
 def _undated(text: str, dates: Collection[str]) -> list[SpokenWord]:
-    """Return the words of a text outside of its dates."""
     places = [(text.find(phrase), len(phrase)) for phrase in dates]
     return [
         word
@@ -306,7 +286,7 @@ def _undated(text: str, dates: Collection[str]) -> list[SpokenWord]:
 
 
 def _may_be_misheard(spoken: SpokenWord) -> bool:
-    """Tell whether a word may be written for a name: any that has content, and is not everybody's."""
+    """Tell whether a word may be written for a name: any with content that is not everybody's."""
     word = spoken.word
     if not (spoken.content and word.isascii() and word.isalpha()):
         return False
@@ -314,7 +294,7 @@ def _may_be_misheard(spoken: SpokenWord) -> bool:
 
 
 def _called(name: str) -> dict[str, str]:
-    """Return the words of a name, each as it is written; of two, both as one word, too, since a recogniser may hear one."""
+    """Return a name's words, each as it is written; of two, also both as one, since a recogniser may hear one."""
     words = parsed_name(name).words
     called = {word: word for word in words}
     return {**called, "".join(words): " ".join(words)} if len(words) == 2 else called
@@ -325,7 +305,7 @@ def _called_by(names: Iterable[str]) -> dict[str, str]:
 
 
 def _pieces(text: str, spoken: Sequence[SpokenWord], candidates: set[str]) -> list[_Piece]:
-    """Return the words of a question that may be misheard, alone and joined with the word before or after."""
+    """Return words that may be misheard, alone and joined with a neighbour."""
     words = [_Piece(word.word, word.begin, word.end) for word in spoken]
     alone = [
         word
@@ -349,7 +329,7 @@ def _may_be_name(before: str, written: str, word: str) -> bool:
 
 
 def _replaced(text: str, hits: Iterable[Hit]) -> str:
-    """Replace pieces of a question by names; of pieces that overlap, the one with the nearest name."""
+    """Replace pieces by names; where they overlap, the one with the nearest name."""
     chosen: list[tuple[str, _Piece]] = []
     for _, name, piece in sorted(hits, key=lambda hit: hit[0] - _WHOLE * hit[2].joined):
         if not any(piece.overlaps(other) for _, other in chosen):

@@ -1,22 +1,20 @@
 """Phonetics: the ways in which a name may be spoken, and the distance of two names or words by their sound.
 
 A reading is a string of sounds, one letter each: capitals are consonants (X as in shoe, C as in church, J as in jam), small
-letters vowels. A spelling is a list of rules from letters to sounds, tried in order at each place: one for each language that is
-known here, and a generic one for the spellings of the rest of Europe. A recogniser that expects English writes "Keeva" for
-Caoimhe: what it wrote is read as English, and compared with all readings of the name.
+letters vowels. A spelling is a list of rules from letters to sounds, tried in order at each place: one for each language known
+here, and a generic one for the rest of Europe. A recogniser that expects English writes "Keeva" for Caoimhe: read as English,
+that is compared with all readings of the name.
 
-A name is looked up by the skeletons of its readings: the classes of their consonants, without vowels ("KF" of Keeva). The
-distance of the readings says which of the names found so is meant, and whether any is. An index holds the skeletons, so a change
-of a rule changes `analyse.WORDS_VERSION`.
+A name is looked up by the skeletons of its readings, the classes of their consonants ("KF" of Keeva); the distance of the
+readings says which, if any, is meant. An index holds the skeletons, so a change of a rule changes `analyse.WORDS_VERSION`.
 
-A word that is a common name itself means another name only where both sound the same in a narrow sense: by the classes of their
-consonants (H. J. Postel, "Die Kölner Phonetik", 1969; L. Philips, "Hanging on the Metaphone", 1990) and the kinds of the first vowel
-and of an open last one, as an English, a German or a Spanish speaker reads them (after A. Beider and S. P. Morse, "Beider-Morse
-Phonetic Matching", 2008). Carl is not Carla, nor Tim Tom.
+A word that is a common name means another only where both sound the same in a narrow sense: by the classes of their consonants
+(H. J. Postel, "Die Kölner Phonetik", 1969; L. Philips, "Hanging on the Metaphone", 1990) and the kinds of the first vowel and of
+an open last one, as an English, a German or a Spanish speaker reads them (after A. Beider and S. P. Morse, "Beider-Morse Phonetic
+Matching", 2008). Carl is not Carla, nor Tim Tom.
 
-Any other word of a question that no text has is looked for by the terms that sound like it ("paper" for "pepper"), at a lower
-weight: how much lower depends on how likely a mistake is. One that is no English word was surely misheard, an ordinary one perhaps.
-A German word may be a part of a longer one: who asks for the Tonne may mean the Papiertonne.
+Any other unknown word is looked for by terms that sound like it ("paper" for "pepper"), at a weight that falls with the chance of
+a mistake: a word that is not English was surely misheard. A German word may be a part of a longer one, as Tonne of Papiertonne.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
-_MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
+_MOST_LETTERS = 24  # of a called name; reading takes time by the letter
 
-# pattern = sounds; ^ begins and $ ends a name. What no rule knows is read by _PLAIN.
+# pattern = sounds; ^ begins and $ ends a name; _PLAIN reads the rest.
 _PLAIN = """
 b=B d=D f=F g=K h=H j=J k=K l=L m=M n=N p=P q=K r=R s=S t=T v=V w=W x=KS z=Z c=K ł=L y=i a=a e=e i=i o=o u=u
 """
@@ -71,7 +69,7 @@ j=Y ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h= er$=e [tdsxzp]$=
 """,
 }  # fmt: skip
 
-# What it costs to take one sound for another, beyond the plain costs below.
+# Costs of taking one sound for another, beyond the plain ones below.
 _NEAR = """
 bp.15 dt.15 Kk.0 fv.0 FV.1 SZ.1 XC.2 XJ.2 CJ.15 SX.3 ZJ.25 ZX.35 SC.4 SJ.4 ZC.45 BP.15 DT.15 VW.15 FW.35 BV.25 PF.4 PV.45 MN.3 LR.45
 YJ.3 KH.3 DZ.4 TC.35 DJ.4 KC.4 HF.5 HX.5 KX.5 YZ.4 YL.4 KJ.45 NL.5 TS.5 HJ.4 HY.4 RH.5 WR.4 WL.4 WK.6 TK.6 DK.6 DN.5 TN.6 YW.5 BM.5 KS.6
@@ -86,36 +84,34 @@ _HEARD_AS = ("english", "english e", "spanish")
 _STRICTLY = ("english", "german", "spanish")
 _CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
 SOUND_CLASSES = "PTFKSNLR"
-"""What a skeleton is made of."""
+"""The letters of a skeleton."""
 _STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
 _LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of a word that may mean one
 _LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
-_SAME = 0.035  # the distance up to which two readings are the same
+_SAME = 0.035  # up to which two readings are the same
 _ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
-LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any of them may be misheard, and those that always may
-_BENT = 0.03  # how much farther a word is of which an ending was taken off
+LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any may be misheard, and those that always may
+_BENT = 0.03  # how much farther a word without an ending is
 _FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
 _TWICE = re.compile(r"([A-Z])\1+")
 _NO_RULE = (re.compile("(?!)").match, ("",))
 LIMIT = 0.3
-"""The distance of two readings up to which one may be taken for the other."""
+"""Distance up to which a reading may be taken for another."""
 UNKNOWN, ENGLISH = 0.8, 0.3
-"""The weight of a term that sounds the same, for a word that is not English, and for an English one."""
+"""Weights of a term with the same sound, for a word that is not English, and for an English one."""
 _FALL = 1.5  # how fast that falls with the distance
 _LEAST_WEIGHT, MOST = 0.04, 8
-_LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
+_LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word with those that sound like it; of one of these
 _LEAST_HEAD, _LEAST_TAIL = 3, 4  # letters of the two parts of a compound: there is no Nat in Monat
 LEAST_LETTERS, _LEAST_ASKED = 3, 2
-"""Of a term that is found; of one that something else may be taken for."""
-_MOST_COMPARED = 300  # terms of one skeleton; more are met in no household
+"""Of a found term; of one that another may be taken for."""
+_MOST_COMPARED = 300  # terms of one skeleton; no household has more
 _REMEMBERED = 1000  # words that were asked for
 
 SimilarTerm = tuple[str, float]
-"""A term and its distance."""
 
 
 def _cost(first: str, second: str) -> float:
-    """Return the cost of taking one sound for another."""
     if first == second:
         return 0.0
     both = frozenset((first, second))
@@ -132,12 +128,6 @@ COSTS = {sound: {other: _cost(sound, other) for other in _SOUNDS} for sound in _
 
 
 class _Spelling:
-    """The rules of one spelling, by the letter at which each begins: most letters are read by two or three of them.
-
-    Args:
-        rules: as they stand above.
-    """
-
     def __init__(self, rules: str) -> None:
         by_letter: dict[str, list[tuple[str, str]]] = {}
         for pattern, _, sounds in (rule.rpartition("=") for rule in f"{rules} {_PLAIN}".split()):
@@ -156,7 +146,6 @@ class _Spelling:
         }
 
     def read(self, word: str) -> str:
-        """Return a reading of a word."""
         reading, at = "", 0
         while at < len(word):
             match, sounds = self._rules.get(word[at], _NO_RULE)
@@ -171,7 +160,6 @@ class _Spelling:
 
 @cache
 def _spelling(name: str) -> _Spelling:
-    """Return the rules of a spelling, ready; made when they are first needed."""
     return _Spelling(_SPELLINGS[name])
 
 
@@ -182,7 +170,7 @@ def _heard_as() -> tuple[_Spelling, ...]:
 
 @lru_cache(maxsize=8192)
 def readings(word: str) -> frozenset[str]:
-    """Return the readings of a word in small letters; none where it has a letter that is not Latin, or is too long."""
+    """Return the readings of a word in small letters; none of a long one, or one with a letter that is not Latin."""
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isalpha() and word.replace("ł", "l").isascii()):
         return frozenset()
@@ -199,11 +187,7 @@ def as_heard(word: str) -> frozenset[str]:
 
 
 def distance(first: str, second: str, at_most: float = 1.0) -> float:
-    """Return the distance of two readings: 0 where they are the same, 1 where they have nothing in common or are farther than `at_most`.
-
-    Args:
-        at_most: the comparison ends once the distance is surely larger.
-    """
+    """Return the distance of two readings: 0: the same; 1: nothing in common, or farther than `at_most`, where comparing ends."""
     whole = (weight(first) + weight(second)) / 2
     if not whole:
         return 0.0 if first == second else 1.0
@@ -213,7 +197,7 @@ def distance(first: str, second: str, at_most: float = 1.0) -> float:
 
 
 def cost(first: str, second: str, limit: float = inf) -> float:
-    """Return how far one reading is from another; infinity as soon as that is above the limit."""
+    """Return how far a reading is from another; infinity beyond the limit."""
     losses = [LOSSES[meant] for meant in second]
     row = [0.0, *accumulate(losses)]
     for sound in first:
@@ -237,7 +221,7 @@ def cost(first: str, second: str, limit: float = inf) -> float:
 
 
 def skeleton(reading: str) -> str:
-    """Return the classes of the consonants of a reading, which stay the same in most misheard words; "-" where there are none."""
+    """Return the consonant classes of a reading, which most misheard words keep; "-": none."""
     kept = re.sub(r"[aeiouHWY]", "", reading).translate(_CLASSES)
     return re.sub(r"(.)\1+", r"\1", kept) or "-"
 
@@ -254,7 +238,7 @@ def _heard() -> dict[str, str]:
 
 @lru_cache(maxsize=8192)
 def sounds_of(word: str) -> frozenset[str]:
-    """Return the skeletons of the ways in which a name is spoken; none for a name that is too short, or has no Latin letter."""
+    """Return the skeletons of a name; none of one that is too short, or has no Latin letter."""
     letters = "".join(plain_words(word))
     if len(letters) < _LEAST_LETTERS:
         return frozenset()
@@ -262,12 +246,12 @@ def sounds_of(word: str) -> frozenset[str]:
 
 
 def sounds_heard(word: str) -> frozenset[str]:
-    """Return the skeletons of a word that a recogniser has written, by which the name that it means is mostly found."""
+    """Return the skeletons of a recogniser's word, which mostly find the name that it means."""
     return frozenset(map(skeleton, as_heard(word))) if len(word) >= _LEAST_HEARD else frozenset()
 
 
 def sounds_near(word: str) -> frozenset[str]:
-    """Return the skeletons that one consonant more, less or other makes of those of a word."""
+    """Return the skeletons that one consonant more, less or other makes of a word's."""
     return frozenset().union(*map(near_skeletons, sounds_heard(word)))
 
 
@@ -285,12 +269,9 @@ def near_skeletons(key: str) -> frozenset[str]:
 
 
 def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None) -> tuple[float, str] | None:
-    """Return the distance and the name that sounds most like a word; None where none is near enough.
+    """Return distance and name of the words of `names` that sound most like a heard one, if near enough.
 
-    Args:
-        word: heard, in small letters and without accents.
-        names: words of names, written so, too.
-        keys: skeletons, of which a reading must have one to be looked at; None: any.
+    All are in small letters without accents. Of `keys`, skeletons, a reading must have one; None: any.
     """
     if len(word) < _LEAST_HEARD:
         return None
@@ -322,7 +303,7 @@ def _spelled_alike(word: str, name: str) -> float:
 
 @lru_cache(maxsize=8192)
 def _readings(name: str) -> tuple[tuple[str, str], ...]:
-    """Return the readings of a name, and of its usual misspelling, each after its skeleton."""
+    """Return the readings of a name and its usual misspelling, each after its skeleton."""
     heard = _heard().get(name)
     spoken = readings(name) if heard is None else readings(name) | as_heard(heard)
     return tuple((skeleton(reading), reading) for reading in sorted(spoken))
@@ -330,15 +311,14 @@ def _readings(name: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=8192)
 def _strict_keys(word: str) -> frozenset[str]:
-    """Return the ways in which a word may sound, in the narrow sense."""
-    # What a fact is about is known by its stem: James by that of his name without the s.
+    # A fact's subject is known by its stem: James by that of his name without the s.
     spellings = {word, stem(word), _heard().get(word, word)}
     read = {_spelling(name).read(spelling) for spelling in spellings for name in _STRICTLY}
     return frozenset(key for reading in read if len(key := _strict_key(reading)) > 1)
 
 
 def _strict_key(reading: str) -> str:
-    """Return the consonants by their classes, with the kinds of the first and of an open last vowel in their places."""
+    """Return the consonants by class, with the kinds of the first and of an open last vowel in their places."""
     reading = reading[:1] + reading[1:].replace("H", "")
     reading = reading.replace("ai", "e")
     vowel = re.search(r"[aeiou]", reading)
@@ -353,20 +333,20 @@ class TermWeight(NamedTuple):
     weight: float
     """1 for the term that was said, less for one that it may have been."""
     docs: float
-    """How many texts may mean the term that was said, however it is written there."""
+    """Texts that may mean the term that was said, however it is written there."""
 
 
 class SimilarTerms:
-    """The terms of a memory by how they sound and by how they end; the caller holds a lock."""
+    """A memory's terms by their sounds and ends; the caller holds a lock."""
 
     def __init__(self) -> None:
         self._by_skeleton: dict[str, list[str]] = {}
-        """Terms with a reading of that skeleton, each before that reading."""
+        """By skeleton, terms with such a reading, each before that reading."""
         self._by_end: dict[str, list[str]] = {}
         self._cache: dict[tuple[str, bool], tuple[SimilarTerm, ...]] = {}
 
     def add(self, term: str) -> None:
-        """Add a new term; numbers, short terms and words of other scripts have no sound, and are left out."""
+        """Add a new term; numbers, short terms and words of other scripts have no sound."""
         for key, entry in _entries(term):
             self._by_skeleton.setdefault(key, []).append(entry)
         if len(term) >= _LEAST_HEAD + _LEAST_TAIL and term.isalpha():
@@ -381,10 +361,9 @@ class SimilarTerms:
         self._cache.clear()
 
     def similar_to(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
-        """Return the other terms that sound like a term, the nearest first, with their distances.
+        """Return other terms that sound like a term, nearest first, with distances.
 
-        Args:
-            wide: also terms that have a consonant more, less or other, for what can only be a mistake; it takes longer.
+        For a sure mistake also those with a consonant more, less or other (`wide`), which takes longer.
         """
         if (term, wide) not in self._cache:
             if len(self._cache) >= _REMEMBERED:
@@ -408,7 +387,7 @@ class SimilarTerms:
         return tuple(sorted(distances.items(), key=lambda hit: (hit[1], hit[0]))[: 2 * MOST])
 
     def ending_in(self, term: str) -> list[str]:
-        """Return the terms that may be compounds ending with a term."""
+        """Return terms that may be compounds ending with a term."""
         candidates = self._by_end.get(term[-_LEAST_TAIL:], ())
         return [
             other for other in candidates if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD
@@ -416,7 +395,6 @@ class SimilarTerms:
 
 
 def _entries(term: str) -> list[tuple[str, str]]:
-    """Return the skeletons of a term, each with the term and its reading."""
     readings = sorted(as_heard(term)) if len(term) >= LEAST_LETTERS else ()
     return [(skeleton(reading), f"{term} {reading}") for reading in readings]
 
@@ -428,11 +406,7 @@ def _remove(table: dict[str, list[str]], key: str, entry: str) -> None:
 
 
 def split_compound(term: str, compounds: Iterable[str], *, known: bool) -> list[SimilarTerm]:
-    """Return the compounds of a term, and what it may be one of itself; the longer the part between, the farther they are.
-
-    Args:
-        known: whether any text has it, so that it need not be taken apart.
-    """
+    """Return compounds of a term and, unless it is `known` from a text, its parts; the longer the rest, the farther."""
     longer = [(other, LIMIT * (1 - len(term) / len(other))) for other in compounds]
     if known or not term.isalpha():
         return longer
@@ -446,12 +420,10 @@ def spread(
     counts: Mapping[str, int],
     unknown: Collection[str],
 ) -> dict[str, TermWeight]:
-    """Return the terms of a question and those that they may stand for, with their weights.
+    """Return the terms of a question and those that they may stand for, with weights.
 
-    Args:
-        near: terms that sound like each, with their distances: `SimilarTerms.similar_to`.
-        counts: how many readable texts hold each of all these.
-        unknown: those that are no English words.
+    `near` has similar terms with distances (`SimilarTerms.similar_to`), `counts` the number of readable texts with each,
+    `unknown` the terms that are no English words.
     """
     asked_terms = dict.fromkeys(asked)
     weights: dict[str, TermWeight] = {}
@@ -467,7 +439,7 @@ def spread(
             ):
                 others.append((weight, other))
         kept = sorted(others, reverse=True)[:MOST]
-        # All of them together tell apart as much as the one word that was said.
+        # Together they tell apart as much as the one word that was said.
         group = counts.get(term, 0) + sum(weight * counts[other] for weight, other in kept)
         weights[term] = TermWeight(1.0, max(group, _LEAST_DOCS) if kept else group)
         for weight, other in kept:

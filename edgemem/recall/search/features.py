@@ -1,7 +1,7 @@
-"""The features of candidates, one column each: numbers by which a linear model tells what answers.
+"""The features of candidates, one column each, from which a linear model tells the likely answers.
 
-Texts have some, facts and preferences others, and what a kind does not have is 0. BM25 of a text is a share of the best in the
-memory; a cosine is given as it is, and as a share of the best. So a weight means the same for every question.
+Features of another kind are 0. BM25 of a text is a share of the best in the memory, a cosine is given as it is and as a share, so
+a weight means the same for every question.
 """
 
 from __future__ import annotations
@@ -37,21 +37,16 @@ FEATURES: dict[str, str] = {
 }  # fmt: skip
 """The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
 
-fact: 1, so that its weight is what a fact is likelier, or less likely, to answer than a text.
-fact_words: the share of the idf of the question's words that the fact has.
-fact_meaning: the cosine, times `ELSEWHERE` where the question names the subject of another fact.
-named: whether the question names the subject of the fact.
-theirs: whether it is about the asker ("my"), or belongs to somebody whom the question names, and has no other subject.
-past: where the question asks for a former state, how well the fact is that, see `_pasts`.
+fact: 1, to weigh how much likelier than a text a fact answers. fact_words: its share of the idf of the question's words.
+fact_meaning: the cosine, times `ELSEWHERE` where the question names another fact's subject. named: whether the question names its
+subject. theirs: whether it is about the asker ("my"), or has no other subject than its owner, whom the question names. past: for
+a question about a former state, how well the fact is that, see `_pasts`.
 """
 PLACES = {name: place for place, name in enumerate(FEATURES)}
 ELSEWHERE = 0.75
-"""The factor of a cosine, where the question names a subject and the fact has another one.
+"""The factor of a cosine where the question names another subject; not lower, since the subject may be said in another word."""
 
-It is not lower, since the subject may be said in another word.
-"""
-
-_LEAST_BEST = 0.25  # of cosines: a share is of at least this, where nothing is near
+_LEAST_BEST = 0.25  # of cosines: the least denominator of a share, where nothing is near
 
 
 def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers:
@@ -70,7 +65,7 @@ def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers
 
 
 def are_values(kinds: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Tell which candidates are facts or preferences, by their kinds."""
+    """Tell by their kinds which candidates are facts or preferences."""
     values: NDArray[np.bool_] = (kinds == FACT) | (kinds == PREFERENCE)
     return values
 
@@ -110,7 +105,7 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
 
 
 def _led(view: QueryView, slots: Slots) -> Slots:
-    """Return the slot of the same speaker's message before each, across one of another; -1 where there is none."""
+    """Return the slot of the same speaker's message before each, across one of another; -1: none."""
     import numpy as np
 
     who, led = view.table.rows["who"], np.full(len(slots), -1)
@@ -121,7 +116,7 @@ def _led(view: QueryView, slots: Slots) -> Slots:
 
 
 def rank(values: Numbers, slots: Slots) -> Numbers:
-    """Return reciprocal ranks: 1 for the highest value of all, less for each next one, 0 where the value is 0."""
+    """Return reciprocal ranks: 1 for the highest value of all, less for each next, 0 for 0."""
     import numpy as np
 
     own = values[slots]
@@ -130,7 +125,6 @@ def rank(values: Numbers, slots: Slots) -> Numbers:
 
 
 def _share(values: Numbers, slots: Slots) -> Numbers:
-    """Return the share of the highest value of all that each of some has."""
     import numpy as np
 
     best = float(values.max(initial=0.0))
@@ -158,7 +152,7 @@ def _of_facts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
 def _about(
     view: QueryView, slots: Slots, question: ParsedQuery
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return three masks: facts about a named subject, facts that are `theirs`, and facts about another subject."""
+    """Mask facts about a named subject, facts that are `theirs`, and facts about another subject."""
     import numpy as np
 
     who, facts = view.table.rows["who"], view.table.facts
@@ -177,10 +171,7 @@ def _about(
 
 
 def _pasts(view: QueryView, slots: Slots, *, first: bool) -> NDArray[np.float64]:
-    """Return how well each fact is the former state: of one thing the last value that no longer holds, or the first, is 1.
-
-    The one before it is a half, then a third, and so on.
-    """
+    """Return how well each fact is the former state: 1 for a thing's last, or first, value that is over, then 1/2, and so on."""
     import numpy as np
 
     rows, facts = view.table.rows, view.table.facts

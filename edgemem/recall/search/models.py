@@ -1,17 +1,14 @@
 """The linear models: how likely each candidate answers, and how likely any memory helps with an utterance.
 
-The log odds of candidates mean the same for texts and facts, so that both rank in one list. They are learnt on the corpus of
-`tests/lab/weeks.py` by `make lab ARGS=fit`, which writes `ranking.toml`; each weight can be read, and changed.
+Candidates' log odds, alike for texts and facts, rank both in one list. `make lab ARGS=fit` learns them on `tests/lab/weeks.py`
+and writes `ranking.toml`; each weight can be read, and changed. They order candidates even where none answers or nobody asked, so
+the gate comes first: an utterance's words and meaning say how likely a memory is wanted, the best candidates' evidence how likely
+it is there. The product is the chance; a candidate scores the chance times its share, 1 for the best. `make lab ARGS=gate` learns
+the gate on invented households and on the weeks, and writes `gate.toml`.
 
-Their order says which candidate answers best, even where none answers, or where nobody asked. So the gate comes first: by the words
-and the meaning of an utterance it says how likely a memory is wanted, and by the evidence of the best candidates how likely the
-memory holds it. The product is the chance. A candidate scores the chance times its share: 1 for the best, less the further
-another one is behind. `make lab ARGS=gate` learns the gate on invented households and on the weeks, and writes `gate.toml`.
-
-For each of the best messages a third model says which newer message replaces it, or that none does: a softmax over the newer
-messages and "none", by a few features of each pair. A message that replaces another with a chance over .5 is ranked above it where
-the question asks for the present state; where it asks for a former one, the older one is ranked first. A replaced message loses
-nothing but its place, so a question that has several answers keeps them all.
+A third model says which newer message, if any, replaces each of the best: a softmax over these and "none", by features of each
+pair. With a chance over .5 the new one ranks above, or, where the question asks for a former state, below. The replaced one loses
+only its place, so a question with several answers keeps them all.
 """
 
 from __future__ import annotations
@@ -42,49 +39,47 @@ _LEAST_REASON = 0.1
 _MOST_LOG_ODDS = 30.0
 """A probability is no nearer to 0 and 1."""
 WANTS = ("word_odds", "vector_odds")
-"""The features of whether a memory is wanted: its log odds by the words of the utterance, and by its vector."""
+"""Whether a memory is wanted: log odds by an utterance's words, and by its vector."""
 FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
-"""The features of how well the best candidates fit.
+"""How well the best candidates fit.
 
-nearest: the cosine of the nearest text or fact.
-nearest_45, nearest_30: the same, at most .45 or .30: that nothing is near tells more than how near something is.
-best: the log odds of the best text that is no question, or of the best fact or preference.
-best_15: the same, at most -1.5.
-known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
-terms: the number of its words that are looked for, at most `MOST_TERMS`.
+nearest: the cosine of the nearest text or fact. nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more
+than how near. best: the log odds of the best text that is no question, or of the best fact or preference. best_15: the same, at
+most -1.5. known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1. terms: its words that are
+looked for, at most `MOST_TERMS`.
 """
 NOTHING = -4.0
-"""The lowest `best`, also where there is no candidate: a home without facts is no less likely to hold the answer."""
+"""The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
 MOST_TERMS = 8
 SCORE_ROOT = 2.0
-"""A share is this root of the odds of a candidate relative to those of the best, so that scores fall slowly."""
+"""A share is this root of the odds relative to the best's, so that scores fall slowly."""
 PAIR_FEATURES = (
     "old_share", "new_share", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
 )  # fmt: skip
-"""The features of whether a message replaces an older one, in the order of the columns.
+"""Whether a message replaces an older one, in the order of the columns.
 
-share: the logarithm of the softmax share of each among those that are compared. days: between them, by logarithm,
-as is how many stems each has. numbers_alike: both hold a number, or none does. asked_of_both: how much of the words of the question
-both have. alike: the cosine of their words. Words weigh the more, the fewer of those that are compared have them.
+share: the logarithm of the softmax share among compared ones. days: between them, by logarithm, as each one's number of stems.
+numbers_alike: both hold a number, or none. asked_of_both: the share of the question's words in both. alike: the cosine of their
+words, which weigh the more, the fewer of the compared have them.
 """
 COMPARED = 6
-"""Number of top messages compared pairwise."""
+"""Top messages compared pairwise."""
 _LIKELY = 0.5
 _MARGIN, _OWN = 0.2, 0.01  # of the log odds
 _DAY_S = 86400.0
-_SHORT = 6  # stems: a text that has fewer is no likelier to be replaced
-_ALIKE = 0.5  # of the words of two messages, those that both have
+_SHORT = 6  # stems: a shorter text is no likelier to be replaced
+_ALIKE = 0.5  # the share of two messages' words in both
 _OF_WHOM = [PLACES[name] for name in ("mentioned", "about")]
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weights of features by their names; a feature without one weighs 0."""
+    """The weights of features by name; others weigh 0."""
 
     bias: float
     weights: dict[str, float]
 
     def odds(self, features: Numbers, names: Iterable[str] = FEATURES) -> Numbers:
-        """Return log odds: the bias and the weighted sums over the last axis, whose features have these names.
+        """Return log odds: bias plus weighted sums over the last axis, which has these features.
 
         `einsum` in place of `@`: on one processor BLAS warned of NaN where there was none.
         """
@@ -95,19 +90,15 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return log_odds
 
     def odds_of(self, features: Mapping[str, float]) -> float:
-        """Return the log odds of one thing, given its features by name."""
+        """Return the log odds of one thing by its named features."""
         return self.bias + sum(self.weights.get(name, 0.0) * value for name, value in features.items())
 
     def chance(self, features: Mapping[str, float]) -> float:
-        """Return the same as a probability, 0 to 1."""
+        """Return the same as a probability."""
         return 1 / (1 + exp(-max(-_MOST_LOG_ODDS, min(_MOST_LOG_ODDS, self.odds_of(features)))))
 
     def mix(self, other: LinearModel, share: float) -> LinearModel:
-        """Return the model whose log odds are a mixture of both.
-
-        Args:
-            share: that of the other one, 0 to 1.
-        """
+        """Return the model whose log odds are a mixture with a `share`, 0 to 1, of the other's."""
         names = dict.fromkeys([*self.weights, *other.weights])
         return LinearModel(
             (1 - share) * self.bias + share * other.bias,
@@ -119,17 +110,15 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Weights of `FEATURES`, which tell what answers, and of `PAIR_FEATURES`, which tell what replaces an older message."""
+    """Weights of `FEATURES`, for answers, and of `PAIR_FEATURES`, for replacing an older message."""
 
     answers: LinearModel
     replaces: LinearModel = LinearModel(0.0, {})
 
     def reasons(self, features: Sequence[float], recent: float = 0.0) -> tuple[str, ...]:
-        """Return why a candidate answers, the strongest reason first; `form` explains nothing and is never given.
+        """Return why a candidate answers, strongest first; `form` explains nothing and is never given.
 
-        Args:
-            features: its `FEATURES`.
-            recent: what it has of its log odds for replacing an older message.
+        `recent` is the part of its log odds for replacing an older message.
         """
         parts = {"recent": recent}
         for value, (name, reason) in zip(features, FEATURES.items(), strict=True):
@@ -140,13 +129,13 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two models: one where question and candidate have vectors, one where either has none."""
+    """One model where question and candidate have vectors, one where either has none."""
 
     with_meaning: Model
     words_only: Model
 
     def for_meaning(self, meaning: float) -> Model:
-        """Return the model whose log odds are a mixture of both: 0 is the one of words alone, 1 the one with meaning."""
+        """Mix the log odds of both: 0 is words alone, 1 is with meaning."""
         if meaning in (0, 1):
             return self.with_meaning if meaning else self.words_only
         words, both = self.words_only, self.with_meaning
@@ -154,21 +143,20 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Utterance(NamedTuple):
-    """An utterance, as the gate needs it."""
+    """An utterance for the gate."""
 
     words: frozenset[str]
     """In small letters, without accents."""
     language: str
     vector: Numbers | None
-    """None where it was not embedded."""
     embedder: str
-    """The fingerprint of the embedder that made the vector."""
+    """The fingerprint of its embedder."""
     asked: bool = False
-    """Whether the memory is asked, so that it is wanted for sure."""
+    """Whether the memory is asked, and so wanted for sure."""
 
 
 class Evidence(NamedTuple):
-    """How well the best candidates fit an utterance; see `FITS`."""
+    """How well the best candidates fit; see `FITS`."""
 
     nearest: float
     best: float
@@ -177,7 +165,7 @@ class Evidence(NamedTuple):
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The direction in which an embedder puts utterances that want a memory."""
+    """An embedder's direction towards utterances that want a memory."""
 
     embedder: str
     """The beginning of its fingerprint."""
@@ -185,7 +173,7 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: tuple[float, ...]
 
     def knows(self, utterance: Utterance) -> bool:
-        """Tell whether the vector of an utterance is that embedder's."""
+        """Tell whether an utterance's vector is that embedder's."""
         vector = utterance.vector
         return (
             vector is not None
@@ -194,42 +182,38 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def odds(self, vector: Numbers) -> float:
-        """Return the log odds that an utterance with this vector wants a memory."""
+        """Return the log odds that a vector's utterance wants a memory."""
         import numpy as np
 
         return self.bias + float((vector * np.array(self.weights, np.float32)).sum())
 
 
 class GateModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Both models: whether a memory is wanted, and whether the candidates evidence."""
+    """Whether a memory is wanted, and whether the candidates are evidence."""
 
     wants: LinearModel
     fits: LinearModel
 
     def chance(self, features: Mapping[str, float], *, asked: bool = False) -> float:
-        """Return the probability of both, 0 to 1.
-
-        Args:
-            asked: whether the memory is asked, so that it is wanted for sure.
-        """
+        """Return the probability of both; `asked`: the memory is wanted for sure."""
         return self.fits.chance(features) * (1.0 if asked else self.wants.chance(features))
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How likely it is that a memory helps."""
+    """How likely a memory helps."""
 
     words_only: GateModels
-    """For utterances without a vector."""
+    """Without a vector."""
     with_meaning: GateModels
-    """For those with a vector of any embedder."""
+    """With any embedder's vector."""
     with_vector: GateModels
-    """For those with a vector of the embedder that `vector_odds` knows."""
+    """With a vector that `vector_odds` knows."""
     direction: Direction
     vocabularies: dict[str, LinearModel]
-    """By the code of a language, the weights of words, by which they tell whether an utterance wants a memory; a word counts once."""
+    """By language, the weights of words for wanting a memory; a word counts once."""
 
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
-        """Return the features by name; `vector_odds` is 0 where the embedder is another."""
+        """Return the features by name; `vector_odds` is 0 with another embedder."""
         words = self.vocabularies.get(utterance.language)
         best = max(evidence.best, NOTHING)
         vector = utterance.vector if self.direction.knows(utterance) else None
@@ -246,11 +230,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
     def chance(self, utterance: Utterance, evidence: Evidence, *, meaning: float) -> float:
-        """Return how likely a memory helps, 0 to 1.
-
-        Args:
-            meaning: the weight of meaning: 1, less where the embedder does not know the language, 0 without an embedder.
-        """
+        """Return how likely a memory helps; `meaning` is its weight: 1, less in an unknown language, 0 without an embedder."""
         features = self.features(utterance, evidence)
         chance = (1 - meaning) * self.words_only.chance(features, asked=utterance.asked)
         if meaning:
@@ -261,33 +241,32 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @preloaded
 def shipped_models() -> Models:
-    """Return the models that come with the package."""
+    """Read the package's models."""
     text = Path(__file__).with_name(RANKING_FILE).read_text("utf-8")
     return msgspec.toml.decode(text, type=Models)
 
 
 @preloaded
 def shipped_gate() -> Gate:
-    """Return the gate that comes with the package."""
+    """Read the package's gate."""
     return msgspec.toml.decode(Path(__file__).with_name(GATE_FILE).read_text("utf-8"), type=Gate)
 
 
 class Contents(NamedTuple):
-    """The contents of candidates, one entry for each."""
+    """The contents of candidates, one entry each."""
 
     who: NDArray[np.integer]
-    """The code of the speaker; `NOBODY` is the robot, or an unknown voice."""
+    """The speaker's code; `NOBODY` is the robot, or an unknown voice."""
     numbers: NDArray[np.bool_]
-    """Whether it holds a number."""
     stems: NDArray[np.object_]
-    """A `frozenset[str]` each; empty for all but messages that rank high enough to be compared."""
+    """A `frozenset[str]` each, for messages that rank high enough to be compared; else empty."""
     words: NDArray[np.object_]
-    """All its words, "the" and "is" too."""
+    """All words, "the" and "is" too."""
     asked: frozenset[str]
     """Stems of the question."""
 
     def subset(self, rows: Rows) -> Contents:
-        """Return the contents of some candidates, by their rows."""
+        """Return the contents of some rows."""
         return Contents(self.who[rows], self.numbers[rows], self.stems[rows], self.words[rows], self.asked)
 
 
@@ -295,49 +274,44 @@ class Candidates(NamedTuple):
     """The candidates of a question."""
 
     features: NDArray[np.float32]
-    """One row each, `float32[n, len(FEATURES)]`."""
+    """`float32[n, len(FEATURES)]`."""
     at: NDArray[np.float64]
     """When each was said, seconds since the epoch."""
     tense: Literal["now", "past", ""]
-    """Whether the question is about a present or a former state; empty: about neither, as "what did she say?"."""
+    """The question's; empty: neither, as "what did she say?"."""
     contents: Contents | None = None
-    """Their contents, where the question has a tense; None: none replaces another."""
+    """For a question with a tense; None: none replaces another."""
 
     def subset(self, rows: Rows) -> Candidates:
-        """Return some of the candidates, by their rows."""
+        """Return the candidates of some rows."""
         contents = None if self.contents is None else self.contents.subset(rows)
         return self._replace(features=self.features[rows], at=self.at[rows], contents=contents)
 
 
 class Pairs(NamedTuple):
-    """The top messages of a question, compared pairwise."""
+    """A question's top messages, compared pairwise."""
 
     rows: NDArray[np.intp]
-    """Their rows among the candidates."""
+    """Among the candidates."""
     features: NDArray[np.float32]
     """By old, new and `PAIR_FEATURES`."""
     allowed: NDArray[np.bool_]
     """By old and new: whether the new message may replace the old one.
 
-    It must be newer, both must answer something themselves, and they must have a word in common. It may not replace a message
-    - of another person that tells more about the people whom the question names ("I" means the speaker alone);
-    - that has a number of the question which the new one lacks: cup 1 is not cup 0;
-    - that has a word of the question which the new one lacks in otherwise much the same words: the dentist's number is not the plumber's;
+    It must be newer, both must answer something themselves, and they must share a word. It may not replace a message
+    - of another person that tells more about the people in the question ("I" means the speaker alone);
+    - that has a number of the question which it lacks: cup 1 is not cup 0;
+    - that has a word of the question which it lacks in much the same words: the dentist's number is not the plumber's;
     - of a person, if the robot said the new one.
     """
 
 
 def compare(odds: NDArray[np.float32], candidates: Candidates, contents: Contents) -> Pairs:
-    """Compare the top messages pairwise.
-
-    Args:
-        odds: the log odds that each candidate answers.
-        contents: of the same candidates.
-    """
+    """Compare the top messages pairwise, by each candidate's log odds of answering."""
     import numpy as np
 
     rows = np.flatnonzero(contents.stems)
-    # Of many that answer alike, the one that shall come first must be among those that are compared.
+    # Among many that answer alike, the one to come first must be compared.
     at = candidates.at[rows]
     rows = rows[np.lexsort((at if candidates.tense == "past" else -at, -odds[rows]))[:COMPARED]]
     at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
@@ -391,7 +365,7 @@ def compare(odds: NDArray[np.float32], candidates: Candidates, contents: Content
 
 
 def odds_of(candidates: Candidates, model: Model) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the log odds that each candidate answers, and their part for replacing an older message."""
+    """Return each candidate's log odds of answering, and their part for replacing an older message."""
     import numpy as np
 
     odds = model.answers.odds(candidates.features)
@@ -405,12 +379,12 @@ def odds_of(candidates: Candidates, model: Model) -> tuple[NDArray[np.float32], 
     likely = shares > _LIKELY * (shares.sum(axis=1, keepdims=True) + np.exp(-top))
     first = odds[pairs.rows]
     if candidates.tense == "past":
-        # Many may be older: the one that answers best is the former state.
+        # Of several older ones the best answer is the former state.
         fits = np.where(likely, first[:, None], -np.inf)
         likely = (likely & (fits == fits.max(axis=0))).T
     above = likely.any(axis=0)
     own = first[above]
     best = np.where(likely[:, above], first[:, None], -np.inf).max(axis=0)
-    # Of several that come before the same one, the better is the first.
+    # Of several before the same one, the better is the first.
     lifts[pairs.rows[above]] = np.maximum(best + _MARGIN + _OWN * (own - best) - own, 0.0)
     return odds + lifts, lifts

@@ -43,15 +43,14 @@ if TYPE_CHECKING:
 
 
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
-"""The features that are a share of the best message's."""
+"""Features that are a share of the best message's."""
 _OF_A_SUMMARY = 2 * log(0.5)
-"""Is added to the log odds of a summary, which halves its score: the turns that it was made from say the same."""
+"""Halves a summary's score, in log odds: the turns that it was made from say the same."""
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
-"""The shares of its score that a version keeps which is not meant first: one that held then as well, the present one, which is
-often told, too, and one that neither holds nor held then."""
-_LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
+"""A version keeps these shares of its score if it held then as well; is the present one, often told too; or neither."""
+_LEAST_SHARE = 0.05  # of the time asked for: a value from its last hours did not hold then
 _AS_LONG, _FOR_LONG = 0.8, 0.2
-"""Shares of the longest validity: a version is equivalent from .8, worth mentioning from .2."""
+"""Shares of the longest validity: from .8 a version is equivalent, from .2 worth mentioning."""
 _MOST_MORE = 3
 
 
@@ -59,18 +58,18 @@ class Hit(NamedTuple):
     """A candidate with its score."""
 
     name: str
-    """`kind:id`, under which a turn notes what it was shown."""
+    """`kind:id`, by which a turn notes it."""
     score: float
     likely: float
-    """How likely a fact or a preference answers, 0 to 1, whether anything is wanted or not; 0 for all else."""
+    """The chance that a fact or preference answers, wanted or not; 0 for all else."""
     kind: int
     ref: int
     row: int
-    """Its place among all candidates."""
+    """Among all candidates."""
 
 
 class Ranking:
-    """The candidates of a question with their scores; it holds copies, and no reference to the table."""
+    """A question's candidates with scores; it holds copies, and no reference to the table."""
 
     def __init__(
         self,
@@ -84,10 +83,7 @@ class Ranking:
     ) -> None:
         """Score the candidates; the caller holds the lock of the table.
 
-        Args:
-            meaning: the share of its weight that meaning has, 0 to 1; 0 where the question has no vector.
-            now: seconds since the epoch.
-            words_of: reads the stems and the words of messages, by docs.
+        `meaning` is the share of its weight, 0 to 1, 0 without a vector; `words_of` reads stems and words of messages, by docs.
         """
         import numpy as np
 
@@ -99,25 +95,23 @@ class Ranking:
         self._known, self._terms = view.known_share, len(question.terms)
         period = None if question.period is None else period_candidates(view, question, now)
         self.by_period = period is not None
-        """Whether the question asks for a period alone, so that no word of it ranks them; see `times`."""
+        """Whether the question asks for a period alone, so that no word ranks; see `times`."""
         slots = np.flatnonzero(view.candidates) if period is None else period[0]
         kept = view.findable[slots]
         slots = slots[kept]
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._text = ~are_values(self.kinds)
-        """Which of them are no facts or preferences."""
+        """Which are no facts or preferences."""
         self.candidates = Candidates(features_of(view, slots, question), self._at, question.tense)
-        """All of them with their features."""
         self._summary_penalty = np.where(self.kinds == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
         self._sessions = rows["session"][slots]
         self._no_vector = ~view.has_cosine[slots] & bool(meaning)
-        """Those that have no vector yet, though the question has one: the model of words alone scores them."""
+        """Those without a vector, though the question has one: the model of words alone scores them."""
         turns = np.flatnonzero(self.kinds == TURN)
         if question.tense and period is None and len(turns) > 1:
             contents = self._contents(view, slots, turns, question, words_of)
             self.candidates = self.candidates._replace(contents=contents)
         self._kept_rows = np.arange(len(slots))
-        """The rows that were not left out."""
         self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
         """The log odds of each, and their part for being newer."""
         self._weigh()
@@ -130,7 +124,7 @@ class Ranking:
 
     @property
     def evidence(self) -> Evidence:
-        """Return how well the best candidates that are left fit, for the gate."""
+        """Return how well the best remaining candidates fit, for the gate."""
         features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
         statements = odds[features[:, PLACES["asks"]] <= 0]
         return Evidence(
@@ -146,11 +140,7 @@ class Ranking:
     def _contents(
         self, view: QueryView, slots: Slots, turns: Slots, question: ParsedQuery, words_of: WordsOf
     ) -> Contents:
-        """Return the contents of the candidates, with words for twice as many as are compared: echoes are left out later.
-
-        Args:
-            turns: the rows of the messages, since notes and episodes replace none.
-        """
+        """Return the contents of candidates, with words for twice as many messages (`turns`) as are compared: echoes go later."""
         import numpy as np
 
         rows, features = view.table.rows, self.candidates.features[turns]
@@ -167,7 +157,7 @@ class Ranking:
         )
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
-        """Return the candidates of some kinds that reach a score, by themselves or among all, the best first."""
+        """Return candidates of some kinds that reach a score, by themselves or among all, best first."""
         import numpy as np
 
         chosen = np.zeros(256, bool)
@@ -177,15 +167,15 @@ class Ranking:
         rows = rows[np.lexsort((-self.refs[rows], -self._at[rows], -self.scores[rows]))]
         columns = (self.scores, self._likely, self.kinds, self.refs)
         scores, likely, numbers, refs = (column[rows].tolist() for column in columns)
-        # Most of them are never looked at.
+        # Most are never looked at.
         names = map("{}:{}".format, map(KINDS.__getitem__, numbers), refs)
         return map(Hit, names, scores, likely, numbers, refs, rows.tolist())
 
     def leave_out(self, echoes: Sequence[int], copies: Sequence[int] = ()) -> None:
-        """Score messages as if some rows had not been found; of these, echoes score 0, and copies are no candidates any more.
+        """Score messages as if some rows had not been found; echoes score 0, and copies are no candidates any more.
 
-        They have no say in how sure it is that one answers, and a conversation gains nothing by an echo. A message next
-        to one keeps its share of that: the answer to a question that is asked again.
+        They do not count for the chance, and a conversation gains nothing by an echo. A message beside one keeps its share of
+        that: it may answer a question that is asked again.
         """
         import numpy as np
 
@@ -211,7 +201,7 @@ class Ranking:
         self.scores[values] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
-        """Set the scores of the sessions with echoes to those of the best message that is kept there; rank all anew."""
+        """Give sessions with echoes the score of their best remaining message; rank all anew."""
         import numpy as np
 
         if not len(kept):
@@ -228,11 +218,10 @@ class Ranking:
         features[kept, PLACES["window_rank"]] = rank(features[kept, PLACES["window"]], np.arange(len(kept)))
 
     def _scores(self) -> NDArray[np.float64]:
-        """Return the score of each candidate that is left, by its odds.
+        """Return the score of each remaining candidate, by its odds.
 
-        A statement can be helped by a fact although it asks nothing (ordering coffee: how the person likes it), so a fact scores
-        at least its likelihood squared (chosen as `tests/lab/tuning.md` says). By words alone one rare word is enough to be likely, so
-        there only a question counts.
+        A fact can help a statement that asks nothing (ordering coffee), so it scores at least its likelihood squared (chosen as
+        `tests/lab/tuning.md` says); by words alone, where one rare word makes it likely, only for a question.
         """
         import numpy as np
 
@@ -241,12 +230,12 @@ class Ranking:
         return scores
 
     def _level_of_scores(self) -> float:
-        """Return the logarithm of what a candidate with even odds scores: the best of those that are left scores the chance."""
+        """Return the logarithm of the score at even odds: the best remaining candidate scores the chance."""
         best = float(self._log_odds[self._kept_rows].max(initial=-inf))
         if not isfinite(best):
             return 0.0
         evidence, waits = self.evidence, self._no_vector[self._kept_rows].any()
-        # How near in meaning the best is, nobody knows while some wait for their vectors.
+        # The best one's nearness in meaning is unknown while some wait for vectors.
         chance = max(
             self._gate.chance(self.utterance, evidence, meaning=share)
             for share in ((self._meaning, 0.0) if waits else (self._meaning,))
@@ -254,13 +243,12 @@ class Ranking:
         return log(chance) - best / SCORE_ROOT
 
     def _weigh(self) -> None:
-        """Set the log odds of the candidates that are left."""
         candidates, waits = self.candidates.subset(self._kept_rows), self._no_vector[self._kept_rows]
         odds, lifts = odds_of(candidates, self._by_words if waits.any() else self._model)
         if waits.any():
             rest, rest_lifts = odds_of(candidates.subset(~waits), self._model)
             text = self._text[self._kept_rows]
-            # A text that has words of the question, and no vector yet, is as likely as one that has a vector.
+            # A text with words of the question, and no vector yet, is as likely as one with a vector.
             worded = candidates.features[:, PLACES["words"]] > 0
             if worded.any():
                 best = float(rest[text[~waits]].max(initial=-inf))
@@ -270,7 +258,7 @@ class Ranking:
         self._recency_bonus[self._kept_rows] = lifts
 
     def add_versions(self, refs: Sequence[int], like: Sequence[int]) -> None:
-        """Add versions of things, each with the score and the reasons of a candidate."""
+        """Add versions of things, with the score and reasons of a candidate each."""
         import numpy as np
 
         rows = np.array(like, np.intp)
@@ -283,7 +271,7 @@ class Ranking:
         self._at = np.append(self._at, np.array(refs) / 1e6)
 
     def why(self, hit: Hit) -> tuple[str, ...]:
-        """Return the reasons for a score, the strongest first."""
+        """Return the reasons for a score, strongest first."""
         if self.by_period:
             return ("date",)
         row = int(self._source_row[hit.row])
@@ -302,14 +290,10 @@ def choose_versions(
     now: float,
     others: bool,
 ) -> None:
-    """Rank the values of each key that held at some times before its other values.
+    """Rank each key's values that held at some times before its others.
 
-    They need not be candidates: of a key that was set three thousand times the words find any values, and hardly the one that
-    is meant. So the values of then and of now join the candidates of each key, as far as the reader may read them.
-
-    Args:
-        now: seconds since the epoch.
-        others: whether values that neither held then nor hold now stay candidates.
+    They need not be candidates: of three thousand versions the words find any, hardly the one that is meant. So the readable
+    values of then and now join each key's candidates; `others` keeps the rest.
     """
     rows = {int(ranking.refs[row]): int(row) for row in (ranking.kinds == FACT).nonzero()[0]}
     by_thing: dict[int, list[int]] = defaultdict(list)
@@ -341,23 +325,18 @@ def choose_versions(
                 left = 1.0 if not meant else _NOW if ref in present else _OTHER
                 scores[ref] = left * old[rows.get(ref, rows[best])]
             else:
-                scores[ref] = -1.0  # it was looked at only because it might have held then
+                scores[ref] = -1.0  # looked at only in case it held then
     ranking.add_versions(list(joining), list(joining.values()))
     rows |= {ref: len(old) + n for n, ref in enumerate(joining)}
     ranking.scores[[rows[ref] for ref in scores]] = list(scores.values())
 
 
 def values_meant(held: Collection[HeldWithin], length: float) -> dict[int, float]:
-    """Return the values of a key that a question for some time means, by their origin, with the share of the score that each keeps.
-
-    Args:
-        held: the values of the key within that time.
-        length: of that time, in seconds.
-    """
+    """Return the meant values among those `held` in a time of `length` seconds, by origin, with the share of score each keeps."""
     if sum(value.seconds for value in held) < _LEAST_SHARE * length:
         return {}
     longest = max(value.seconds for value in held)
-    # Of two that held about equally long the later one counts: on the day of a change, the new value was told.
+    # Of two that held about equally long the later counts: on the day of a change, the new value was told.
     first = max(
         (value for value in held if value.seconds >= _AS_LONG * longest), key=lambda value: value.origin
     )

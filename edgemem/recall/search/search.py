@@ -1,8 +1,7 @@
 """The search of one question, by words and by meaning, within a deadline.
 
-Words are looked up first, because that always takes little; then the question is embedded under its own share of the
-deadline, and the docs nearest to it, and to the people whom it names, are found; late steps are left out. At last the
-candidates are scored.
+Words, always quick, come first; then, under its own share of the deadline, the question's vector, and the docs near to it and to
+the people it names; late steps are left out. At last the candidates are scored.
 """
 
 from __future__ import annotations
@@ -46,44 +45,37 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Without the embedding of the question and the second pass."""
+    """Without the question's embedding and the second pass."""
     rerank_ms: float = 0.0
     """Of the second pass."""
     signals: tuple[str, ...] = ()
-    """What could be used: `words`, `meaning`, `reranker`."""
+    """In use: `words`, `meaning`, `reranker`."""
     late: bool = False
-    """Whether the deadline cut something off, other than the second pass."""
+    """Whether the deadline cut off anything but the second pass."""
     rerank_late: bool = False
-    """Whether time was too short for the second pass, or for all of it."""
+    """Whether time was too short for all of the second pass."""
     rerank_fault: str = ""
-    """The error of the second pass; empty: it works."""
+    """The second pass's error; empty: none."""
     candidates: int = 0
     reranked: int = 0
-    """The number of items that the second pass read."""
 
 
 class Limits(NamedTuple):
-    """How much one search may take."""
+    """The bounds of one search."""
 
     candidates: int = 64
-    """The number of candidates by words; there are half as many by meaning, since each costs more."""
+    """By words; half as many by meaning, since each costs more."""
     embed_s: float = 0.08
     deadline: float | None = None
-    """On the monotonic clock, in seconds; None: there is none."""
+    """Monotonic seconds; None: none."""
     asked: bool = True
-    """Whether the memory is asked; else somebody says something, and may want no memory."""
+    """Whether the memory is asked; else somebody speaks, and may want no memory."""
     foreign_meaning: float = 0.1
-    """How much of its weight meaning keeps where the embedder does not know the language of the question."""
+    """The weight that meaning keeps in a language unknown to the embedder."""
 
 
 class Search:
-    """One question; made anew for each.
-
-    Args:
-        state: how far the index has come; None: do without it.
-        asked: which docs may be found.
-        now: seconds since the epoch.
-    """
+    """One question's search; `state` tells how far the index is, None: do without it, `asked` which docs may be found."""
 
     def __init__(
         self,
@@ -105,16 +97,15 @@ class Search:
         self._vector: Any = None
         self._maker = ""
         self._new: dict[int, Doc] = {}
-        """The docs that the index does not know yet, by their numbers."""
+        """Docs that the index lacks, by number."""
         self._weight = 1.0
-        """How much of its weight meaning keeps, if there is a vector."""
+        """The weight of meaning, if there is a vector."""
         self.signals: tuple[str, ...] = ()
-        """What could be used."""
         self.embed_s = 0.0
         self.late = False
 
     def run(self, question: ParsedQuery, view: QueryView) -> Ranking:
-        """Add the candidates near in meaning to those by words, and score all candidates."""
+        """Add candidates near in meaning to those by words, and score all."""
         self._look_up_meaning(question, view)
         words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
         self.signals = words + meaning
@@ -166,7 +157,6 @@ class Search:
         return question, view
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
-        """Embed the question and find the docs near to it."""
         state = self._state
         vectors = self._index.vectors(state) if state is not None else None
         if (
@@ -193,7 +183,7 @@ class Search:
             self._meaning = self._weight
 
     def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
-        """Return by doc the stems and the words of some messages."""
+        """Return the stems and the words of some messages, by doc."""
         new = {doc: self._new[doc].text for doc in docs if doc in self._new}
         read = {doc: analyse(text) for doc, text in new.items()}
         words = {doc: (frozenset(text.terms()), frozenset(text.words)) for doc, text in read.items()}
@@ -220,20 +210,19 @@ class Search:
         try:
             vector = embedder.embed_query(text, timeout_s=timeout)
         except (ModelError, ClosedError):
-            return None  # `check` names the fault of the model; words still find
+            return None  # `check` tells the model's fault; words still find
         finally:
             self.embed_s = monotonic() - begin
         self.late = self.late or vector is None
         return vector
 
     def _newest(self, view: QueryView) -> list[int]:
-        """Return the numbers of the last few messages."""
         last = self._state.last_message if self._state else 0
         late = sorted(int(doc) for doc in view.table.rows["id"][: view.n] if last < doc < FIRST_OTHER)
         return [*range(max(1, last - _NEWEST + 1), last + 1), *late[-_NEWEST:]]
 
     def _must_embed(self) -> bool:
-        """Tell whether no more time is left than the embedding of the question may take."""
+        """Tell whether only the time for embedding the question is left."""
         deadline = self._limits.deadline
         return deadline is not None and monotonic() > deadline - self._limits.embed_s
 
@@ -244,8 +233,8 @@ class Search:
 
 
 _FIRST = 8
-"""Candidates by meaning whose neighbours are candidates too: who says what it will be about says the rest after that."""
-_FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
+"""Candidates by meaning whose neighbours are candidates too: an announcement comes before its content."""
+_FEWEST = 8  # candidates by meaning left to a reader, below which more are looked for
 
 
 def find_near(
@@ -259,16 +248,14 @@ def find_near(
 ) -> None:
     """Find the docs near to a question, and the cosines of all candidates and their neighbours.
 
-    Args:
-        new: the cosines of docs that the index does not know yet.
-        most: the number of candidates by meaning; there may be twice as many about the people whom it names.
+    `new` has the cosines of docs that the index lacks; `most` bounds candidates by meaning, twice as many about people it names.
     """
     import numpy as np
 
     _note_cosines(view, new.items())
     near = sorted([*vectors.nearest(vector, most, rough=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
-    # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
+    # Closed docs leave no trace: a cosine could be the best of all, or of its session.
     readable = _add_candidates(view, near)
     if len(near) == most and readable < _FEWEST:
         # Most near docs are somebody else's, or in the prompt already.
@@ -287,15 +274,10 @@ def find_near(
 def find_past(
     view: QueryView, vectors: Vectors, vector: Vector, among: Sequence[int] | None, *, most: int
 ) -> None:
-    """Find the nearest facts that no longer hold.
-
-    Args:
-        among: the only docs that may be found; None: all.
-        most: the number of candidates.
-    """
+    """Find the nearest facts that no longer hold, `among` some docs or all (None), at most `most`."""
     import numpy as np
 
-    # Of a few that are named, memory is up to date only if they need not be estimates.
+    # For a few named docs, memory is up to date only without estimates.
     _add_candidates(view, vectors.nearest(vector, most, among, rough=among is None, past=True))
     _estimate(view, vectors, vector, np.flatnonzero(view.candidates), past=True)
 
@@ -318,7 +300,7 @@ def _add_candidates(view: QueryView, near: Iterable[tuple[int, float]]) -> int:
 
 
 def _note_cosines(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
-    """Note the cosines of docs; return the slots of those that may be found."""
+    """Note cosines of docs; return the slots that may be found."""
     import numpy as np
 
     cosines = dict(near)
@@ -331,7 +313,6 @@ def _note_cosines(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
 
 
 def _estimate(view: QueryView, vectors: Vectors, vector: Vector, slots: Slots, *, past: bool = False) -> None:
-    """Note the cosines of some slots that have none yet."""
     import numpy as np
 
     slots = slots[~view.has_cosine[slots] & view.findable[slots]]

@@ -1,14 +1,12 @@
-"""Selection: the best items of each group of kinds, read from the truth until there are enough, without what only repeats.
+"""Selection: the best items of each group of kinds, read from the truth until there are enough, without mere repetitions.
 
-Echoes are messages that only repeat the question, and copies are messages that repeat another message. A person who asks
-again wants the answer, not the memory of the first time; and three equal messages tell one thing. So neither echoes nor
-copies raise or lower the score of any other candidate.
+Echoes only repeat the question, copies another message. Who asks again wants the answer, not the memory of the first time, and
+three equal messages tell one thing: neither changes the score of any other candidate.
 
-In a second pass a reranker reads the question together with the best, and orders them again. It says which come first, and never
-how many: the items that it read get the scores of the first pass in another order, so that every bound on them holds. No model is
-the scale of another, so both opinions, the log odds of the first pass and the logit of the reranker, are told in their spread over
-these items, and mixed by a share; a difference of less than one logit is not blown up. Messages and everything else keep to
-themselves, since their scores are made in different ways. An item that is not read in time keeps its place.
+In a second pass a reranker reads question and best items together, and orders, never bounds: they exchange the scores of the
+first pass. The first pass's log odds and the reranker's logits, on scales of their own, are told in their spread over these
+items, and mixed by a share; less than one logit is not blown up. Messages keep apart from the rest, whose scores are made
+otherwise. An item that is not read in time keeps its place.
 """
 
 from __future__ import annotations
@@ -47,32 +45,28 @@ if TYPE_CHECKING:
 
 
 MOST_CHARS = 1000
-"""Longer texts are neither echoes nor copies: nobody only asks at such length, and to compare them would take long."""
+"""Longer texts are neither echoes nor copies: nobody only asks at such length, and comparing takes long."""
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
 _ASKS, _TELLS = "?？؟", ".!。！"
 SAFETY = 2
-"""How many facts that concern somebody's safety may be returned without a word of the question: a household has many."""
+"""Most facts that concern somebody's safety without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
-"""The least number of items that are read to find echoes and copies, and the factor by which it grows while too few are left."""
+"""Least items read to find echoes and copies, and the growth factor while too few are left."""
 _SURE = 1e-9  # a score is no nearer than this to 0 and 1
 _LEAST_SPREAD = 1.0
 SHARE = 0.5
-"""The reranker's part in the order of what it has read."""
+"""The reranker's part in the order of the items that it read."""
 MOST_READ = 16
-"""Items that the reranker reads at most, the best first: one takes as long as embedding question and text together."""
+"""Most items for the reranker, best first: one takes as long as embedding question and text together."""
 
 
 def name_of(item: Recalled) -> str:
-    """Return the unique name of an item, `kind:id`."""
+    """Return an item's unique name, `kind:id`."""
     return f"{item.kind}:{item.id}"
 
 
 class Echoes:
-    """Finds the echoes of a question, and copies, among messages.
-
-    Args:
-        query: the question.
-    """
+    """Finds the echoes of a question, and copies, among messages."""
 
     def __init__(self, query: ParsedQuery) -> None:
         self._timed = bool(query.times)
@@ -83,19 +77,18 @@ class Echoes:
         )
 
     def is_echo(self, item: Recalled) -> bool:
-        """Tell whether a message only asks what the question asks; it may add politeness and the name of whom it speaks to."""
+        """Tell whether a message only asks the same, perhaps with politeness and the name of the one addressed."""
         return item.kind == "turn" and self._is_echo(item.text)
 
     def wording(self, item: Recalled) -> str:
-        """Return what two items have in common of which one may be a copy of the other."""
+        """Return the words and traits that an item shares with its copies."""
         may_repeat = item.kind == "turn" and len(item.text) <= MOST_CHARS
         return self._read(item.text).words if may_repeat else name_of(item)
 
     def copies(self, pairs: Iterable[tuple[Hit, Recalled]]) -> list[Hit]:
-        """Return the hits of messages that say in the same words what a better message says.
+        """Return hits of messages that repeat a better one: the newer, or, for a question with a time, the higher ranking.
 
-        A text that says "I" is a copy only of the same speaker's. The newer message is the better one; where the question
-        names a time, the one that ranks higher.
+        A text that says "I" is a copy only of the same speaker's.
         """
         alike: defaultdict[str, list[tuple[Hit, Recalled]]] = defaultdict(list)
         for hit, item in pairs:
@@ -118,12 +111,7 @@ class Echoes:
 
 
 def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
-    """Tell whether a text only asks what a question asks.
-
-    Args:
-        question: its words, as `read_utterance` gives them.
-        stems: all stems of the question.
-    """
+    """Tell whether a text only asks a question, given by its words as from `read_utterance` and all its stems."""
     if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
         return False
     if read_utterance(text).words != question:
@@ -140,7 +128,7 @@ def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
 
 
 def only_asks(text: str) -> bool:
-    """Tell whether all sentences of a text are questions; sentences of empty words do not count."""
+    """Tell whether all sentences of a text are questions, empty words apart."""
     if len(text) > MOST_CHARS:
         return False
     sentences = _sentences(text)
@@ -163,7 +151,6 @@ def _sentences(text: str) -> list[str]:
 
 
 def _asks(sentence: str, text: str) -> bool:
-    """Tell whether a sentence of a text is a question."""
     if sentence[-1] in _ASKS:
         return True
     if sentence[-1] in _TELLS or (words := all_words().get(language_in(text))) is None:
@@ -184,18 +171,18 @@ def _without_politeness(text: str, words: Words | None) -> str:
 
 
 class Selection(NamedTuple):
-    """Which items of a group are to be returned."""
+    """The bounds of a group's items."""
 
     k: int
-    """The number of items, besides known ones."""
+    """Besides known ones."""
     echoes: Echoes | None
-    """Finds echoes and copies, which have no say in the scores; None: they are items like any other."""
+    """Finds echoes and copies, which do not count for scores; None: they are items like any other."""
     least: float = 0.0
-    """The least score, 0 to 1."""
+    """0 to 1."""
     exclude: frozenset[str] = frozenset()
-    """Items to leave out, as `kind:id`."""
+    """Not these, as `kind:id`."""
     known: Collection[str] = ()
-    """Items, as `kind:id`, that are returned beside the k others."""
+    """Returned beside the k others, as `kind:id`."""
     safety_keys: Mapping[str, str] = {}
     """Further words of keys that concern somebody's safety, each with its kind."""
 
@@ -209,10 +196,7 @@ class Selection(NamedTuple):
 def best_of_groups(
     ranking: Ranking, groups: Sequence[Iterable[Kind]], rows: Rows, selection: Selection
 ) -> list[list[Recalled]]:
-    """Return the best items of each group, in the order of the groups.
-
-    The group with messages comes first inside, since its echoes change the scores of all others.
-    """
+    """Return the best items of each group, in order; inside, messages come first, since their echoes change all scores."""
     chosen = [frozenset(group) for group in groups]
     best = {
         group: _best_of_group(ranking, group, rows, selection)
@@ -224,7 +208,7 @@ def best_of_groups(
 def _best_of_group(
     ranking: Ranking, chosen: frozenset[Kind], rows: Rows, selection: Selection
 ) -> list[Recalled]:
-    """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
+    """Return the best items of some kinds; echoes and older copies do not count for the scores of the rest."""
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
     echoes = selection.echoes if "turn" in chosen else None
     far = selection.k if echoes is None else max(selection.k, _LEAST)
@@ -245,14 +229,14 @@ def _best_of_group(
 
 
 def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
-    """Return the first k items that score enough, with their scores and reasons."""
+    """Return the first k items that score enough, with scores and reasons."""
     selected: list[Recalled] = []
     places, unasked = selection.k, SAFETY
     for hit, item in pairs:
         if places <= 0:
             break
         safety = selection.concerns_safety(item)
-        # A person who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
+        # Somebody who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
         score = max(hit.score, hit.likely) if safety else hit.score
         if score < selection.least:
             continue
@@ -267,7 +251,7 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
 
 
 def first_of(items: Iterable[T], k: int, known: Collection[str], name: Callable[[T], str]) -> Iterator[T]:
-    """Yield the first k items, and the known ones among them, which do not count; take no more from an iterator."""
+    """Yield the first k items, and uncounted the known ones among them; take no more from an iterator."""
     if k <= 0:
         return
     for item in items:
@@ -280,10 +264,7 @@ def first_of(items: Iterable[T], k: int, known: Collection[str], name: Callable[
 def _read(
     hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str], echoes: Echoes | None
 ) -> list[tuple[Hit, Recalled]]:
-    """Return the best hits that the truth still has, each with its item, until k of them say something of their own.
-
-    Known ones do not count, nor do echoes and copies, so that all of these are left out at once.
-    """
+    """Return the best hits still in the truth with their items, until k, besides known ones, echoes and copies, are there."""
     pairs: list[tuple[Hit, Recalled]] = []
     texts: set[str] = set()
     while len(texts) < k and (some := list(first_of(hits, k, known, lambda hit: hit.name))):
@@ -306,12 +287,12 @@ class SecondPass(NamedTuple):
 
     groups: list[list[Recalled]]
     read: int = 0
-    """The number of items that the reranker read."""
+    """Items that the reranker read."""
     late: bool = False
     """Whether time was too short for all of them."""
     seconds: float = 0.0
     fault: str = ""
-    """The message of the reranker's error; empty: it works."""
+    """The reranker's error; empty: none."""
 
 
 def second_pass(
@@ -323,13 +304,10 @@ def second_pass(
     known: Collection[str] = (),
     stop: Callable[[], bool] | None = None,
 ) -> SecondPass:
-    """Order the items of each group again; without a working reranker they stay as they are.
+    """Order each group, given best first, again; without a working reranker they stay as they are.
 
-    Args:
-        groups: best first; the best of each are read first.
-        seconds: how long it may take; None: the time it needs.
-        known: items, as `kind:id`, that are not read, since their order does not matter.
-        stop: the pass ends once this returns true.
+    It takes at most `seconds`, and ends once `stop` is true; `known` items, as `kind:id`, are not read, since their order does
+    not matter.
     """
     begin = monotonic()
     unread = SecondPass([list(group) for group in groups])
@@ -352,7 +330,7 @@ def second_pass(
 
 
 def _reordered(group: Sequence[Recalled], read: dict[str, float]) -> list[Recalled]:
-    """Return a group in its new order: the scores stay in their places, and the items that were read change places."""
+    """Return a group in its new order: scores stay in place, the read items change places."""
     reordered = list(group)
     for turns in (True, False):
         places = [
@@ -381,7 +359,7 @@ def _log_odds(score: float) -> float:
 
 
 def _spread(values: Sequence[float]) -> list[float]:
-    """Return how far each value is from their mean, in standard deviations."""
+    """Return each value's distance from their mean, in standard deviations."""
     mean = sum(values) / len(values)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
     return [(value - mean) / max(deviation, _LEAST_SPREAD) for value in values]

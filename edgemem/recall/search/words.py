@@ -1,9 +1,8 @@
 """The search by words: finds the texts that hold the words of a question, and those that say them in another way.
 
-BM25 is computed three times, over the same occurrences: of a message alone, of a message with the one before and the one
-after it, and of a session as a whole, because an answer often does not repeat the words of its question. Scores are given
-as a share of the best that the question's words could reach, so that they lie between 0 and 1 and mean the same from one
-question to the next. The formula is FTS5's own.
+BM25, by FTS5's formula, is computed of a message, of it with its two neighbours, and of a whole session, because an answer often
+does not repeat the question's words. Scores are a share of the best that these could reach: 0 to 1, the same from one question to
+the next.
 """
 
 from __future__ import annotations
@@ -44,31 +43,29 @@ if TYPE_CHECKING:
 K1, B = 1.2, 0.75
 MAX_TERMS = 24
 MAX_MATCHES = 1500
-"""The commonest terms of a question are left out while the others alone match this many texts: each text costs
-time to score, and such a term tells little apart."""
+"""A question's commonest terms are left out while the others match so many texts: each costs time, and such terms tell little."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """How common terms are, in the index and among the unindexed docs together."""
+    """How common terms are, in the index and the unindexed docs together."""
 
     docs: int
     terms: int
-    """The number of terms that they have together."""
+    """Of all texts together."""
     counts: Mapping[str, int]
-    """By term, the number of texts that hold it."""
+    """Texts with each term."""
 
     def idf(self, docs: float) -> float:
-        """Return the inverse document frequency, as FTS5 has it, of a term that so many texts hold."""
-        # With 1 inside of the logarithm it is never negative (Lucene's BM25Similarity): in a memory of two facts each
-        # word is common, and still tells more than nothing.
+        """Return the inverse document frequency, as FTS5's, of a term in so many texts."""
+        # With 1 in the logarithm it is never negative (Lucene's BM25Similarity): among two facts each word is common, yet tells.
         return log(1 + max(0.0, self.docs - docs + 0.5) / (docs + 0.5))
 
     def best(self, docs: Iterable[float]) -> float:
-        """Return the highest score that a text can have, given for each term the number of texts that hold it."""
+        """Return the highest possible score, given each term's number of texts."""
         return sum(map(self.idf, docs)) * (K1 + 1)
 
     def informative(self, terms: Sequence[str]) -> list[str]:
-        """Return the terms that are worth looking for: the rarest first, those of no text last."""
+        """Return the terms worth looking for, rarest first, those of no text last."""
         count = self.counts.get
         rare = sorted(terms, key=lambda term: (not count(term, 0), count(term, 0), term))
         total = list(accumulate(count(term, 0) for term in rare))
@@ -85,9 +82,7 @@ def score_bm25(
 ) -> tuple[Slots, Slots]:
     """Note the BM25 of texts, windows and sessions in the view; return the slots of texts and of windows that may score.
 
-    Args:
-        postings: terms, each with the slots of its texts and its count in each.
-        asked: the weight of each of these terms.
+    `postings` are terms with their texts' slots and counts there, `asked` their weights.
     """
     import numpy as np
 
@@ -104,7 +99,7 @@ def score_bm25(
     average = max(1.0, statistics.terms / max(1, statistics.docs))
 
     texts = view.with_neighbours(slots, ())
-    # The count of each term in each of these texts, text by text; 0 in the last row, which is no text.
+    # Each term's count in each of these texts; 0 in the last row, which is no text.
     often = np.zeros((len(texts) + 1, len(names)), np.float32)
     place = np.full(n + 1, len(texts), np.int32)
     place[texts] = np.arange(len(texts))
@@ -118,7 +113,7 @@ def score_bm25(
     long = (
         lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
     )
-    # To pick rows takes a tenth of the time of picking from each column, and to weigh columns less than to weigh rows.
+    # Picking rows takes a tenth of the time of picking from each column, and weighing columns less than weighing rows.
     together = often.take(place[around], axis=0)
     for neighbours in (before, after):
         together += often.take(place[neighbours], axis=0)
@@ -133,12 +128,7 @@ def score_bm25(
 
 
 def _of_sessions(view: QueryView, often: NDArray[Any], term_weights: Numbers) -> Numbers:
-    """Return the BM25 of sessions by their code.
-
-    Args:
-        often: the count of each term in each session.
-        term_weights: the weight of each term, `float32[n, 1]`.
-    """
+    """Return the BM25 of sessions by code, from each term's count in each, and its weight, `float32[n, 1]`."""
     import numpy as np
 
     words_in = view.words_in_sessions()
@@ -152,19 +142,15 @@ def _of_sessions(view: QueryView, often: NDArray[Any], term_weights: Numbers) ->
 
 
 def _saturated(times: Any, lengths: Any, average: float) -> Any:
-    """Return what so many occurrences in texts of such lengths add to BM25."""
+    """Return the part of BM25 for so many occurrences in texts of such lengths."""
     return times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / average))
 
 
 class WordSearch:
     """Finds the words of one question; the caller holds the locks of the unindexed docs and of the table.
 
-    Args:
-        view: what the question sees.
-        names: further names of people who speak here, each with the speaker that it means.
-        reader: who asks, if known.
-        candidates: how many the words hand over.
-        database: of the index; None: do without it.
+    `names` has the speaker that each further name means, `reader` the asker, if known; at most `candidates` are handed over;
+    `database` is the index's, None: do without it.
     """
 
     def __init__(
@@ -187,7 +173,7 @@ class WordSearch:
         self._size = view.size()
 
     def look_up(self, asked: Question) -> ParsedQuery:
-        """Find the words of a question, and return it with what the memory knows of it."""
+        """Find a question's words, and return it with the memory's knowledge of it."""
         view, people = self._view, self._people
         names = {*self._people, *self._unindexed.subjects}
         named = find_people(asked.text, people, self, names=names, dates=asked.dates, database=self._database)
@@ -202,7 +188,7 @@ class WordSearch:
         statistics = self._statistics(question.terms)
         if question.period is not None and not question.period.rest:
             question = msgspec.structs.replace(question, terms=())
-        # No text can be found by words of a time that no text has, and as the rarest ones they would count most.
+        # Words of a time that no text has find nothing, and as the rarest would count most.
         unsaid = {term for term in question.date_terms if not statistics.counts.get(term)}
         if rest := tuple([term for term in question.terms if term not in unsaid]):
             question = msgspec.structs.replace(question, terms=rest)
@@ -211,7 +197,7 @@ class WordSearch:
         return question
 
     def counts(self, terms: Iterable[str]) -> dict[str, int]:
-        """Return how many texts hold each term; unreadable texts do not count, so that no score tells of them."""
+        """Count the texts with each term; unreadable ones do not count, so no score tells of them."""
         import numpy as np
 
         counts = dict.fromkeys(terms, 0)
@@ -220,14 +206,13 @@ class WordSearch:
         return counts
 
     def _statistics(self, asked: Sequence[str]) -> Statistics:
-        """Return how common some terms are."""
         docs, words = self._size
         return Statistics(docs=docs, terms=words, counts=self.counts(asked))
 
     def _compounds(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
-        """Return the shortest known compounds that end with a term, and the parts of the term, if it may be a compound."""
+        """Return the shortest known compounds that end with a term, and the term's parts, if it may be a compound."""
         longer = sorted(self._view.table.similar.ending_in(term), key=lambda other: (len(other), other))
-        # What may not be read takes nobody's place.
+        # Unreadable ones take nobody's place.
         readable = (other for other in longer if self.counts([other])[other])
         return split_compound(term, islice(readable, MOST), known=known)
 
@@ -236,7 +221,7 @@ class WordSearch:
         import numpy as np
 
         view, informative = self._view, statistics.informative(question.terms)
-        # A word that some text holds was hardly misheard, and is better looked for alone.
+        # A word in some text was hardly misheard, and is better looked for alone.
         unknown = [
             term
             for term in informative
@@ -274,20 +259,19 @@ class WordSearch:
             view.candidates[then[-self._candidates :]] = True
 
     def _choose(self, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
-        """Make candidates of the slots with the highest scores."""
         view = self._view
         rows, asked = view.table.rows, view.filter
         past = rows["past"][slots]
         if not asked.past or asked.facts is not None or not past.any():
             view.candidates[view.visible(_highest(slots, scores, self._candidates))] = True
             return
-        # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
+        # Facts that hold no more have places of their own: of one thing there may be thousands, in the same words.
         over = slots[past]
         view.candidates[view.visible(_highest(slots[~past], scores[~past], self._candidates))] = True
         view.candidates[view.visible(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
     def _note_mentions(self, question: ParsedQuery) -> None:
-        """Note the texts that speak of a person whom the question names, and not only to them."""
+        """Note the texts that speak of a person in the question, and not only to them."""
         import numpy as np
 
         view = self._view
@@ -302,7 +286,6 @@ class WordSearch:
             view.mentions[slots[~_addressed(view.table, slots, name.stems)]] = True
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
-        """Tell which of the slots that a question sees hold a stem."""
         import numpy as np
 
         here = np.zeros(self._view.n + 1, bool)
@@ -312,7 +295,6 @@ class WordSearch:
 
 
 def _addressed(table: DocTable, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
-    """Tell which texts address somebody of this name."""
     import numpy as np
 
     addressed, codes = np.zeros(len(slots), np.bool_), table.rows["called"][slots]
@@ -327,11 +309,7 @@ def _highest(
     most: int,
     at: NDArray[np.float64] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the slots with the highest scores above 0, at most `most`.
-
-    Args:
-        at: when each was; of equals, the latest are taken.
-    """
+    """Return at most `most` slots with the highest scores above 0; of equals the latest by `at`."""
     import numpy as np
 
     best = np.flatnonzero(scores > 0)

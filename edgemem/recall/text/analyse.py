@@ -1,10 +1,8 @@
 """Analyse: the words and terms by which a text is matched, and its language.
 
-The index, the query and text that is not indexed yet all pass through here, so that they have the same stems. A language
-is told by its little words; that may be wrong for a short text, and then little is lost: whatever the language, a text is
-found by its English stems too. Stems are those of the Snowball project (snowballstem.org). They are cut here, and not left
-to FTS5's own tokenizer, because a query looks up how common each stem is, and because text that is not indexed yet is
-matched in memory by the very same stems.
+Index, query and unindexed text all pass through here, and have the same stems, those of Snowball (snowballstem.org); not FTS5's,
+because a query looks up how common each stem is, and unindexed text is matched in memory. Little words tell the language; a
+mistake in a short text costs little, since a text is found by its English stems in any language.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _SHORTEST, _LONGEST = 3, 64
 _ASKS, _TELLS = "?？؟", ".!。！।۔"
 _stemmer_lock = Lock()
 WORDS_VERSION = "7"
-"""Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
+"""Changes with every rule below; the files of the languages change `words_version` by themselves."""
 _RUN = re.compile(r"[^\W_]+")
 _SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
 _GENITIVE = re.compile(r"['’]s$")
@@ -50,11 +48,7 @@ _LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 @lru_cache(maxsize=16384)
 def stem(word: str, language: str = "en") -> str:
-    """Return the stem of one lower-case word without accents; words that are not plain a-z stay as they are.
-
-    Args:
-        language: en, de or es.
-    """
+    """Return the stem of one lower-case word without accents, in en, de or es; words that are not plain a-z stay as they are."""
     if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
         return word
     with _stemmer_lock:  # a stemmer keeps the word that it works on
@@ -62,13 +56,13 @@ def stem(word: str, language: str = "en") -> str:
 
 
 def stemmed(language: str) -> bool:
-    """Tell whether words of a language have stems of their own."""
+    """Tell whether a language's words have stems of their own."""
     words = all_words().get(language)
     return words is not None and bool(words.stemmer)
 
 
 def stems_version() -> str:
-    """Return what changes whenever a stem may."""
+    """Return a string that changes whenever a stem may."""
     import Stemmer
 
     return str(Stemmer.version())
@@ -82,13 +76,11 @@ def _stemmer(language: str) -> Any:
 
 
 class _Tables(NamedTuple):
-    """What the files of the languages say, ready to be compared with plain words."""
-
     empty: dict[str, frozenset[str]]
     little: dict[str, frozenset[str]]
     """Words that tell a language other than English,"""
     shared: frozenset[str]
-    """and those of them that do so only beside others."""
+    """and those that do so only beside others."""
     letters: dict[str, Pattern]
     content: dict[str, frozenset[str]]
     accented: frozenset[str]
@@ -119,16 +111,14 @@ def _tables() -> _Tables:
 
 
 def empty_signs() -> frozenset[str]:
-    """Return the signs that bind others in languages without spaces; their text is cut where they stand."""
+    """Return the signs that bind others in languages without spaces; text is cut at them."""
     return _tables().signs
 
 
 def language_of(plain: Collection[str], spelled: str = "") -> str:
-    """Return the language of which a text has the most stop words, en where none has more than English.
+    """Return the language with the most stop words among a text's `plain` words; en where none has more than English.
 
-    Args:
-        plain: its words in small letters, without accents.
-        spelled: the text in small letters, if it has accents or the signs of Spanish: they tell as much as a word.
+    `spelled` is the text in small letters, if it has accents or the signs of Spanish, which tell as much as a word.
     """
     tables = _tables()
     if spelled and (code := language_by_letters(spelled)):
@@ -146,21 +136,16 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
 
 
 def language_by_letters(text: str) -> str:
-    """Return the language that the letters of a text in small letters tell alone; empty where they tell none."""
+    """Return the language that a text's small letters tell alone, if any."""
     tables = _tables()
     return next((code for code in tables.accented if tables.letters[code].search(text)), "")
 
 
 def embedder_weight(language: str, known: Collection[str], foreign: float) -> float:
-    """Return how much of its weight meaning keeps for a question, from an embedder that knows only some languages.
+    """Return meaning's weight for a question, from an embedder that knows some languages (none given: many).
 
-    One that knows the language, or one that we cannot tell, has all of it. Other letters than its own are no words to a
-    model, so its vectors of them say nothing: words alone find then.
-
-    Args:
-        language: of the question, as `Analysis` has it.
-        known: in two letters; none: many.
-        foreign: the weight for another language in letters that the model reads.
+    A known language, or one that we cannot tell, gets 1, another in letters that the model reads `foreign`; other letters are no
+    words to a model, so its vectors say nothing: 0.
     """
     if not known or language in known or not all_words().keys() >= set(known):
         return 1.0
@@ -168,44 +153,39 @@ def embedder_weight(language: str, known: Collection[str], foreign: float) -> fl
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the words that tell nothing in a language: without accents, but for Vietnamese.
+    """Return the empty words of a language, without accents but for Vietnamese.
 
-    The English ones are left out whatever the language: who asks in too few words to tell it does not ask for them.
+    English ones are left out in any language: who asks in too few words to tell it does not ask for them.
     """
     return _tables().empty[language]
 
 
 def words_version() -> str:
-    """Return what changes with every rule here, word of a language and stem; an index made by others is made again."""
+    """Return a string that changes with every rule here, word of a language and stem; other indexes are made again."""
     return f"{WORDS_VERSION}/{stems_version()}/{words_digest()}"
 
 
 class Analysis(NamedTuple):
-    """A text that was cut into words once: its terms, and its language."""
+    """A text's terms and language, from one cut into words."""
 
     text: str = ""
     words: tuple[str, ...] = ()
-    """All its words in order, as `plain_words` returns them."""
+    """In order, as from `plain_words`."""
     tokens: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Each word that tells anything, in order, and the terms that it is found by; see `terms`."""
+    """Each word with content, in order, and the terms that find it; see `terms`."""
     language: str = "en"
     """de, es, vi, zh, other where most letters are no Latin ones, else en."""
 
     def terms(self, without: Collection[str] = ()) -> list[str]:
-        """Return the terms that find the text, in order, repeated as often as the text has them.
-
-        Args:
-            without: plain words that are left out, such as names.
-        """
+        """Return the text's terms, in order and repeated as in it, without some plain words, such as names."""
         return [term for word, found_by in self.tokens if word not in without for term in found_by]
 
 
 NOTHING = Analysis()
-"""The analysis of no text."""
 
 
 class QueryAnalysis(NamedTuple):
-    """A question that was cut into words once, with and without the times that it names."""
+    """A question with and without its times, from one cut into words."""
 
     whole: Analysis = NOTHING
     undated: Analysis = NOTHING
@@ -215,7 +195,7 @@ class QueryAnalysis(NamedTuple):
 
 
 class SpokenWord(NamedTuple):
-    """A word of a text with its place, without an English genitive."""
+    """A word with its place, without an English genitive."""
 
     word: str
     """In small letters, without accents."""
@@ -223,9 +203,9 @@ class SpokenWord(NamedTuple):
     begin: int
     end: int
     parts: tuple[str, ...]
-    """The same as `plain_words` has it: where no spaces are written, several."""
+    """As in `plain_words`: where no spaces are written, several."""
     content: bool
-    """Whether it is no stop word of the language of the text."""
+    """Whether it is no stop word of the text's language."""
 
 
 def analyse(text: str) -> Analysis:
@@ -237,11 +217,7 @@ def analyse(text: str) -> Analysis:
 
 
 def analyse_query(text: str, times: Mapping[str, bool]) -> QueryAnalysis:
-    """Cut a question into words, with and without the times that it names.
-
-    Args:
-        times: the phrases that name times, each with whether it surely does.
-    """
+    """Cut a question into words, with and without its times, phrases with whether each surely names one."""
     undated = text
     for phrase, sure in times.items():
         if sure:
@@ -266,20 +242,16 @@ def spoken_words(text: str) -> list[SpokenWord]:
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words of a text in order: lower case, without accents, stop words included.
-
-    Each Chinese or Japanese sign is one.
-    """
+    """Return the words of a text in order: lower case, no accents, with stop words; each Chinese or Japanese sign is one."""
     return _in_pieces(_cut(text)[1])
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms that find a text, in order, repeated as often as the text has them.
+    """Return the terms that find a text, in order and repeated as in it.
 
-    That is the stem of each word that tells anything; of German and Spanish ones the English stem as well, if that is
-    another: so a question too short to tell its language finds them, and a name has one stem everywhere. Where no
-    spaces are written it is each sign and each two neighbours, or each three neighbouring letters. Numbers are digits,
-    also those that were spelled out.
+    These are the stems of words with content; of German and Spanish ones also another English stem, so that a question too short
+    to tell its language finds them, and a name has one stem everywhere; without spaces, signs and pairs of signs, or three
+    neighbouring letters. Numbers, also spelled out, are digits.
     """
     spelled, plain = _cut(text)
     tokens = _tokens(spelled, plain, _language_of(text, spelled, plain))
@@ -287,12 +259,11 @@ def terms(text: str) -> list[str]:
 
 
 def language_in(text: str) -> str:
-    """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
+    """Return a text's language: de, es, vi, zh, other where most letters are no Latin ones, else en."""
     return _script_of(text) or _language_of(text, *_cut(text))
 
 
 def _cut(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a text in small letters, and the same words without accents."""
     if text.isascii():
         words = _RUN.findall(text.lower())
         return words, words
@@ -301,7 +272,7 @@ def _cut(text: str) -> tuple[list[str], list[str]]:
 
 
 def _in_pieces(plain: list[str]) -> list[str]:
-    """Return words with each sign, and each run between signs, as a word of its own."""
+    """Return words with each sign, and each run between signs, as a word."""
     return [
         piece[:_MAX_LETTERS]
         for word in plain
@@ -310,7 +281,7 @@ def _in_pieces(plain: list[str]) -> list[str]:
 
 
 def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each word that tells anything, with the terms that it is found by."""
+    """Yield each word with content, and its terms."""
     stop, content = stop_words(language), _tables().content[language]
     accented = language in _tables().accented
     numbered = _numbered(plain, language)
@@ -324,14 +295,14 @@ def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tup
 
 
 def _language_of(text: str, spelled: list[str], plain: list[str]) -> str:
-    """Return the language of a text by its words, their accents, and the signs of Spanish before them."""
+    """Return a text's language by its words, their accents, and the signs of Spanish before them."""
     if text.isascii():
         return language_of(plain)
     return language_of(plain, " ".join((*spelled, *(sign for sign in "¿¡" if sign in text))))
 
 
 def _script_of(text: str) -> str:
-    """Return zh for a text that is mostly Chinese signs, other for other letters than Latin ones, and nothing for those."""
+    """Return zh for mostly Chinese signs, other for other letters than Latin ones, and nothing for those."""
     if text.isascii():
         return ""
     letters = [letter for letter in text if letter.isalpha()]
@@ -342,7 +313,6 @@ def _script_of(text: str) -> str:
 
 
 def _spelled(text: str) -> list[str]:
-    """Return the words of a text in small letters, with their accents."""
     text = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
     # A vowel sign belongs to its letter in Indic scripts: all but letters, digits and marks separate.
     text = "".join(
@@ -352,17 +322,16 @@ def _spelled(text: str) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    """Return a word without its accents."""
     return word if word.isascii() else _without_accents(word)
 
 
 def without_accents(text: str) -> str:
-    """Return a text as `plain_words` has its words: in small letters, without accents."""
+    """Return a text as `plain_words` has its words: small letters, no accents."""
     return _without_accents.__wrapped__(unicodedata.normalize("NFKC", text).casefold())
 
 
 def fold(text: str) -> str:
-    """Return a text as long as it is in small letters without accents, and in simplified Chinese characters."""
+    """Return a text of the same length in small letters without accents, and in simplified Chinese characters."""
     small = text.lower()
     if text.isascii():
         return small
@@ -388,7 +357,7 @@ def _without_accents(word: str) -> str:
 
 
 def _numbered(words: list[str], language: str) -> list[str]:
-    """Return words with digits for numbers; where the language may be a mistake, the words as well, behind them."""
+    """Return words with digits for numbers, and then the words too where the language may be a mistake."""
     digits = with_digits(words, language)
     if digits is words or language == "en":
         return digits
@@ -398,7 +367,7 @@ def _numbered(words: list[str], language: str) -> list[str]:
 
 @lru_cache(maxsize=16384)
 def stems(word: str, language: str) -> tuple[str, ...]:
-    """Return the stem of a word in its language, and the English one if that is another."""
+    """Return a word's stem in its language, and the English one if that is another."""
     english = stem(word)
     if language == "en" or not stemmed(language):
         return (english,)
@@ -406,10 +375,7 @@ def stems(word: str, language: str) -> tuple[str, ...]:
 
 
 def _neighbours(run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what text without spaces is found by, for each piece of it.
-
-    Signs that tell nothing cut it. A kana alone tells nothing either: it is a syllable.
-    """
+    """Yield the terms of each piece of text without spaces; empty signs cut it, and a lone kana, a syllable, is none."""
     signs: list[str] = []
     signs_that_bind = empty_signs()
     for piece in (*_PIECE.findall(run), ""):
@@ -433,17 +399,16 @@ class Utterance(NamedTuple):
     """A sentence as a voice says it."""
 
     words: str
-    """Without case, punctuation and white space that tells nothing; empty if nothing was said."""
+    """Without case, punctuation and needless white space; empty if nothing was said."""
     ending: str
-    """How it ends: `?`, `.` for any other end, or nothing where it goes on or nobody knows.
+    """`?`, `.` for any other end, or nothing where it goes on or nobody knows.
 
-    Without its question mark a question is embedded so differently that a third of 400 utterances got another block; case and
-    commas changed the block of one in thirty.
+    Without the question mark a third of 400 utterances got another block; case and commas changed the block of one in thirty.
     """
 
 
 def read_utterance(text: str) -> Utterance:
-    """Return what of a text two recognisers, or one that hears the rest of a sentence, would agree on."""
+    """Return a text's part on which recognisers, also of the rest of a sentence, agree."""
     folded = unicodedata.normalize("NFC", text).casefold()
     if folded.isascii():
         words = folded.translate(_UNSPOKEN)
@@ -453,7 +418,7 @@ def read_utterance(text: str) -> Utterance:
 
 
 def with_ending(text: str, ending: str) -> str:
-    """Return the text of a sentence that goes on as it would be written if it ended here."""
+    """Return an unfinished sentence as it would be written if it ended here."""
     return _without_tail(text) + ending
 
 
@@ -466,7 +431,7 @@ _UNSPOKEN = {n: " " for n in range(128) if not _is_spoken(chr(n))}
 
 
 def _without_tail(text: str) -> str:
-    """Return a text without the punctuation and white space that it ends in."""
+    """Return a text without punctuation and white space at its end."""
     end = len(text)
     while end and not _is_spoken(text[end - 1]):
         end -= 1

@@ -1,6 +1,6 @@
 """Calendar: ranges of time, and the days of a month, a weekday, a season or "three weeks ago" as seen from one day.
 
-A day that recurs (a weekday, a month) is listed around that day, and one rule picks from the list.
+A recurring day is listed around that day, and one rule picks from the list.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 Days = tuple[date, date]
 """From the first day up to, but without, the second."""
 Kind = Literal["", "span", "since", "until", "before", "after"]
-"""Which ends of a range are named: none, both (`span`), or one and the word before it."""
+"""The named ends of a range: none, both (`span`), or one and the word before it."""
 
 LIKELY, EVEN, UNLIKELY = 0.7, 0.5, 0.3
 RECURRING = ("month", "season", "weekday", "weekend")
-"""Parts of a phrase of which there is a last and a next one."""
+"""Parts of a phrase with a last and a next one."""
 FIXED = ("day", "date", "within", "year", "shift")
-"""Parts of a phrase of which there is one in all time."""
+"""Parts of a phrase that occur once in all time."""
 _LAST_DAY, _YEAR_DIGITS = 31, 4
 _YEARS_AROUND = 4  # enough for the 29th of February
 _WEEKS_AROUND, _MONTHS_AROUND = 3, 6
@@ -32,22 +32,22 @@ _WEEK, _SATURDAY = 7, 5
 _HOURS = {"morning": (5, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (20, 29)}
 _UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SLACK_DAYS = {"day": 0, "week": 3, "month": 10, "year": 120}
-"""How far from the day itself "two weeks ago" may be."""
+"""How far from the exact day "two weeks ago" may be."""
 _MOST_UNITS = 1000
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A stretch of time that a text names: from `begin` up to `end`, seconds since the epoch."""
+    """A time that a text names: from `begin` up to `end`, seconds since the epoch."""
 
     begin: float
     end: float
     sure: float = 1.0
-    """1 where only this can be meant, less where it is one of several readings."""
+    """1 where only this can be meant, less for one of several readings."""
     text: str = ""
-    """The words that name it, as they are written in the text."""
+    """Its words, as in the text."""
     kind: Kind = ""
     ends: tuple[Range, ...] = ()
-    """The ranges that its ends name by themselves: of "since Monday" Monday."""
+    """The ranges of its ends by themselves: of "since Monday" Monday."""
 
     def holds(self, moment: float) -> bool:
         """Tell whether a moment lies in it."""
@@ -55,13 +55,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """The days around one day.
-
-    Args:
-        day: today.
-        zone: a day begins there at midnight.
-        whole_weeks: whether "last Friday" is the Friday of the week before.
-    """
+    """The days around `day`, with midnights of `zone`; with `whole_weeks`, "last Friday" is the Friday of the week before."""
 
     day: date
     zone: tzinfo
@@ -72,7 +66,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return datetime.combine(day, time(), tzinfo=self.zone).timestamp()
 
     def range(self, days: Days, sure: float, text: str, part: str | None = None) -> Range:
-        """Return days, or a part of the first of them, as a range."""
+        """Return days, or a part of the first, as a range."""
         begin, end = map(self.midnight, days)
         if part is not None:
             first, last = _HOURS[part]
@@ -80,17 +74,17 @@ class Calendar(msgspec.Struct, frozen=True):
         return Range(begin, end, sure, text)
 
     def counted(self, count: int, unit: str) -> Days:
-        """Return the days so many units from now, in the past where the number is negative."""
+        """Return the days so many units from now; negative is past."""
         day, slack = self._moved(count, unit), timedelta(_SLACK_DAYS[unit])
         return day - slack, day + slack + timedelta(1)
 
     def stretch(self, count: int, unit: str) -> Days:
-        """Return the last so many units up to now, or the next ones from now."""
+        """Return the last units up to now, or the next from now."""
         first, last = sorted((self.day, self._moved(count, unit)))
         return first, last + timedelta(1)
 
     def period(self, unit: str, shift: int) -> Days:
-        """Return this day, week, month or year, or another by how many it is away."""
+        """Return this day, week, month or year, or one so far away."""
         if unit == "week":
             return _week(self.day, shift)
         if unit == "month":
@@ -108,11 +102,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return self.day + timedelta(count * _UNIT_DAYS[unit])
 
     def meanings(self, parts: dict[str, Any], *, past: bool | None) -> Iterator[tuple[Days, float]]:
-        """Yield the days that the parts of a phrase may mean, the likeliest first, and how likely each is.
-
-        Args:
-            past: whether the sentence is about the past; None where nothing tells.
-        """
+        """Yield the days that parts of a phrase may mean, likeliest first, with chances; `past` is the sentence's, if known."""
         if "date" in parts:
             dates = [_single(date(*numbers)) for numbers in _dates(parts["date"])]
             yield from ((days, 1.0 / len(dates)) for days in dates)
@@ -132,7 +122,7 @@ class Calendar(msgspec.Struct, frozen=True):
             yield from self._pick(listed, shift, past=past)
 
     def occurrences(self, parts: dict[str, Any]) -> list[Days] | None:
-        """Return all days that parts can mean, in order of time; None where nothing of them recurs."""
+        """Return all days that parts can mean, in order; None where nothing recurs."""
         within = self._within(parts)
         listed = self._around(parts, self.day if within is None else within[0])
         if listed is None or within is None:
@@ -142,7 +132,7 @@ class Calendar(msgspec.Struct, frozen=True):
     def pairs(
         self, starts: Sequence[Days], stops: Sequence[Days], *, past: bool | None
     ) -> list[tuple[Days, float]]:
-        """Return the ranges from one of some days to the next of others, the likeliest first."""
+        """Return the ranges from one of some days to the next of others, likeliest first."""
         nearest: dict[Days, Days] = {}
         for stop in stops:
             earlier = [start for start in starts if start[0] < stop[0]]
@@ -156,7 +146,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return list(_nearest(over, coming, past=past)) or [(days, EVEN) for days in rest[-1:]]
 
     def _within(self, parts: dict[str, Any]) -> Days | None:
-        """Return the period within which a phrase names a day, as "last year" in "in May last year"."""
+        """Return the period around a named day, as "last year" in "in May last year"."""
         if "within" in parts:
             within: Days = parts["within"]
             return within
@@ -182,7 +172,7 @@ class Calendar(msgspec.Struct, frozen=True):
             numbered = _existing((first.year, first.month, number) for first in months)
             if numbered := _on_weekday(numbered, weekday):
                 return numbered
-        if "season" in parts:  # as it falls north of the equator; a winter ends in the year after
+        if "season" in parts:  # north of the equator; a winter ends in the next year
             first = 3 + 3 * parts["season"]
             return [(_month(year, first)[0], _month(year, first + 2)[1]) for year in years]
         if weekday is None and "weekend" not in parts:
@@ -195,10 +185,10 @@ class Calendar(msgspec.Struct, frozen=True):
     def _pick(
         self, listed: Sequence[Days], shift: int | None, *, past: bool | None
     ) -> Iterator[tuple[Days, float]]:
-        """Yield which days of a list may be meant, the likeliest first."""
+        """Yield the days of a list that may be meant, likeliest first."""
         short, day = bool(listed) and listed[0][1] - listed[0][0] <= timedelta(2), self.day
         if shift is None:
-            # Who says "on Monday" on a Monday seldom means today, but who says "in June" in June may mean this one.
+            # "On Monday" on a Monday is seldom today, but "in June" in June may be this one.
             over = [days for days in listed if (days[1] if short else days[0]) <= day]
             coming = [days for days in listed if (days[0] if short else days[1]) > day]
             yield from _nearest(over, coming, past=past)
@@ -218,7 +208,7 @@ class Calendar(msgspec.Struct, frozen=True):
 def _nearest(
     over: Sequence[Days], coming: Sequence[Days], *, past: bool | None
 ) -> Iterator[tuple[Days, float]]:
-    """Yield the last of the days that are over and the first of those to come, the likelier first."""
+    """Yield the last past days and the first coming ones, the likelier first."""
     first, second = (over[-1:], coming[:1]) if past else (coming[:1], over[-1:])
     if first == second or not (first and second):
         yield from ((days, 1.0) for days in first or second)
@@ -247,7 +237,7 @@ def _year(year: int) -> Days:
 
 
 def _existing(days: Iterable[tuple[int, int, int]]) -> list[Days]:
-    """Return the days of some years, months and numbers, as far as the calendar has them."""
+    """Return the days that the calendar has of some years, months and numbers."""
     existing = []
     for numbers in days:
         with suppress(ValueError):
@@ -256,7 +246,7 @@ def _existing(days: Iterable[tuple[int, int, int]]) -> list[Days]:
 
 
 def _on_weekday(listed: list[Days], weekday: int | None) -> list[Days]:
-    """Return those that fall on a weekday: the tenth of May was a Friday in one year of some."""
+    """Return those on a weekday: the tenth of May was a Friday in one year of some."""
     return [days for days in listed if weekday is None or days[0].weekday() == weekday]
 
 

@@ -1,4 +1,4 @@
-"""Lexicon: the words and forms of five languages that name a time, as `[dates]` of `edgemem/languages/<code>.toml` lists them."""
+"""Lexicon: the words and forms of five languages that name a time, from `[dates]` of `edgemem/languages/<code>.toml`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MARK = "\ue000\ue001*"
-"""What a time is replaced by where the forms of ranges are looked for."""
+"""Replaces a time where forms of ranges are looked for."""
 UNITS = ("day", "week", "month", "year")
 PARTS = ("morning", "noon", "afternoon", "evening", "night")
 _FIRST_VALUE = {"ordinal": 1, "month": 1, "day": -2, "shift": -1}
 _NAMES = {"unit": UNITS, "part": PARTS}
 _ANCHORS = ("month", "season", "weekday", "weekend", "day", "part", "unit", "whole")
-"""Words without which, or figures, no text names a time."""
+"""Without one of these words, or figures, no text names a time."""
 _ACCENTED_ONLY = ("season", "part")
-"""Words of one syllable that mean something else without their accents: hè is no he, and tôi, which is I, no evening."""
+"""Words of one syllable that mean another without accents: hè is no he, and tôi, which is I, no evening."""
 _FIGURES = {
     "nth": r"\d{1,2}(?:st|nd|rd|th|[ºª.])?(?![\d:])",
     "count": r"\d{1,3}",
@@ -43,31 +43,26 @@ _FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
 
 
 class Lexicon(msgspec.Struct, frozen=True):
-    """The words and forms of one language, without accents unless they matter."""
+    """One language's words and forms, without accents unless they matter."""
 
     code: str
     values: dict[str, dict[str, Any]]
-    """By kind, the value of each word."""
+    """By kind, each word's value."""
     times: Pattern
-    """Finds what names a time; its groups are named after the form and its words, each with a number."""
+    """Names a time; groups are named after the form and its words, each with a number."""
     ranges: Pattern
-    """Finds what binds times, each of which is a `MARK`."""
+    """Binds times, each of which is a `MARK`."""
     anchors: Pattern
-    """Finds words without which no text names a time."""
+    """Words without which no text names a time."""
     doubtful: frozenset[str]
     prepositions: Pattern
-    """Finds the word before a doubtful one, at the end of a text."""
+    """The word before a doubtful one, at the end of a text."""
     past: Pattern
     coming: Pattern
     whole_weeks: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
-        """Tell whether a text is about the past rather than the future; None where nothing tells.
-
-        Args:
-            written: the text in small letters.
-            plain: the same in the letters of the lexicon.
-        """
+        """Tell whether a text (in small letters, and in the lexicon's) is about the past, not the future; None: unknown."""
         if self.past.search(plain) or _PAST_FORM.search(written):
             return True
         return False if self.coming.search(plain) or _FUTURE_FORM.search(written) else None
@@ -80,16 +75,16 @@ class Lexicons(msgspec.Struct, frozen=True):
     accented: dict[str, Lexicon]
     """Languages whose accents matter, as written; in `plain`, without accents, autumn is half of Thursday."""
     asks: Pattern
-    """Finds what asks for a time in a text without accents,"""
+    """Asks for a time in a text without accents,"""
     asks_accented: Pattern
     """and in one as written."""
     begins: Pattern
-    """Finds what a question begins or ends with, in a text without accents."""
+    """Begins or ends a question, without accents."""
 
 
 @preloaded
 def lexicons() -> Lexicons:
-    """Return the words and forms of all languages, read when they are first asked for."""
+    """Read the words and forms of all languages, once."""
     languages = all_words()
     tables = [words.dates for words in languages.values()]
     asks = [_either(fold(words.dates.asks), spaced=words.spaced) for words in languages.values()]
@@ -157,7 +152,7 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
 
 
 def _entries(table: Dates) -> Iterator[tuple[str, Any, str]]:
-    """Yield the kind, the value and the letters of each word."""
+    """Yield each word's kind, value and letters."""
     for kind, row in table.words.items():
         for value, words in enumerate(row.split(","), _FIRST_VALUE.get(kind, 0)):
             yield from (
@@ -177,17 +172,16 @@ def _items(words: str) -> list[str]:
 
 
 def _without_umlauts(word: str) -> str:
-    """Return a German word as written where there are no umlauts; words of other languages hardly hold any."""
+    """Spell a German word as where there are no umlauts; other languages' hardly hold any."""
     return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
 
 
 def _escaped(words: Iterable[str]) -> list[str]:
-    """Return words as expressions, the longest first."""
+    """Return words as expressions, longest first."""
     longest = sorted(words, key=lambda word: (-len(word), word))
     return [re.escape(word).replace(r"\ ", r"\s+") for word in longest]
 
 
 def _either(listed: str, *, spaced: bool) -> str:
-    """Return an expression that finds any of listed words."""
     words = "|".join(_escaped(set(_items(listed))))
     return rf"(?<!\w)(?:{words})(?!\w)" if spaced else words

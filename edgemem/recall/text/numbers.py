@@ -1,9 +1,8 @@
 """Numbers: one normal form of numbers, whether they were spoken or written, for index and query alike.
 
-People say "seven thirty" and a screen shows 7:30; a recogniser writes what it likes. Here every number becomes digits,
-as `analyse.plain_words` would have cut them: twenty one and 21 are `21`, 7:30 and half past seven `7` `30`, the twenty
-first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Where a number can be read in two ways, both
-are given: nineteen eighty four is `19` `84` and `1984`, the first of May `1` and `first`, as in a first day.
+Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and half past seven `7` `30`, the
+twenty first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Of two readings both are given: nineteen
+eighty four is `19` `84` and `1984`, the first of May `1` and `first`, as in a first day.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
     from edgemem.languages.words import Numbers, Words
 
-_MOST_DIGITS = 15  # a longer number is no amount; it stays as it was written
+_MOST_DIGITS = 15  # a longer number is no amount; it stays as written
 _DIGITS = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:st|nd|rd|th)?")
 
 
 def _compounds(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
-    """Return the numbers from 100 that a language writes in one word, given those below: hundertfünf, zweitausendzwei."""
+    """Return a language's one-word numbers from 100, from those below: hundertfünf, zweitausendzwei."""
     hundred, thousand, joins = numbers.hundred_within, numbers.thousand_within, ("", numbers.and_within)
     hundreds = {f"{unit}{hundred}": 100 * n for n, unit in enumerate(["", *ones[1:]], 1)}
     hundreds |= {f"{ones[0]}{hundred}": 100}
@@ -53,14 +52,12 @@ def _inflected(places: dict[str, int], numbers: Numbers) -> dict[str, int]:
 
 
 def with_digits(words: list[str], language: str = "en") -> list[str]:
-    """Return words with digits for numbers; the same list where there are none.
+    """Return words with digits for numbers, the same list if there are none.
 
-    Args:
-        words: of a text in order, in small letters and without accents, stop words included.
-        language: `en`, `de` or `es`; in another nothing is a number word.
+    They are a text's in order, small letters, no accents, with stop words; number words are known in `en`, `de` and `es`.
     """
     spoken = _spoken(language)
-    # Most sentences have no number: this is all that they pay.
+    # Most sentences have no number: this is all that they cost.
     if spoken is None or (
         spoken.starts.isdisjoint(words) and not any(word[:1].isdecimal() for word in words)
     ):
@@ -77,8 +74,6 @@ def with_digits(words: list[str], language: str = "en") -> list[str]:
 
 
 class _Spoken:
-    """Reads the numbers of one language."""
-
     def __init__(self, language: Words, numbers: Numbers) -> None:
         self._numbers = numbers
         values = _counted(numbers.units) | _counted(numbers.tens, 20, 10)
@@ -104,7 +99,7 @@ class _Spoken:
         self.starts = frozenset().union(*words, filter(None, (numbers.half, numbers.quarter)))
 
     def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
-        """Return what the number at a place is written as, and where it ends; nothing if there is none."""
+        """Return the words of the number at a place, and its end; nothing if there is none."""
         digits, end = self._time(words, at)
         if digits:
             return digits, end
@@ -121,13 +116,13 @@ class _Spoken:
                     break
                 end += 1
                 continue
-            # Doubled digits belong to a code that is said digit by digit.
+            # Doubled digits belong to a code said digit by digit.
             parts += part if words[end] in self._numbers.repeats else [part]
             end = after
         return _joined(parts), end
 
     def _part(self, words: Sequence[str], at: int, *, begun: bool) -> tuple[str, int]:
-        """Return the digits of one number that begins at a place, and where it ends; none for no number."""
+        """Return the digits of one number at a place, if any, and its end."""
         numbers = self._numbers
         word = words[at] if at < len(words) else ""
         if word in numbers.repeats:
@@ -174,7 +169,7 @@ class _Spoken:
             ):
                 size = numbers.sizes[word]
                 part = (part or 1) * size
-                if size >= 1000:  # what comes next is counted anew
+                if size >= 1000:  # the next is counted anew
                     total, part = total + part, 0
                 least = size
             else:
@@ -183,7 +178,7 @@ class _Spoken:
         return ("", at) if part is None else (str(total + part), end)
 
     def _time(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
-        """Return the hour and the minutes of a time of day: half past seven, ten to six, eight o'clock."""
+        """Return the hour and minutes of a time of day: half past seven, ten to six, eight o'clock."""
         numbers, word = self._numbers, words[at]
         if word == numbers.half and numbers.half_is_to and at + 1 < len(words):
             hour, end = self._hour(words, at + 1)
@@ -212,12 +207,11 @@ class _Spoken:
         return [], at
 
     def _minutes(self, word: str) -> int:
-        """Return how many minutes a word tells beside an hour; 0 for none."""
+        """Return the minutes of a word beside an hour; 0: none."""
         halves = {self._numbers.half: 30, self._numbers.quarter: 15}
         return halves[word] if word and word in halves else self._values.get(word, 0)
 
     def _in_date(self, words: Sequence[str], at: int) -> bool:
-        """Tell whether a month is beside an ordinal."""
         after = [word for word in words[at + 1 : at + 3] if word != self._numbers.of]
         return bool({*after[:1], *words[max(0, at - 1) : at]} & self._months)
 
@@ -229,7 +223,7 @@ class _Spoken:
 
 
 def _joined(parts: list[str]) -> list[str]:
-    """Return numbers that stand beside one another, and in one piece what may be one."""
+    """Return neighbouring numbers, and in one piece what may be one."""
     if len(parts) < 2:
         return parts
     whole = "".join(parts)
@@ -243,7 +237,7 @@ def _joined(parts: list[str]) -> list[str]:
         return [parts[0], f"0{parts[2]}", whole]
     runs = [list(run) for _, run in groupby(parts, key=lambda part: len(part) == 1)]
     if any(len(run) > 2 and len(run[0]) == 1 for run in runs):
-        # A code that was said digit by digit, before or after another number.
+        # A code said digit by digit, before or after another number.
         return [word for run in runs for word in _joined(run)]
     pairs = [part for part in parts if len(part) == 2]
     thousands = len(parts[0]) <= 3 and all(len(part) == 3 for part in parts[1:])
@@ -257,24 +251,23 @@ def _joined(parts: list[str]) -> list[str]:
 
 
 def _below(value: int | None, least: int) -> bool:
-    """Tell whether a number fits behind one that ends in so many zeros: twenty one, but not one twenty."""
+    """Tell whether a number fits behind one with so many zeros at its end: twenty one, but not one twenty."""
     return (value is not None and 0 < value < least) or (value == 0 and least == 10**9)
 
 
 def _step(value: int) -> int:
-    """Return below what the next part must lie: nothing follows a unit or a teen, units follow tens."""
+    """Return the bound for the next part: nothing follows a unit or a teen, units follow tens."""
     if 20 <= value < 100 and value % 10 == 0:
         return 10
     return 100 if value >= 100 and value % 100 == 0 else 1
 
 
 def _are_told(minutes: int) -> bool:
-    """Tell whether people say so many minutes before or after an hour."""
     return 0 < minutes <= 30 and minutes % 5 == 0
 
 
 def _clock(hour: int, minutes: int, end: int) -> tuple[list[str], int]:
-    """Return the words of a time as `7:30` is cut."""
+    """Return a time's words as `7:30` is cut."""
     if not hour:
         return [], end
     if minutes < 0:
@@ -284,6 +277,5 @@ def _clock(hour: int, minutes: int, end: int) -> tuple[list[str], int]:
 
 @lru_cache(maxsize=8)
 def _spoken(language: str) -> _Spoken | None:
-    """Return what reads a language; its tables are made when it is first needed."""
     words = all_words().get(language)
     return None if words is None or words.numbers is None else _Spoken(words, words.numbers)

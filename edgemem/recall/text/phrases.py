@@ -1,10 +1,8 @@
-"""Phrases: the ranges of time that a text names, and whether a question asks for a time.
+"""Phrases: the times that a text names (`mentions` to store, `times_in` of a question), and whether a question asks for one.
 
-Each language lists its forms (see `lexicon`). What names a time is found first; then what binds such times to a range. "Between
-Monday and Wednesday" is one range: its ends tell together which Monday is meant, and the year of one is that of the other. Only
-a question is open at one side: "He has been ill since Monday" names Monday, "What happened since Monday?" all that followed.
-
-To store of what days a text is, call `mentions`; to read a question, `times_in`.
+By each language's forms (see `lexicon`), times are found first, then words that bind them. "Between Monday and Wednesday" is one
+range: both ends tell which Monday, and the year of one is the other's. Only a question is open at one side: "He has been ill
+since Monday" names Monday, "What happened since Monday?" all that followed.
 """
 
 from __future__ import annotations
@@ -40,25 +38,19 @@ class Phrase(msgspec.Struct):
     begin: int
     end: int
     parts: dict[str, Any] = {}
-    """The values of its words by their kinds."""
+    """Values of its words by kind."""
     doubtful: bool = False
     ranges: tuple[Range, ...] = ()
-    """Its readings, the likeliest first."""
+    """Its readings, likeliest first."""
 
 
 def times_in(text: str, now: float, zone: tzinfo) -> tuple[Range, ...]:
-    """Return the times that a question names, in their order there; of one time, the likeliest reading first.
-
-    Args:
-        text: anything at all; of a very long one the end counts.
-        now: when it was said, seconds since the epoch.
-        zone: a day begins there at midnight.
-    """
+    """Return the times of a question (of a long one's end) in order, likeliest reading first; `zone` has its midnights."""
     return _times(text, now, zone, asked=True)
 
 
 def zone_at(at: float) -> tzinfo:
-    """Return the time zone of this machine at a moment; that of Greenwich where no calendar knows the moment."""
+    """Return this machine's time zone at a moment; Greenwich's where no calendar knows the moment."""
     try:
         return datetime.fromtimestamp(at).astimezone().tzinfo or timezone.utc
     except (ValueError, OverflowError, OSError):
@@ -66,11 +58,7 @@ def zone_at(at: float) -> tzinfo:
 
 
 def mentions(text: str, at: float, zone: tzinfo) -> tuple[Range, ...]:
-    """Return the times that a statement names, for an index: of each its likeliest reading.
-
-    Args:
-        at: when it was said, seconds since the epoch.
-    """
+    """Return a statement's times, for an index: the likeliest reading of each, as of `at`, seconds since the epoch."""
     best: dict[str, Range] = {}
     for span in _times(text, at, zone, asked=False):
         for named in (span, *span.ends):
@@ -105,7 +93,7 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Range, 
         for lexicon in candidates
     ]
     if len(sentences) > 1:
-        # The language that understands most decides; of two, that of the text: April is a name in English.
+        # The language that understands most decides; of two, the text's: April is a name in English.
         language = language_in(text)
         sentences.sort(key=lambda sentence: (-sentence.understood, sentence.code != language))
     taken: list[Phrase] = []
@@ -125,12 +113,7 @@ def _composed(text: str) -> str:
 
 
 class Sentence:
-    """A text, read in one language.
-
-    Args:
-        plain: the text in the letters of the lexicon.
-        now: seconds since the epoch.
-    """
+    """A text, read in one language; `plain` is in the letters of the lexicon."""
 
     def __init__(self, text: str, plain: str, lexicon: Lexicon, calendar: Calendar, *, now: float) -> None:
         self._text, self._plain, self._now = text, plain, now
@@ -143,15 +126,11 @@ class Sentence:
 
     @property
     def understood(self) -> int:
-        """Return the number of characters that name a time."""
+        """Count the characters that name a time."""
         return sum(phrase.end - phrase.begin for phrase in self._named)
 
     def phrases(self, *, asked: bool) -> list[Phrase]:
-        """Return the times that the text names, each with its ranges; with none where the words mean something else.
-
-        Args:
-            asked: whether one end makes a range, as in "since Monday".
-        """
+        """Return the text's times, each with its ranges, if any; where it is `asked`, one end makes a range ("since Monday")."""
         marked = self._plain
         for phrase in self._named:
             if phrase.ranges:
@@ -165,7 +144,6 @@ class Sentence:
         return [*bound, *self._named]
 
     def _name_times(self) -> Iterator[Phrase]:
-        """Yield what names a time by itself."""
         for match in self._lexicon.times.finditer(self._plain):
             parts = self._parts(match)
             bare_year = parts.keys() == {"year"} and match[0].isdigit()
@@ -175,7 +153,7 @@ class Sentence:
             yield phrase
 
     def _parts(self, match: re.Match[str]) -> dict[str, Any]:
-        """Return the values of the words of a form by their kinds; none where the form names no time."""
+        """Return the values of a form's words by kind; none where it names no time."""
         form, parts = "", dict[str, Any]()
         for name, word in match.groupdict().items():
             kind, _, number = name.partition("_")
@@ -190,7 +168,7 @@ class Sentence:
             return parts
         unit, count, shift = parts.pop("unit"), parts.pop("count", 1), parts.pop("shift", 0)
         if (form == "ahead" and self._told_past) or (form == "time" and unit == "day"):
-            return {}  # "we did it in two weeks" tells how long it took
+            return {}  # "we did it in two weeks" tells a length
         try:
             if form in {"ago", "ahead"}:
                 within = self._calendar.counted(count if form == "ahead" else -count, unit)
@@ -207,7 +185,7 @@ class Sentence:
         return known[word] if word in known else word if kind == "date" else int(re.sub(r"\D", "", word))
 
     def _ranges(self, phrase: Phrase, *, past: bool | None) -> tuple[Range, ...]:
-        """Return the readings of a phrase; none where no calendar has such a day."""
+        """Return a phrase's readings; none where no calendar has the day."""
         text, parts = self._text[phrase.begin : phrase.end], phrase.parts
         try:
             if "last" in parts:  # the 3rd to the 5th of May
@@ -226,7 +204,7 @@ class Sentence:
         return sorted(days for days, _ in self._calendar.meanings(parts, past=self._past))
 
     def _bound(self, match: re.Match[str], *, asked: bool) -> Phrase | None:
-        """Return what a form binds; None where it binds nothing."""
+        """Return what a form binds, if anything."""
         begin, end = match.span()
         ends = [phrase for phrase in self._named if begin <= phrase.begin < end and phrase.ranges]
         kind: Any = str(match.lastgroup).partition("_")[0]
@@ -251,7 +229,7 @@ class Sentence:
         return Phrase(begin, end, ranges=tuple(self._opened(kind, span, text) for span in ranges))
 
     def _closed(self, first: Phrase, last: Phrase, begin: int, end: int) -> Phrase | None:
-        """Return the range from one time to another; None where the second one is earlier."""
+        """Return the range from one time to another; None where the second is earlier."""
         whole: dict[str, Any] = {kind: last.parts[kind] for kind in ("year", "within") if kind in last.parts}
         start = first.parts
         if len(last.parts) > len(whole) and start.keys().isdisjoint(FIXED):
@@ -266,7 +244,6 @@ class Sentence:
         return Phrase(begin, end, ranges=both) if both else None
 
     def _opened(self, kind: Kind, named: Range, text: str) -> Range:
-        """Return an open range, given its end."""
         midnight = self._calendar.midnight(self._calendar.period("day", 1)[0])
         if kind in {"since", "after"}:
             first = named.begin if kind == "since" else named.end
