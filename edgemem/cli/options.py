@@ -244,12 +244,14 @@ def completion(shell: str) -> None:
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from click.shell_completion import get_completion_class
 
-    from edgemem.cli import main
-
     shell_class = get_completion_class(shell)
     if shell_class is None:
         raise InvalidInputError(f"This version of click cannot complete in {shell}; update click.")
-    click.echo(shell_class(main, {}, "edgemem", "_EDGEMEM_COMPLETE").source())
+    click.echo(
+        shell_class(
+            click.get_current_context().find_root().command, {}, "edgemem", "_EDGEMEM_COMPLETE"
+        ).source()
+    )
 
 
 def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

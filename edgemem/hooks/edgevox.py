@@ -94,9 +94,9 @@ def results_in_words(outcomes: Sequence[Any], hop: int) -> ResultsInWords:
     for n, outcome in enumerate(outcomes):
         name = f"{IN_WORDS}{hop}-{n}"
         calls.append(calling(ToolCall(outcome.name, outcome.arguments, name)))
-        told = {"result": outcome.result} if outcome.ok else {"error": outcome.error}
+        answer = {"result": outcome.result} if outcome.ok else {"error": outcome.error}
         result = {"role": "tool", "tool_call_id": name, "name": outcome.name}
-        results.append({**result, "content": as_text({"ok": outcome.ok, **told})})
+        results.append({**result, "content": as_text({"ok": outcome.ok, **answer})})
     return ResultsInWords(calls, results)
 
 
