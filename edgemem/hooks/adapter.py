@@ -463,9 +463,14 @@ class LoopAdapter:
             if turn is not None:
                 place = loop.list.utterance(listed)
                 behind = () if place is None else listed[place + 1 :]
-                if newest_spoken(loop.list.added(behind)) is None or loop.outcomes:
-                    self._follow(turn, behind)
-                    reply = reply or _newest_reply(behind)
+                if (
+                    not loop.outcomes
+                ):  # words that were told of no more, such as those of an aborted turn, are none of it
+                    behind = list(
+                        takewhile(lambda each: not is_spoken(each) or loop.list.holds(each), behind)
+                    )
+                self._follow(turn, behind)
+                reply = reply or _newest_reply(behind)
                 self._reply(turn, self.log.answered or ("" if turn.reply_text else reply))
                 self._commit(
                     turn, error=None if turn.reply_text else "The loop ended no turn.", interrupted=False
