@@ -80,8 +80,8 @@ def checked_report(heard_text: Any, heard_ms: Any, words: Any) -> dict[str, Any]
         raise InvalidInputError(
             f"`words` must be a list of words with their times; got {type(words).__name__}."
         )
-    fields = {"heard_text": heard_text, "heard_ms": heard_ms, "words": None if words is None else tuple(words)}
-    report = {name: value for name, value in fields.items() if value is not None}
+    given = {"heard_text": heard_text, "heard_ms": heard_ms, "words": None if words is None else tuple(words)}
+    report = {name: value for name, value in given.items() if value is not None}
     heard_part("", **report)
     return report
 
