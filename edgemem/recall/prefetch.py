@@ -26,7 +26,7 @@ MAX_CHARS = 2000
 """A longer sentence is not recalled for: nobody speaks as long before they are answered."""
 
 SETTLE_S = 0.06
-"""How long a text must stay the same before: recognisers change their minds several times a word."""
+"""How long a text must stay the same before it is recalled for: recognisers change their minds several times a word."""
 KEPT_S = 10.0
 """How long a sentence without a turn is kept: later, a fact that time has begun could be missed."""
 

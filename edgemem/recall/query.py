@@ -49,13 +49,13 @@ class Tense(NamedTuple):
     """The tense of a question."""
 
     past: bool = False
-    """It asks about a former state,"""
+    """Whether it asks about a former state."""
     first: bool = False
-    """about the first of all, not the last one that is over,"""
+    """Whether it asks about the first state of all, not the last one that is over."""
     all: bool = False
-    """for all states, one after the other: how something changed,"""
+    """Whether it asks for all states, one after the other: how something changed."""
     speaks: bool = False
-    """or about the past at all, as "what did you eat?"."""
+    """Whether it is about the past at all, as "what did you eat?"."""
 
 
 class PeriodQuestion(msgspec.Struct, frozen=True):
@@ -284,7 +284,7 @@ def _without_names(text: str, named: Collection[str]) -> str:
 
 
 def _request(text: str, words: Words, *, before: int) -> int:
-    """Return the end of a request such as "tell me" at the begin of a text, `before` the word that asks; 0: none."""
+    """Return the end of a request ("tell me") before the asking word, at `before`; 0: none, as in "what did you tell me?"."""
     whom = words.us.pattern.search(text) or words.me.pattern.search(text)
     if whom is None or whom.start() >= before:
         return 0
@@ -293,7 +293,7 @@ def _request(text: str, words: Words, *, before: int) -> int:
 
 
 def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
-    """Tell whether a question asks for news of a time: any of a past one, of today about the past, of a coming one about plans."""
+    """Tell whether a question asks for news of a time: a past one's always, today's if about the past, a coming one's if about plans."""
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
     past = lexicon.speaks_of_past(text, text if accented else fold(text))

@@ -72,8 +72,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Also facts that hold no more, or not yet; None: those that once held, for a question about the past or a past time."""
     valid_at: float | None = None
     """Facts as they held then, not now or at `known_at`; seconds since the epoch. Words and deeds are true of no time, and found
-    all the same. None: the version that held at a past time in the question comes first.
-    """
+    anyway. None: the version that held at a past time in the question comes first."""
     known_at: float | None = None
     """Only knowledge of then: facts as believed, and words, deeds and notes up to then."""
     repeated: bool = False

@@ -99,9 +99,9 @@ class FactTimes(NamedTuple):
     now: float
     """Seconds since the epoch."""
     past: bool = False
-    """With facts that hold no more,"""
+    """Whether facts that hold no more are read too."""
     future: bool = False
-    """and with these, facts that do not hold yet."""
+    """With these, whether facts that do not hold yet are."""
     when: When | None = None
     """Instead, facts as they held then, and were known."""
 

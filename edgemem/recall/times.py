@@ -48,8 +48,7 @@ _SCORES = {
     GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
 }  # fmt: skip
 """Lowest and highest score by kind, none below the profile's floor, since the question wants an answer; notes, in the prompt
-anyway, score least. Other kinds are of no time.
-"""
+anyway, score least. Other kinds are of no time."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
 """Least share of a text's time in the question's, times both sureties, if said otherwise; a coming time has no other sign."""
 _LONGEST = 20  # stems: a longer text is cut before it is said

@@ -154,7 +154,10 @@ class Embedding:
         return int(self._database.query(f"select count(*) from {table}")[0][0])  # noqa: S608 - our own text
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
-        """Make vectors of docs, and write those in memory beside `limit`; return of how many, or how many needed none."""
+        """Make vectors of docs; return of how many, or how many needed none.
+
+        Those in memory go along, beside `limit`: each commit writes the last pages of the same tables.
+        """
         if not self._begin():
             return 0
         rows = self._queued(limit + min(len(self._new), _TOGETHER))

@@ -39,7 +39,7 @@ NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """Errors of a file that is sound, or not ours."""
 RULES_VERSION = "5"
 """Changes when annotations, dates or names' sounds are made otherwise, or a record's text is."""
-FIRST_OTHER = 1 << 40
+FIRST_OTHER = 1 << 40  # the number of the first doc that is no message
 PRIVATE = 2
 """The level of texts that only their owner reads."""
 KEPT = 5000
@@ -117,7 +117,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_index_file(path: Path, truth: Database) -> Database:
-    """Open the index of a truth, or make it; raise ForeignError for a file of another program, which is left alone."""
+    """Open or make a truth's index; raise InvalidInputError for a folder or device, ForeignError for another program's file."""
     if path.exists() and not path.is_file():
         raise InvalidInputError(f"{path} is not a file.")
     known = file_at(path)

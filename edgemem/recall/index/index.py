@@ -201,7 +201,7 @@ class Index:
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase what the truth has forgotten; return whether no byte is left, in the log neither, whose readers are not waited for."""
+        """Erase what the truth has forgotten; return whether no byte is left, also in the log, whose readers are not waited for."""
         forgotten = last_forgotten(self.truth)
         self.take_changes(stop)
         try:

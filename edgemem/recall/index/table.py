@@ -212,7 +212,7 @@ class DocTable:
             self.drop(doc)
 
     def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> None:
-        """Drop terms without a text, once texts were taken out, in steps of milliseconds that ask `stop` first and hold `lock`."""
+        """Drop terms without a text, once texts were taken out, in steps of milliseconds that ask `stop` and hold `lock`."""
         import numpy as np
 
         if not self._stale:

@@ -156,7 +156,7 @@ class Tally:
         return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
 
     def _tell(self, word: str, score: float) -> None:
-        """Add a word of a fact, each time for less: of eighty facts it is not twice as important."""
+        """Add a word of a fact, each time for less: in eighty facts it is not twice as important."""
         self._counts[word.casefold()] += 1
         self._add(word, score / self._counts[word.casefold()] ** 2)
 

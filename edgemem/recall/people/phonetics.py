@@ -128,6 +128,8 @@ COSTS = {sound: {other: _cost(sound, other) for other in _SOUNDS} for sound in _
 
 
 class _Spelling:
+    """The rules of one spelling, by the letter at which each begins: most letters are read by two or three of them."""
+
     def __init__(self, rules: str) -> None:
         by_letter: dict[str, list[tuple[str, str]]] = {}
         for pattern, _, sounds in (rule.rpartition("=") for rule in f"{rules} {_PLAIN}".split()):

@@ -37,10 +37,12 @@ FEATURES: dict[str, str] = {
 }  # fmt: skip
 """The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
 
-fact: 1, to weigh how much likelier than a text a fact answers. fact_words: its share of the idf of the question's words.
-fact_meaning: the cosine, times `ELSEWHERE` where the question names another fact's subject. named: whether the question names its
-subject. theirs: whether it is about the asker ("my"), or has no other subject than its owner, whom the question names. past: for
-a question about a former state, how well the fact is that, see `_pasts`.
+fact: 1, to weigh how much likelier than a text a fact answers.
+fact_words: its share of the idf of the question's words.
+fact_meaning: the cosine, times `ELSEWHERE` where the question names another fact's subject.
+named: whether the question names its subject.
+theirs: whether it is about the asker ("my"), or has no other subject than its owner, whom the question names.
+past: for a question about a former state, how well the fact is that, see `_pasts`.
 """
 PLACES = {name: place for place, name in enumerate(FEATURES)}
 ELSEWHERE = 0.75

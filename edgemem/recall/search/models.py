@@ -1,10 +1,10 @@
 """The linear models: how likely each candidate answers, and how likely any memory helps with an utterance.
 
-Candidates' log odds, alike for texts and facts, rank both in one list. `make lab ARGS=fit` learns them on `tests/lab/weeks.py`
-and writes `ranking.toml`; each weight can be read, and changed. They order candidates even where none answers or nobody asked, so
-the gate comes first: an utterance's words and meaning say how likely a memory is wanted, the best candidates' evidence how likely
-it is there. The product is the chance; a candidate scores the chance times its share, 1 for the best. `make lab ARGS=gate` learns
-the gate on invented households and on the weeks, and writes `gate.toml`.
+Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
+`ranking.toml`; each weight can be read, and changed. They order candidates even where none answers or nobody asked, so the gate
+comes first: an utterance's words and meaning say how likely a memory is wanted, the best candidates' evidence how likely it is
+there. The product is the chance; a candidate scores the chance times its share, 1 for the best. `make lab ARGS=gate` learns the
+gate on invented households and on the weeks, and writes `gate.toml`.
 
 A third model says which newer message, if any, replaces each of the best: a softmax over these and "none", by features of each
 pair. With a chance over .5 the new one ranks above, or, where the question asks for a former state, below. The replaced one loses
@@ -43,10 +43,12 @@ WANTS = ("word_odds", "vector_odds")
 FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
 """How well the best candidates fit.
 
-nearest: the cosine of the nearest text or fact. nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more
-than how near. best: the log odds of the best text that is no question, or of the best fact or preference. best_15: the same, at
-most -1.5. known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1. terms: its words that are
-looked for, at most `MOST_TERMS`.
+nearest: the cosine of the nearest text or fact.
+nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more than how near.
+best: the log odds of the best text that is no question, or of the best fact or preference.
+best_15: the same, at most -1.5.
+known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
+terms: its words that are looked for, at most `MOST_TERMS`.
 """
 NOTHING = -4.0
 """The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""

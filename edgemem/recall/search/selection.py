@@ -49,7 +49,7 @@ MOST_CHARS = 1000
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
 _ASKS, _TELLS = "?？؟", ".!。！"
 SAFETY = 2
-"""Most facts that concern somebody's safety without a word of the question: a household has many."""
+"""Most facts about somebody's safety that are returned without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 _SURE = 1e-9  # a score is no nearer than this to 0 and 1

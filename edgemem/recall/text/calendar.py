@@ -79,7 +79,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return day - slack, day + slack + timedelta(1)
 
     def stretch(self, count: int, unit: str) -> Days:
-        """Return the last units up to now, or the next from now."""
+        """Return the last `count` units up to now, or the next from now."""
         first, last = sorted((self.day, self._moved(count, unit)))
         return first, last + timedelta(1)
 

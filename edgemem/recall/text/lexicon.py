@@ -49,9 +49,9 @@ class Lexicon(msgspec.Struct, frozen=True):
     values: dict[str, dict[str, Any]]
     """By kind, each word's value."""
     times: Pattern
-    """Names a time; groups are named after the form and its words, each with a number."""
+    """Finds what names a time; groups are named after the form and its words, each with a number."""
     ranges: Pattern
-    """Binds times, each of which is a `MARK`."""
+    """Finds words that bind times, each of which is a `MARK`."""
     anchors: Pattern
     """Words without which no text names a time."""
     doubtful: frozenset[str]
@@ -75,11 +75,11 @@ class Lexicons(msgspec.Struct, frozen=True):
     accented: dict[str, Lexicon]
     """Languages whose accents matter, as written; in `plain`, without accents, autumn is half of Thursday."""
     asks: Pattern
-    """Asks for a time in a text without accents,"""
+    """Finds words that ask for a time in a text without accents,"""
     asks_accented: Pattern
     """and in one as written."""
     begins: Pattern
-    """Begins or ends a question, without accents."""
+    """Finds the beginning or end of a question, without accents."""
 
 
 @preloaded
