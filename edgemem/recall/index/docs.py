@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
-"""The text asks; says "I"; holds a number; holds a capital that begins no sentence; only greets or thanks."""
+"""The text asks; says "I"; holds a number; has a word with a capital inside a sentence; only greets or thanks."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -119,7 +119,7 @@ def _known() -> _Known:
 
 
 def called_by(text: str) -> str:
-    """Return the stems of those a text speaks to by name, and not of, joined by spaces."""
+    """Return the stems of those whom a text speaks to by name and names nowhere else, joined by spaces."""
     called = [stem for name in _known().called.findall(text[:_ANNOTATED_CHARS]) for stem in terms(name)]
     if not called:
         return ""

@@ -1,12 +1,13 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
 New and changed docs come first, then those from before the model, at last facts that hold no more; each newest first. Processes
-may share a file: the work of another stays, and where another begins with another model, this one embeds no more. Text longer
-than the window is halved until each piece fits, between sentences if possible, so that no piece is of a few words, which are near
-to anything that has them. Text that fits is embedded as a whole, and by each sentence that says something, but for episodes;
-merging short sentences costs messages of LoCoMo .011 of their recall among the first five. A fact's vector is the mean of all of
-it and of its words about the subject ("shoe size"): to an embedder a short sentence means mostly its subject's name, so facts
-about one would be alike.
+may share a file: the work of another stays, and where another begins with another model, this one embeds no more.
+
+Text longer than the window is halved until each piece fits, between sentences if possible, so that no piece is of a few words,
+which are near to anything that has them. Text that fits is embedded as a whole, and by each sentence that says something, but for
+episodes; merging short sentences costs messages of LoCoMo .011 of their recall among the first five. A fact's vector is the mean
+of all of it and of its words about the subject ("shoe size"): to an embedder a short sentence means mostly its subject's name, so
+facts about one would be alike.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Window(NamedTuple):
     """Texts of at most so many bytes fit uncounted."""
 
     def split(self, text: str, most: int) -> list[str]:
-        """Return at most `most` pieces that fit: a text that fits as a whole, then its sentences."""
+        """Return the first `most` pieces that fit; a text that fits comes first as a whole, its sentences after it."""
         if len(text.encode("utf-8", "replace")) <= self.sure_bytes:
             return sentences_of(text)[:most]
         whole, around = self.tokens([text, ""])
@@ -100,7 +101,7 @@ def window_of(embedder: Embedder) -> Window:
 _log = logging.getLogger(__name__)
 
 PIECES = 16
-"""Vectors of one text, one for each piece beyond the embedder's window: 15,000 characters of English; words find the rest."""
+"""Most vectors of one text, one for each piece: 15,000 characters of English; words find the rest."""
 
 _RELATION_CHARS = 500
 _KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what `UnindexedDocs` holds

@@ -51,7 +51,7 @@ _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past: a
     # fact that holds no more. terms: the stems of the text. flags, called, times: see `docs`. length: how many stems it has.
-    # names: those that it tells, as JSON. rules: their number, by which it was made of its text. digest: of its text, which
+    # names: those that it tells, as JSON. rules: the number of the rules that made it. digest: of its text, which
     # says whether its vectors are still right.
     """
     create table docs (
@@ -143,7 +143,7 @@ def truth_of(path: Path) -> str:
 
 
 def file_at(path: Path) -> tuple[int, int] | None:
-    """Return what tells a path's file from its successors; None if there is none."""
+    """Return device and inode of a path's file, which tell it from its successors; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -240,11 +240,11 @@ class State(msgspec.Struct, frozen=True):
     vectors: int = 0
     """and of the newest row of vectors."""
     rules: int = 0
-    """The rules of the process that opened the file last, see `docs`."""
+    """The number of the rules of the process that opened the file last, see `docs`."""
     older: int = 0
     """Whether other rules may have made some docs: 0 or 1."""
     renewed: int = 0
-    """The last doc with words made anew."""
+    """The number of the last doc whose words were made anew."""
 
     def reached(self, table: str) -> int:
         """Return the highest id taken from a source's table."""

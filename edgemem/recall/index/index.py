@@ -201,7 +201,10 @@ class Index:
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase what the truth has forgotten; return whether no byte is left, also in the log, whose readers are not waited for."""
+        """Erase what the truth has forgotten; return whether no byte of it is left, in the log neither.
+
+        It waits for no reader that keeps the log from being emptied.
+        """
         forgotten = last_forgotten(self.truth)
         self.take_changes(stop)
         try:
@@ -248,7 +251,7 @@ class Index:
             self._work(lambda: [partial(embedding.embed_docs, lambda: True)], limit, 1, None)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
-        """Return how near to a question docs are whose vectors are in memory alone."""
+        """Return how near to a question those docs are whose vectors are in memory alone."""
         return {} if self.embedding is None else self.embedding.near_new(query, docs)
 
     def warm(self, *, stop: Stop | None = None) -> bool:

@@ -1,9 +1,10 @@
 """Packed vectors: enough of each vector in memory to say which few must be compared exactly.
 
-A question compares signs with signs over all rows that it may see, 64 dimensions at a time; with the nearest some hundred, itself
-with two bits a dimension; and exactly with all that may be among the k nearest. The first bit is the sign, the second says
-whether the value is large for its vector: four levels, the best ones for values spread like a bell. A vector of 384 dimensions
-takes 114 bytes: 48 for each of the two bits, 8 for its id, 8 for its tick, 2 for its scale. Wiped rows are overwritten.
+A question goes through three sieves: its signs are compared with those of all rows that it may see, 64 dimensions at a time; its
+values with two bits a dimension of the nearest some hundred; and exactly with all that may be among the k nearest. The first bit
+is the sign, the second says whether the value is large for its vector: four levels, the best ones for values spread like a bell.
+A vector of 384 dimensions takes 114 bytes: 48 for each of the two bits, 8 for its id, 8 for its tick, 2 for its scale. Wiped rows
+are overwritten.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
 _SAMPLE = 16_384  # distances counted to guess the limit
 
-# The first sieve lets pass rows with so many more differing signs than the k-th, times sqrt(dimensions), 2.5 times what chance
-# does; at least and at most so many, so many for each wanted, and one of so many.
+# A row passes the first sieve if at most so many more of its signs differ than of the k-th's, times sqrt(dimensions): 2.5 times
+# the chance error. At least and at most so many rows pass, so many more for each hit, and one of so many.
 _CHANCE = 1.3
 _LEAST, _LEAST_PER_HIT = 100, 4
 _MOST, _MOST_PER_HIT, _MOST_OF = 4000, 30, 250
@@ -92,7 +93,7 @@ class PackedVectors:
         self._order = None
 
     def wipe(self, ids: ArrayLike, before: ArrayLike | None = None) -> int:
-        """Overwrite all rows of some ids, if there; return how many.
+        """Take out and overwrite all rows of some ids, which need not be there; return how many rows.
 
         `before` has a tick for each id: rows written then or later stay.
         """

@@ -1,7 +1,7 @@
 """Sources: the tables and files that can be recalled, and the text of each record.
 
-Facts are taken by row as said (its own origin), not by the pieces of corrections; talk by the message, and by each session's
-newest summary; NOTES.md by the line, under its heading; the bank by the section.
+Facts are taken as somebody said them (a row that is its own origin), not by the pieces into which corrections split them; talk by
+the message, and by each session's newest summary; NOTES.md by the line, under its heading; the bank by the section.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ class BankSections:
 
 
 _PIECE_CHARS = 1200
-"""Behind so many, a section's next paragraph begins another doc: about as many as one vector takes."""
+"""Characters behind which a section's next paragraph begins another doc: about as many as one vector takes."""
 
 
 def _pieces(text: str) -> Iterator[str]:

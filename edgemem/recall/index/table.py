@@ -1,8 +1,8 @@
 """The table of docs in memory: columns and words of each, with the reader that follows an index file.
 
-A doc has a slot; taken out, it leaves it empty, replaced, it moves. Docs that the index does not hold yet are here until it takes
-them in. A question looks up its words here alone: .1 ms among 30,000 texts (one x86-64 core), where FTS5 took 1.4 ms. Idle time
-reads texts in, some 10 µs each; an earlier question as many as its deadline allows, newest first.
+A doc that is taken out leaves its slot empty; one that is replaced moves to a new slot. Docs that the index does not hold yet are
+here until it takes them in. A question looks up its words here alone: .1 ms among 30,000 texts (one x86-64 core), where FTS5 took
+1.4 ms. Idle time reads texts in, some 10 µs each; an earlier question reads as many as its deadline allows, newest first.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ class ResidentPostings:
         self.table.prune(None, self.lock)
 
     def follow(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
-        """Read in missing docs, until `stop` once there are some; return whether memory holds all. The caller holds `lock`."""
+        """Read in missing docs, at least some, until `stop`; return whether memory holds all. The caller holds `lock`."""
         self._follow_removals(state.removals)
         ranges = self._ranges(state)
         if stop is not None:

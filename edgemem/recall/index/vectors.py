@@ -256,7 +256,10 @@ def remove_vectors(tx: Transaction, docs: Iterable[int]) -> None:
 
 
 def move_vectors(tx: Transaction, doc: int, *, past: bool) -> bool:
-    """Put a doc's vectors among those that hold no more, or back, after the caller noted the removal; tell whether it has any."""
+    """Put a doc's vectors among those that hold no more, or back; tell whether it has any.
+
+    The caller notes the removal before: rows of a later tick stay.
+    """
     tx.execute("update vectors set seq = ?, past = ? where doc = ?", (tx.tick(), int(past), doc))
     return tx.changes > 0
 

@@ -1,4 +1,4 @@
-"""The view: what one question sees of the docs, too new ones among them.
+"""The view: what one question sees of the docs, also of those that are too new for the index.
 
 The rule of `store.rights` decides on the table who may find which doc; results are read from the truth again, where the rule in
 SQL has the last word. The newest few hundred rows beyond the index's watermarks get their future numbers in the table, so that a
@@ -116,7 +116,7 @@ class UnindexedDocs:
         self._next = {True: state.last_message + 1, False: state.last_other + 1}
 
     def _changed(self, newest: int) -> bool:
-        """Tell whether the truth changed or erased anything that it holds."""
+        """Tell whether the truth changed or erased any doc held here."""
         if newest == self._queue:
             return False
         refs = {doc.ref for doc in self.docs.values()}
@@ -179,9 +179,9 @@ class QueryView:
         self._dropped = table.dropped
         self.n = table.n
         self.readable = self._readable(asked.reader)
-        """Slots that the reader may read."""
+        """Mask of the slots that the reader may read."""
         self.findable = self._findable(asked)
-        """Slots that this question may find."""
+        """Mask of the slots that this question may find."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 with the neighbours; the cosine."""
         self.session: Numbers = np.zeros(len(table.sessions), np.float32)
@@ -238,7 +238,7 @@ class QueryView:
         return int(np.count_nonzero(read)), int(self.table.rows["length"][: self.n][read].sum())
 
     def words_in_sessions(self) -> NDArray[Any]:
-        """Count the words of each session, by its code, that may be read: closed ones leave no trace."""
+        """Count the words of each session, by its code, that may be read: the others leave no trace."""
         import numpy as np
 
         rows, read = self.table.rows, self.readable[: self.n]

@@ -67,10 +67,11 @@ class NamedPeople(NamedTuple):
     """A question and the people in it."""
 
     text: str
+    """With misheard names corrected."""
     whole: frozenset[str]
-    """People whose whole names are in it,"""
+    """People whose whole names are in it."""
     partly: frozenset[str]
-    """and others of whom a part is."""
+    """Others with a part of their names in it."""
 
 
 class TermCounts(Protocol):
@@ -199,7 +200,7 @@ def correct_names(
     `unknown` are stems that no text has: no other words are replaced, but for one beside such, where a name fell in two. `names`
     are people and subjects that the index, `database`, may not know yet.
     """
-    # Where the first letter is a capital names are too, and a small letter means no name.
+    # A first letter that is a capital tells that names have capitals; then a small letter means no name.
     cased = text.lstrip()[:1].isupper()
     candidates = [
         word.word

@@ -13,8 +13,9 @@ A word that is a common name means another only where both sound the same in a n
 an open last one, as an English, a German or a Spanish speaker reads them (after A. Beider and S. P. Morse, "Beider-Morse Phonetic
 Matching", 2008). Carl is not Carla, nor Tim Tom.
 
-Any other unknown word is looked for by terms that sound like it ("paper" for "pepper"), at a weight that falls with the chance of
-a mistake: a word that is not English was surely misheard. A German word may be a part of a longer one, as Tonne of Papiertonne.
+Any other unknown word is looked for by terms that sound like it ("paper" for "pepper"), at a lower weight; it is higher where a
+mistake is likely: a word that is not English was surely misheard. A German word may be a part of a longer one, as Tonne of
+Papiertonne.
 """
 
 from __future__ import annotations
@@ -88,10 +89,10 @@ SOUND_CLASSES = "PTFKSNLR"
 _STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
 _LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of a word that may mean one
 _LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
-_SAME = 0.035  # up to which two readings are the same
+_SAME = 0.035  # the distance up to which two readings are the same
 _ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
 LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any may be misheard, and those that always may
-_BENT = 0.03  # how much farther a word without an ending is
+_BENT = 0.03  # how much farther a word is of which an ending was taken off
 _FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
 _TWICE = re.compile(r"([A-Z])\1+")
 _NO_RULE = (re.compile("(?!)").match, ("",))
@@ -109,6 +110,7 @@ _MOST_COMPARED = 300  # terms of one skeleton; no household has more
 _REMEMBERED = 1000  # words that were asked for
 
 SimilarTerm = tuple[str, float]
+"""A term and its distance."""
 
 
 def _cost(first: str, second: str) -> float:
@@ -271,9 +273,9 @@ def near_skeletons(key: str) -> frozenset[str]:
 
 
 def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None) -> tuple[float, str] | None:
-    """Return distance and name of the words of `names` that sound most like a heard one, if near enough.
+    """Return distance and name of the one of `names` that sounds most like a heard word; None where none is near enough.
 
-    All are in small letters without accents. Of `keys`, skeletons, a reading must have one; None: any.
+    All are in small letters without accents. Only readings with a skeleton of `keys` are looked at; None: all.
     """
     if len(word) < _LEAST_HEARD:
         return None
@@ -365,7 +367,7 @@ class SimilarTerms:
     def similar_to(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
         """Return other terms that sound like a term, nearest first, with distances.
 
-        For a sure mistake also those with a consonant more, less or other (`wide`), which takes longer.
+        `wide`, for a sure mistake, also finds those with a consonant more, less or other; it takes longer.
         """
         if (term, wide) not in self._cache:
             if len(self._cache) >= _REMEMBERED:

@@ -136,7 +136,7 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
 
 
 def language_by_letters(text: str) -> str:
-    """Return the language that a text's small letters tell alone, if any."""
+    """Return the language that the letters of a lower-case text tell alone; empty where they tell none."""
     tables = _tables()
     return next((code for code in tables.accented if tables.letters[code].search(text)), "")
 
@@ -153,9 +153,9 @@ def embedder_weight(language: str, known: Collection[str], foreign: float) -> fl
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the empty words of a language, without accents but for Vietnamese.
+    """Return the words that tell nothing in a language, without accents but for Vietnamese.
 
-    English ones are left out in any language: who asks in too few words to tell it does not ask for them.
+    English ones are among them in any language: a question too short to tell its language does not ask for them.
     """
     return _tables().empty[language]
 
@@ -166,7 +166,7 @@ def words_version() -> str:
 
 
 class Analysis(NamedTuple):
-    """A text's terms and language, from one cut into words."""
+    """A text, cut into words once."""
 
     text: str = ""
     words: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ NOTHING = Analysis()
 
 
 class QueryAnalysis(NamedTuple):
-    """A question with and without its times, from one cut into words."""
+    """A question, cut into words once, with and without its times."""
 
     whole: Analysis = NOTHING
     undated: Analysis = NOTHING
@@ -217,7 +217,7 @@ def analyse(text: str) -> Analysis:
 
 
 def analyse_query(text: str, times: Mapping[str, bool]) -> QueryAnalysis:
-    """Cut a question into words, with and without its times, phrases with whether each surely names one."""
+    """Cut a question into words, with and without its times: phrases, each with whether it surely names a time."""
     undated = text
     for phrase, sure in times.items():
         if sure:
@@ -249,9 +249,9 @@ def plain_words(text: str) -> list[str]:
 def terms(text: str) -> list[str]:
     """Return the terms that find a text, in order and repeated as in it.
 
-    These are the stems of words with content; of German and Spanish ones also another English stem, so that a question too short
-    to tell its language finds them, and a name has one stem everywhere; without spaces, signs and pairs of signs, or three
-    neighbouring letters. Numbers, also spelled out, are digits.
+    These are the stems of words with content. German and Spanish words have their English stem as well: so a question too short
+    to tell its language finds them, and a name has one stem everywhere. Where no spaces are written, terms are each sign and each
+    two neighbours, or each three neighbouring letters. Numbers, also spelled out, are digits.
     """
     spelled, plain = _cut(text)
     tokens = _tokens(spelled, plain, _language_of(text, spelled, plain))
@@ -408,7 +408,7 @@ class Utterance(NamedTuple):
 
 
 def read_utterance(text: str) -> Utterance:
-    """Return a text's part on which recognisers, also of the rest of a sentence, agree."""
+    """Return the part of a text that two recognisers, or one that hears the rest of a sentence, would agree on."""
     folded = unicodedata.normalize("NFC", text).casefold()
     if folded.isascii():
         words = folded.translate(_UNSPOKEN)

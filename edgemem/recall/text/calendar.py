@@ -84,7 +84,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return first, last + timedelta(1)
 
     def period(self, unit: str, shift: int) -> Days:
-        """Return this day, week, month or year, or one so far away."""
+        """Return this day, week, month or year, or the one `shift` away."""
         if unit == "week":
             return _week(self.day, shift)
         if unit == "month":
@@ -102,7 +102,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return self.day + timedelta(count * _UNIT_DAYS[unit])
 
     def meanings(self, parts: dict[str, Any], *, past: bool | None) -> Iterator[tuple[Days, float]]:
-        """Yield the days that parts of a phrase may mean, likeliest first, with chances; `past` is the sentence's, if known."""
+        """Yield the days that parts of a phrase may mean, likeliest first, with chances; `past` None: the tense is unknown."""
         if "date" in parts:
             dates = [_single(date(*numbers)) for numbers in _dates(parts["date"])]
             yield from ((days, 1.0 / len(dates)) for days in dates)

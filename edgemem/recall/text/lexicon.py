@@ -24,7 +24,7 @@ _NAMES = {"unit": UNITS, "part": PARTS}
 _ANCHORS = ("month", "season", "weekday", "weekend", "day", "part", "unit", "whole")
 """Without one of these words, or figures, no text names a time."""
 _ACCENTED_ONLY = ("season", "part")
-"""Words of one syllable that mean another without accents: hè is no he, and tôi, which is I, no evening."""
+"""Words of one syllable that mean something else without accents: hè is no he, and tôi, which is I, no evening."""
 _FIGURES = {
     "nth": r"\d{1,2}(?:st|nd|rd|th|[ºª.])?(?![\d:])",
     "count": r"\d{1,3}",
@@ -53,16 +53,16 @@ class Lexicon(msgspec.Struct, frozen=True):
     ranges: Pattern
     """Finds words that bind times, each of which is a `MARK`."""
     anchors: Pattern
-    """Words without which no text names a time."""
+    """Finds figures, and words of `_ANCHORS`."""
     doubtful: frozenset[str]
     prepositions: Pattern
-    """The word before a doubtful one, at the end of a text."""
+    """Finds, at the end of a text, a word after which a doubtful one is a time."""
     past: Pattern
     coming: Pattern
     whole_weeks: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
-        """Tell whether a text (in small letters, and in the lexicon's) is about the past, not the future; None: unknown."""
+        """Tell whether a text is about the past, not the future; None: unknown. `plain` has the letters of the lexicon."""
         if self.past.search(plain) or _PAST_FORM.search(written):
             return True
         return False if self.coming.search(plain) or _FUTURE_FORM.search(written) else None
@@ -172,7 +172,7 @@ def _items(words: str) -> list[str]:
 
 
 def _without_umlauts(word: str) -> str:
-    """Spell a German word as where there are no umlauts; other languages' hardly hold any."""
+    """Spell a German word without umlauts; words of other languages hardly hold any."""
     return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
 
 

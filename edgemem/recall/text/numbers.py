@@ -52,9 +52,9 @@ def _inflected(places: dict[str, int], numbers: Numbers) -> dict[str, int]:
 
 
 def with_digits(words: list[str], language: str = "en") -> list[str]:
-    """Return words with digits for numbers, the same list if there are none.
+    """Return plain words, stop words among them, with digits for numbers; the same list if there are none.
 
-    They are a text's in order, small letters, no accents, with stop words; number words are known in `en`, `de` and `es`.
+    Only `en`, `de` and `es` have number words.
     """
     spoken = _spoken(language)
     # Most sentences have no number: this is all that they cost.
@@ -169,7 +169,7 @@ class _Spoken:
             ):
                 size = numbers.sizes[word]
                 part = (part or 1) * size
-                if size >= 1000:  # the next is counted anew
+                if size >= 1000:  # the next part is counted anew
                     total, part = total + part, 0
                 least = size
             else:

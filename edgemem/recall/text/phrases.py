@@ -45,7 +45,10 @@ class Phrase(msgspec.Struct):
 
 
 def times_in(text: str, now: float, zone: tzinfo) -> tuple[Range, ...]:
-    """Return the times of a question (of a long one's end) in order, likeliest reading first; `zone` has its midnights."""
+    """Return the times in a question asked at `now` (s since the epoch), in order, each one's likeliest reading first.
+
+    Of a long text the end counts.
+    """
     return _times(text, now, zone, asked=True)
 
 
@@ -130,7 +133,7 @@ class Sentence:
         return sum(phrase.end - phrase.begin for phrase in self._named)
 
     def phrases(self, *, asked: bool) -> list[Phrase]:
-        """Return the text's times, each with its ranges, if any; where it is `asked`, one end makes a range ("since Monday")."""
+        """Return the text's times, each with its ranges, if any; if `asked`, one end makes a range ("since Monday")."""
         marked = self._plain
         for phrase in self._named:
             if phrase.ranges:
