@@ -153,9 +153,9 @@ def embedder_weight(language: str, known: Collection[str], foreign: float) -> fl
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the words that tell nothing in a language, without accents but for Vietnamese.
+    """Return the words that tell nothing in en, de, es (without accents) or vi (with them).
 
-    English ones are among them in any language: a question too short to tell its language does not ask for them.
+    German and Spanish ones include the English: a question too short to tell its language does not ask for these.
     """
     return _tables().empty[language]
 
