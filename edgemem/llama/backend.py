@@ -31,6 +31,7 @@ def _listen(level: int, text: bytes, _data: object) -> None:
         _complaints.append(line)
 
 
+# kept: a callback that Python frees is a crash in the next log line
 _LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(_listen)
 
 
@@ -135,8 +136,7 @@ class Interrupt:
     """A flag that any thread raises and that llama.cpp looks at between two operations of its graph.
 
     llama.cpp calls `bool callback(void *)`. A Python function there takes the interpreter lock some 160 times an embedding: ten
-    times slower beside one busy Python thread. `strlen` has the same shape wherever we run: 0 of an empty string, 1 of one
-    character.
+    times slower beside one busy Python thread. `strlen` has the same shape wherever we run: 0 of "", 1 of one character.
     """
 
     def __init__(self) -> None:

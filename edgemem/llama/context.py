@@ -271,10 +271,9 @@ class ChatContext(OneCaller):
     ) -> Iterator[str]:
         """Yield the reply as it is made, never half a character, without leading space.
 
-        It shows markers of thoughts and calls alone, and begins with that of a thought that the prompt opened. It has at most
-        `max_tokens`, fewer if the window is nearly full. `stop` is asked before every token, and from another thread while the
-        prompt is evaluated. A `temperature` of 0 takes the likeliest token; `seed` is of the random choice above it. A template
-        that prints a date sees `now`.
+        It shows markers of thoughts and calls only, and begins with one that the prompt opened. It has at most `max_tokens`,
+        fewer if the window is nearly full. `stop` is asked before every token, and from another thread while the prompt is
+        evaluated. A `temperature` of 0 takes the likeliest token; `seed` is of the choice above it. Templates may print `now`.
         """
         if max_tokens < 1:
             raise InvalidInputError(f"max_tokens is {max_tokens}; ask for at least one")

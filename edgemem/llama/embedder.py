@@ -57,7 +57,7 @@ class Encoder:
         self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it; no token is special."""
+        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it, none special in the text."""
         return self.forward.tokenize(text.strip(), around=True)
 
     def count(self, text: str) -> int:
@@ -219,8 +219,7 @@ def _fingerprint(path: Path, name: str, settings: object) -> str:
 class LlamaEmbed:
     """A function from text to unit vector; call it for stored text, and `query` for questions.
 
-    Threads and functions take turns, but leave the `Llama` itself to them. Its owner closes it, which waits for a running call;
-    later calls get ClosedError.
+    Threads and functions take turns, but leave the `Llama` itself to them. Its owner closes it; later calls get ClosedError.
     """
 
     def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:

@@ -143,8 +143,7 @@ def stamp_of(llm: Any) -> dict[str, str]:
 def copy_out(llm: Any, tokens: int) -> NDArray[np.uint8] | None:
     """Return the state of the first `tokens` of the sequence, which goes on as it was; None if llama.cpp fails.
 
-    llama.cpp saves whole sequences only, so a second one owns the rest meanwhile; in a cache of one stream, as a `Llama` has,
-    only the owner of cells changes.
+    llama.cpp saves whole sequences only, so a second one owns the rest meanwhile: a `Llama`'s cache changes owners of cells only.
     """
     import numpy as np
 
@@ -238,7 +237,7 @@ class KeptState:
         chat.before_close(self.close)
 
     def load(self) -> int:
-        """Begin with the kept state and return how many tokens it spares; a damaged or foreign file is deleted, and told once."""
+        """Let a fresh model begin with the kept state, and return the tokens spared; a bad file is deleted, and told once."""
         if self.off or not self.path.exists():
             return 0
         try:

@@ -1,8 +1,7 @@
 """The reference agent loop: an utterance in, a reply out, with every hook point at its place.
 
 It shows where a loop of your own would call hooks; the demo, `replay`, `chat` and the benches run through it. `run` is `prepare`
-and `commit` in one; a loop that answers before the speaker has finished calls the two apart, and `abort` when the sentence goes
-on.
+and `commit` in one; a loop that answers before the speaker has finished calls the two apart, or `abort`.
 """
 
 from __future__ import annotations

@@ -263,14 +263,17 @@ class _MemoryTools:
         return f"Remembered: {line}.{closer}"
 
     def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
+        """Look a fact up by its name."""
         facts = self._facts(turn, scope, key)
         return self._list(turn, facts) if facts else self._unknown(turn, key)
 
     def list_facts(self, turn: ToolTurn, *, scope: str | None = None) -> str:
+        """List what is remembered, newest first."""
         facts = self._facts(turn, scope)
         return self._list(turn, facts) if facts else "Nothing is remembered that this speaker may hear."
 
     def search_memory(self, turn: ToolTurn, *, query: str) -> str:
+        """Find what was said, done and remembered, by words and meaning."""
         results = self._recall(query, turn.reader) if self._recall is not None else ()
         prompt_log = turn.prompt_log
         best = sorted(results, key=lambda item: -item.score)

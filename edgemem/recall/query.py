@@ -1,9 +1,8 @@
 """Query: a sentence that is asked or said, analysed once: its words, stems, language, times, tense and people.
 
-Times, which decide which facts may answer, are read first, then misheard names corrected, then words cut. A former state is asked
-for by a word for "not any more", or one that may mean it ("before", "old", "antes") beside a verb in the past: "what must I do
-before the trip?" is about no past. A period is asked for where, as in "What did we do yesterday?", only times, names and empty
-words are found.
+Times come first, since they decide which facts may answer, then corrected names, then words. A former state is asked for by a
+word for "not any more", or one that may mean it ("before", "old", "antes") beside a verb in the past: "what must I do before the
+trip?" is about no past. "What did we do yesterday?" asks for a period: it has only times, names and empty words.
 """
 
 from __future__ import annotations
@@ -293,7 +292,7 @@ def _request(text: str, words: Words, *, before: int) -> int:
 
 
 def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
-    """Tell whether a question asks for news of a time: a past one's always, today's if about the past, a coming one's if about plans."""
+    """Tell whether a question asks for news of a time: a past one always, today about the past, a coming one about plans."""
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
     past = lexicon.speaks_of_past(text, text if accented else fold(text))

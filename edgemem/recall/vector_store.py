@@ -42,8 +42,7 @@ _LARGEST = 16  # of the probe's numbers; the order of the largest ones tells the
 class FunctionEmbedder(Embedder):
     """Makes unit vectors with a function, and calls it from one thread at a time.
 
-    The function's attribute `query`, if any, embeds questions; its `dimensions` and `fingerprint` spare one call at opening.
-    `dimensions` None asks it.
+    The function's `query`, if any, embeds questions; its `dimensions` and `fingerprint` spare a call at opening.
     """
 
     def __init__(self, embed_fn: EmbedFn, *, dimensions: int | None = None) -> None:
@@ -203,8 +202,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
 
         The distance is Euclidean, between unit vectors: 0 for the same meaning, 1.41 for none in common, 2 for the opposite.
         Every fact added before is found; `scope` narrows the search, not its results. `reader` will hear it; None is the
-        operator, who reads everything. Of a very long query the end counts. Raise ModelError where the function cannot embed the
-        query, or a fact.
+        operator, who reads everything. Of a very long query the end counts. Raise ModelError where the function fails.
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"A query must be text, not {type(query).__name__}; pass a string.")

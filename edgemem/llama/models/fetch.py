@@ -249,7 +249,7 @@ def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
 
 
 def _download(url: str, part: Path, *, size: int, tell: Progress) -> str:
-    """Bring a file, once more for the rest where the connection breaks off, and return its sha256; `size` 0 is unknown."""
+    """Bring a file, the rest in a second try, and return its sha256; plain http from this machine only, `size` 0: unknown."""
     _check_url(url)
     proxies = [urllib.request.ProxyHandler({})] if urlsplit(url).hostname in _HERE else []
     opener = urllib.request.build_opener(_Redirects, *proxies)
@@ -288,6 +288,8 @@ def _chunks(answer: HTTPResponse) -> Iterator[bytes]:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only to where a download may come from."""
+
     def redirect_request(
         self,
         req: urllib.request.Request,

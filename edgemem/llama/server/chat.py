@@ -282,8 +282,7 @@ class HttpLlama(ChatContext):
 
     Conversations of one process take different slots while the server has some: start it with `-np` and their number, because one
     that finds the number itself empties resting slots. In a shared slot each change evaluates the prompt again from where the two
-    differ. `server` is `http://127.0.0.1:8080` or `unix:///run/llama.sock`, another host only if `[chat]` of the profile names
-    it.
+    differ. `server` is `http://127.0.0.1:8080` or `unix:///run/llama.sock`, other hosts only from `[chat]` of the profile.
     """
 
     larger = "start the server with a larger window (-c)"

@@ -329,7 +329,7 @@ class LlamaServer:
             raise self.talking.failure()
 
     def check(self) -> None:
-        """Raise ServerError where, since the connection closed, another process with another model has taken the server's place."""
+        """Raise ServerError where, since the connection closed, a server with another model has taken its place."""
         with self._lock:
             self._check_open()
             self._asking.touch()

@@ -1,9 +1,8 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with the words and traits of its text.
 
 Each has the number of the rules that made its words and annotations. With new rules, idle time makes all words anew, and memory
-holds the old ones until then. Vectors, of the text and not of its words, come later from a queue, and stay unless the text
-changes. Of two processes with different rules, those of the one that opened the file last count; the other's docs wait like older
-ones.
+holds the old ones until then. Vectors, of the text and not of its words, come from a queue, and stay unless the text changes. Of
+two processes with different rules, those of the one that opened the file last count; the other's wait like older ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The index file: how it is opened, how far it has come, and which docs were taken out.
 
 It may be deleted at any moment. A damaged file, one of another truth or with other tables is deleted and made again; one with
-words of other rules keeps its vectors meanwhile (see `docs`). Removals up to the newest tick, and the rows added since, are all
-changes of every process.
+words of other rules keeps its vectors meanwhile (see `docs`). Removals up to the newest tick, and rows since, are all changes.
 """
 
 from __future__ import annotations

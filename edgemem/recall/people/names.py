@@ -1,8 +1,7 @@
 """Names: the people whom a question or a text names, even where a recogniser wrote another word for a name.
 
 The index keeps the sounds of people's and subjects' names, so a question's misheard names are corrected before all else. One word
-that is nobody else's names somebody: people say Ruth for Nana Ruth. A word that sounds the same as a name is that name, if no
-text has it.
+that is nobody else's names somebody: people say Ruth for Nana Ruth. A word in no text that sounds like a name is that name.
 """
 
 from __future__ import annotations

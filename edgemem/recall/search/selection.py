@@ -306,8 +306,7 @@ def second_pass(
 ) -> SecondPass:
     """Order each group, given best first, again; without a working reranker they stay as they are.
 
-    It takes at most `seconds`, and ends once `stop` is true; `known` items, as `kind:id`, are not read, since their order does
-    not matter.
+    It takes at most `seconds`, and ends once `stop` is true; the order of `known` items does not matter: they are not read.
     """
     begin = monotonic()
     unread = SecondPass([list(group) for group in groups])

@@ -1,8 +1,7 @@
 """The search by words: finds the texts that hold the words of a question, and those that say them in another way.
 
 BM25, by FTS5's formula, is computed of a message, of it with its two neighbours, and of a whole session, because an answer often
-does not repeat the question's words. Scores are a share of the best that these could reach: 0 to 1, the same from one question to
-the next.
+does not repeat the question's words. Scores are a share of the best that these could reach: 0 to 1 for any question.
 """
 
 from __future__ import annotations
