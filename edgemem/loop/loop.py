@@ -1,7 +1,7 @@
 """The reference agent loop: an utterance in, a reply out, with every hook point at its place.
 
-It shows where a loop of your own would call hooks; the demo, `replay`, `chat` and the benches run through it. `run` is `prepare`
-and `commit` in one; a loop that answers before the speaker has finished calls the two apart, or `abort`.
+It shows where your own would call hooks; the demo, `replay`, `chat` and the benches run through it. `run` is `prepare` and
+`commit` in one; a loop that answers early calls the two apart, and `abort` when the speaker goes on.
 """
 
 from __future__ import annotations
