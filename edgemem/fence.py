@@ -86,7 +86,10 @@ def storable(text: str) -> str:
 
 
 def clean(text: str, *, max_chars: int) -> str:
-    """Return the text as one safe line of at most `max_chars`, cut at a whole sign with `…`; ordinary text stays as it is."""
+    """Return the text as one safe line of at most `max_chars`, cut at a whole sign and then ending in `…`.
+
+    Cleaning twice changes nothing. Ordinary text of any language stays as it is.
+    """
     if max_chars < 1:
         return ""
     # The part that is cut need not be looked at: a megabyte of text costs no more than a long line.

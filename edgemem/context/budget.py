@@ -2,11 +2,12 @@
 
 Instructions and tools take what they take; all other parts get their floors first. A third of the rest is the conversation's;
 the rest goes, each up to its ceiling, to memory, summary and notes, and then to the conversation; what remains is the answer's.
-So the parts together are always the window, and a larger window makes no part smaller.
+So the parts together are always the window, and a larger window makes no part smaller. All that bounds a prompt reads its
+bound here: the epochs, the block of memory, the notes, tools' answers, and the last word on the prompt.
 
 Counting renders the whole prompt, which costs some milliseconds. So the new texts of a prompt that extends a counted one are
-bounded by their bytes and the template's measured markers; less far below the limit they are tokenised, once each
-(`TokenCache`), and near the limit the whole prompt is counted when a turn is over.
+bounded by their bytes and the template's measured markers; nearer to the limit they are tokenised, once each
+(`TokenCache`), and close to it the whole prompt is counted when a turn is over.
 """
 
 from __future__ import annotations
@@ -230,14 +231,14 @@ class PromptSize:
     def _bound_of(self, message: Message, size: Callable[[str], int]) -> int:
         if self._markers is None:
             self._markers = measure_markers(self._tokenizer)
-        # A special token may take more where it is spelt.
+        # Text like a special token may take more where it is spelt.
         return upper_bound(
             message, self._markers, lambda text: size(text) + SPELT * sum(map(text.count, "<[>"))
         )
 
 
 def estimate(text: str) -> int:
-    """Estimate a text's tokens, for figures that decide nothing: a token takes 3 to 5 bytes of UTF-8 in all scripts."""
+    """Estimate a text's tokens in under 1 µs, for figures that decide nothing: a token is 3 to 5 bytes in all scripts."""
     return (len(text.encode(errors="replace")) + 3) // 4
 
 
@@ -339,7 +340,7 @@ class Budget:
 
     @property
     def model_window(self) -> int | None:
-        """Return the window of the loaded model, None where no model is known."""
+        """Return the loaded model's `n_ctx`; None where no model is known, or one of the caller's own has none."""
         return getattr(self._model, "n_ctx", None)
 
     @property
@@ -434,7 +435,7 @@ def fit(
     tools: Sequence[dict[str, Any]] | None = None,
     dropped_turns: int = 0,
 ) -> FittedPrompt:
-    """Leave out the oldest whole turns until the prompt is within the budget.
+    """Leave out the oldest whole turns until the prompt is within the budget; the list and its messages are not changed.
 
     The instructions and the newest user message with its calls always stay; only where these alone are too large, the oldest
     calls of the turn go with their results, all but the newest. When that is not enough either, `fits` is false. The result

@@ -3,7 +3,7 @@
     [system, frozen] [summary + first turn] [turn] … [turn] [<memory> delta + the newest utterance]
 
 Within an epoch nothing that was shown changes, so the model's cache of the prefix stays valid: a turn keeps its `<memory>`
-block byte for byte, and new memory stands only in the newest user message. A turn is *open* while it is prepared, and
+block byte for byte, and new memory is only in the newest user message. A turn is *open* while it is prepared, and
 *committed* at its end; a discarded one was never shown. Turns are filtered by the reader (law 7), as a function of the turn
 and the reader alone, so that the same listener always gets the same prefix back.
 """
@@ -146,7 +146,7 @@ class PromptTurn(msgspec.Struct):
         self.utterance = None if self.utterance is None else self.utterance + count
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
-        """Yield its messages as every template takes them, each with the block before it."""
+        """Yield its messages as every template takes them, with the block before the one that carries it."""
         messages = self.messages
         carried = messages[self.utterance] if self.block and self.utterance is not None else None
         if committed:  # history is looked through once
@@ -295,7 +295,7 @@ class Committed:
 
 
 class PromptLog:
-    """The prompt of one session; not thread-safe, it belongs to the loop's thread."""
+    """The prompt of one session, in the loop's thread alone; `prompt` follows the loop's instructions."""
 
     def __init__(self, session: str = "", *, settings: Settings | None = None, prompt: str = "") -> None:
         self.session = session

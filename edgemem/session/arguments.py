@@ -1,4 +1,4 @@
-"""Arguments: what a loop or a hook hands to the door of a turn, looked at in one place."""
+"""Arguments: what a loop or a hook hands to the door of a turn, checked in one place; each check raises InvalidInputError."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ WORDS = frozenset(("type", "text", "content", "cache_control"))
 
 
 def checked_speaker(speaker: Any) -> str | None:
-    """Return the name of a speaker as text: recognisers also number the voices that they tell apart.
-
-    Raises:
-        InvalidInputError: it is no name.
-    """
+    """Return the name of a speaker as text: recognisers also number the voices that they tell apart."""
     if speaker is None:
         return None
     if isinstance(speaker, bool) or not isinstance(speaker, (str, int)):
@@ -33,11 +29,7 @@ def checked_speaker(speaker: Any) -> str | None:
 
 
 def checked_audience(audience: Any) -> tuple[str, ...]:
-    """Return the names of those who listen; an unknown voice is the empty name.
-
-    Raises:
-        InvalidInputError: they are no list of names.
-    """
+    """Return the names of those who listen; an unknown voice is the empty name."""
     if isinstance(audience, (str, bytes)) or not isinstance(audience, Iterable):
         raise InvalidInputError(f"`audience` must be a list of names; got {type(audience).__name__}.")
     names = list(audience)
@@ -49,33 +41,21 @@ def checked_audience(audience: Any) -> tuple[str, ...]:
 
 
 def checked_flag(flag: Any, name: str) -> bool:
-    """Return what is True or False.
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
+    """Return True or False."""
     if not isinstance(flag, bool):
         raise InvalidInputError(f"`{name}` must be True or False; got {type(flag).__name__}.")
     return flag
 
 
 def checked_hearing(heard: Any) -> Heard | None:
-    """Return how an utterance was heard.
-
-    Raises:
-        InvalidInputError: it is no `Heard`.
-    """
+    """Return how an utterance was heard."""
     if heard is not None and not isinstance(heard, Heard):
         raise InvalidInputError(f"`heard` must be an edgemem.Heard; got {type(heard).__name__}.")
     return heard
 
 
 def checked_report(heard_text: Any, heard_ms: Any, words: Any) -> dict[str, Any]:
-    """Return what a voice tells that was cut off, as far as it is given, as `heard_part` takes it.
-
-    Raises:
-        InvalidInputError: an argument is no text, no number, or no word with its times.
-    """
+    """Return the given parts of a voice's report, as `heard_part` takes them."""
     if words is not None and (isinstance(words, (str, bytes)) or not isinstance(words, Iterable)):
         raise InvalidInputError(
             f"`words` must be a list of words with their times; got {type(words).__name__}."
@@ -87,11 +67,7 @@ def checked_report(heard_text: Any, heard_ms: Any, words: Any) -> dict[str, Any]
 
 
 def checked_utterance(utterance: Any) -> Any:
-    """Return what was said, as text or a list of parts.
-
-    Raises:
-        InvalidInputError: it is none of these, or nothing was said.
-    """
+    """Return an utterance as text or a list of parts; an empty one is refused."""
     content = checked_content(utterance, "utterance")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     if any("role" in part for part in parts):
@@ -102,11 +78,7 @@ def checked_utterance(utterance: Any) -> Any:
 
 
 def checked_message(message: Any) -> Message:
-    """Return a copy of a message with content that is text, a list of parts, or None.
-
-    Raises:
-        InvalidInputError: it is no chat message.
-    """
+    """Return a copy of a message with content that is text, a list of parts, or None."""
     if not isinstance(message, Mapping):
         raise InvalidInputError(f"A message must be a dict with `role`; got {type(message).__name__}.")
     role = message.get("role")
@@ -125,11 +97,7 @@ def checked_message(message: Any) -> Message:
 
 
 def checked_content(content: Any, name: str, *, is_optional: bool = False) -> Any:
-    """Return content as text, a copy of a list of parts, or None.
-
-    Raises:
-        InvalidInputError: it is none of these.
-    """
+    """Return content as text, a copy of a list of parts, or None."""
     if isinstance(content, str) or (content is None and is_optional):
         return content
     if isinstance(content, Mapping):  # some programs hand over one part alone
@@ -140,11 +108,7 @@ def checked_content(content: Any, name: str, *, is_optional: bool = False) -> An
 
 
 def checked_tokens(tokens: Any) -> tuple[int, ...]:
-    """Return token ids.
-
-    Raises:
-        InvalidInputError: they are no whole numbers of 32 bits.
-    """
+    """Return token ids, whole numbers of 32 bits."""
     if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Sequence):
         raise InvalidInputError(f"`tokens` must be a list of ids; got {type(tokens).__name__}.")
     if not all(
@@ -156,11 +120,7 @@ def checked_tokens(tokens: Any) -> tuple[int, ...]:
 
 
 def checked_call(call: Any) -> ToolCall:
-    """Return a call of a tool.
-
-    Raises:
-        InvalidInputError: it names no tool.
-    """
+    """Return a call of a tool."""
     if isinstance(call, Mapping) and _is_call(call) and ("function" in call or "name" in call):
         call = call_of(call)
     if not isinstance(call, ToolCall):
@@ -169,11 +129,7 @@ def checked_call(call: Any) -> ToolCall:
 
 
 def check_payload(before: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-    """Raise InvalidInputError where a hook has put something of another kind into a payload.
-
-    Args:
-        before: the payload as the hook was handed it.
-    """
+    """Check that a hook has put nothing of another kind into a payload; `before` is the payload that it was handed."""
     if missing := before.keys() - payload.keys():
         raise InvalidInputError(f"it took {min(missing)!r} out of its payload.")
     for key, check in _CHECKS.items():
@@ -203,11 +159,10 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "content": lambda content: checked_content(content, "content", is_optional=True),
     "tool_calls": _check_calls,
 }
-"""How each part of a payload is looked at."""
 
 
 def call_of(call: Mapping[str, Any]) -> ToolCall:
-    """Return a call of a message as ours."""
+    """Return a call of a message as a `ToolCall`."""
     return ToolCall(call_name(call), call_arguments(call), str(call.get("id") or ""))
 
 

@@ -48,8 +48,16 @@ Speaker = str | msgspec.UnsetType | None
 class Conversation:
     """One agent's side of a session; agents of one session id share its log.
 
-    Turns may begin in any thread: one that begins ends the turn that was open. `interrupt`, `partial` and `speech_start` may be
-    called from any thread as well.
+    Turns may begin in any thread: one that begins ends the open one. `interrupt`, `partial` and `speech_start` may be called from
+    any thread as well.
+
+    Args:
+        instructions: the system message.
+        model: the chat model, for hooks.
+        speaker: who speaks where a turn does not say it; None: an unknown voice.
+
+    Raises:
+        InvalidInputError: an argument is of another kind.
     """
 
     def __init__(
@@ -63,20 +71,7 @@ class Conversation:
         speaker: str | None = None,
         agent: str = "",
     ) -> None:
-        """Make the conversation.
-
-        Args:
-            instructions: the system message.
-            tools: what the model may call.
-            model: the chat model, for hooks.
-            speaker: who speaks where a turn does not say it; None: an unknown voice.
-            agent: the name of this agent.
-
-        Raises:
-            InvalidInputError: an argument is of another kind.
-        """
         self.log = log
-        """The log, which all agents of the session share."""
         self._registry = steps.registry
         offered = {tool.name: tool for tool in checked_tools(tools)}
         log.record.state[STATE_KEY] = log
@@ -85,7 +80,6 @@ class Conversation:
         ctx.speaker = self.speaker
         schemas = [tool.schema() for tool in offered.values()]
         self.agent = Agent(steps, ctx, [], offered, schemas)
-        """What the turns of this agent share."""
         self.instructions = instructions
         self._inner: SessionLog | None = None
         """The log of this agent where it runs within a tool of its own conversation."""
@@ -111,7 +105,7 @@ class Conversation:
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """Return the tools that the model may call, by their names."""
+        """Return the tools that the model may call, by name."""
         return self.agent.tools
 
     @property
@@ -126,15 +120,13 @@ class Conversation:
 
     @property
     def upkeep(self) -> Upkeep | None:
-        """Return what works while nobody speaks; None: there is none."""
+        """Return the idle work of the memory, if any."""
         part = self.agent.steps.parts.upkeep
         return None if part is None else part.upkeep
 
     def failures(self) -> list[HookFailure]:
-        """Return what went wrong so far in steps and hooks, most frequent first."""
+        """Return the failures of steps and hooks, most frequent first."""
         return self._registry.failures()
-
-    # -- turns ---------------------------------------------------------------------------------------
 
     def turn(
         self,
@@ -150,8 +142,7 @@ class Conversation:
 
         Args:
             utterance: text, or parts as chat models take them.
-            speaker: who speaks; None is a voice that nobody recognised; left out, whom `heard` names, or else the
-                conversation's speaker.
+            speaker: None is a voice that nobody recognised; left out, whom `heard` names, or else the conversation's speaker.
             audience: who else hears the answer.
             private: only the speaker may ever be reminded of this turn.
             heard: how it was heard; the speaker of the turn is its speaker.
@@ -199,11 +190,9 @@ class Conversation:
 
     @property
     def open_turn(self) -> OpenTurn | None:
-        """Return the turn that is open, if any agent of the session has one."""
+        """Return the open turn, of any agent of the session."""
         turn = self.log.open_turn
         return turn if isinstance(turn, OpenTurn) else None
-
-    # -- speech --------------------------------------------------------------------------------------
 
     def interrupt(
         self,
@@ -213,15 +202,14 @@ class Conversation:
         words: Iterable[Timed] | None = None,
         prepared: bool | None = None,
     ) -> str | None:
-        """Note that the robot was cut off; return the beginning of the reply that was heard, and is kept.
+        """Note that the robot was cut off; return the heard beginning of the reply, which is kept.
 
         May be called while the reply is made, while it plays, and after its turn. Without arguments, all of it was heard.
         None is returned where no reply is there yet; it is cut when it comes.
 
         Args:
             heard_text: the text that was played, as written or as the voice spelled it; other words are stored nowhere.
-            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, the heard part is
-                estimated from it.
+            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words` they give an estimate.
             words: when each word was played: (word, start_ms, end_ms).
             prepared: whether the open turn was being spoken, and not the reply before it; None: the words show
                 which, and a time alone is of the open one.
@@ -256,7 +244,7 @@ class Conversation:
     def result(self, call_id: str, text: str) -> None:
         """Take the result of a tool that answers later: it is stored with its call, and read once.
 
-        The model reads it behind the utterance of the open turn, or of the next one whose listeners may all read the turn of the call.
+        The model reads it behind the utterance of the first turn whose listeners may all read the turn of the call.
 
         Raises:
             InvalidInputError: an argument is no text, or no call of this conversation has the id.
@@ -282,14 +270,10 @@ class Conversation:
             agent.steps.run(agent.steps.late, AFTER_TOOL, Moment(log, agent.ctx, late))
 
     def partial(self, text: str, *, speaker: Speaker = msgspec.UNSET, audience: Iterable[str] = ()) -> None:
-        """Tell what has been heard of the sentence so far, so that memory is ready at its end.
+        """Take all that has been heard of the sentence so far, so that memory is ready at its end.
 
-        Call it from any thread, as often as the recogniser has something new: it takes a fraction of a millisecond.
-
-        Args:
-            text: all of the sentence until now.
-            speaker: who speaks; None while the voice is not recognised.
-            audience: who else will hear the answer.
+        Call it from any thread, whenever the recogniser has something new: it takes a fraction of a millisecond. `speaker` is
+        None while the voice is not recognised; `audience` is who else will hear the answer.
         """
         words, listeners = checked_text(text, "text"), checked_audience(audience)
         name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
@@ -301,18 +285,14 @@ class Conversation:
         self.agent.steps.run(self.agent.steps.partial, ON_PARTIAL, moment)
 
     def speech_start(self, *, speaker: Speaker = msgspec.UNSET) -> None:
-        """Tell that somebody begins to speak, from any thread.
-
-        Args:
-            speaker: who speaks; None while the voice is not recognised.
-        """
+        """Note that somebody begins to speak, from any thread; `speaker` is None while the voice is not recognised."""
         name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
         self.agent.steps.run(
             self.agent.steps.speech, ON_SPEECH_START, Moment(self.log, self.agent.ctx, {"speaker": name})
         )
 
     def idle(self, seconds: float) -> None:
-        """Tell that nobody speaks: a turn that is open ends, and upkeep has so many seconds."""
+        """Note that nobody speaks: an open turn ends, and upkeep has so many seconds."""
         duration = checked_number(seconds, "seconds")
         with self.log.lock:
             if self.log.open_turn is not None:
@@ -336,11 +316,7 @@ class Conversation:
 
 
 def checked_tools(tools: Any) -> list[Tool]:
-    """Return tools as the thread of the turn runs them.
-
-    Raises:
-        InvalidInputError: one of them is none, or is a coroutine of the caller's own.
-    """
+    """Return tools as the turn's thread runs them; raise InvalidInputError if one is none, or a coroutine of the caller's own."""
     if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
         raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; got {type(tools).__name__}.")
     offered: list[Tool] = []

@@ -1,6 +1,7 @@
-"""Figures of a turn: one line on the logger `edgemem.turn`, without a word that anybody said; and files for who looks from outside.
+"""Figures of a turn: one line on the logger `edgemem.turn`, without a word that anybody said; and files for other processes.
 
-Nothing is tokenised for it: the block was counted where it was made, the prompt by the model. An agent that runs within a tool of another has lines of its own.
+Nothing is tokenised for it: the block was counted where it was made, the prompt by the model. An agent that runs within a tool of
+another has lines of its own.
 """
 
 from __future__ import annotations
@@ -33,15 +34,14 @@ log = logging.getLogger("edgemem.turn")
 
 
 class TurnFigures(msgspec.Struct):
-    """What one turn took. No field may ever hold a word that was said, stored or shown, nor anybody's name."""
+    """The costs of one turn. No field may ever hold a word that was said, stored or shown, nor anybody's name."""
 
     at: float
     """When it ended, in seconds since the epoch by the robot's clock."""
     turn: int
-    """Its number in its session."""
     hops: int = 0
     recall_ms: float = 0.0
-    """Finding, the embedding of the question included."""
+    """Recall, the embedding of the question included."""
     embed_ms: float = 0.0
     hooks_ms: float = 0.0
     """All hooks between the end of the utterance and the first call of the model."""
@@ -57,15 +57,14 @@ class TurnFigures(msgspec.Struct):
     block_tokens: int = 0
     """Of the memory block: as its budget counted it, with 12 for the tags, and of notes a quarter of their bytes."""
     candidates: int = 0
-    """What recall weighed."""
     late: bool = False
     """Whether recall's deadline cut something off."""
     interrupted: bool = False
     failed: bool = False
     session: int = 0
-    """Which conversation it was of: `name_hash` of its id; 0: one that is not kept, of an agent within another's tool."""
+    """`name_hash` of the conversation's id; 0: it is not kept, as that of an agent within another's tool."""
     agent: int = 0
-    """Whose turn it was: `name_hash` of the agent's name; 0: it has none."""
+    """`name_hash` of the agent's name; 0: it has none."""
     heard_early: int = 0
     """Turns of this process until then whose sentence was heard before its end."""
     ready_early: int = 0
@@ -73,18 +72,16 @@ class TurnFigures(msgspec.Struct):
 
 
 def name_hash(name: str) -> int:
-    """Return the number of a name in figures: its CRC-32, so the same in every run; 0 for no name."""
+    """Return the CRC-32 of a name, so the same in every run; 0 for no name."""
     return crc32(name.encode(errors="replace"))
 
 
 class _Running(msgspec.Struct):
-    """The figures of the turn so far."""
-
     begun: float
     recalled: RecallStats | None
-    """How the newest recall went before this turn, and then in it."""
+    """The newest recall before this turn, and then in it."""
     generated: Generation | None
-    """What the model told last of an answer."""
+    """The model's newest report on an answer."""
     turn: int = 0
     hops: int = 0
     hooks_ms: float | None = None
@@ -97,7 +94,13 @@ class _Running(msgspec.Struct):
 
 
 class TurnLog:
-    """Logs one JSON object a turn, and hands the figures on: the first of all steps takes the time, the last of all counts."""
+    """Logs one JSON object a turn, and hands the figures on: the first of all steps takes the time, the last of all counts.
+
+    Args:
+        settings: `[log]` tells whether to log; figures go to `keep` either way. None: it does.
+        search: has the newest recall's figures; an object that stays the same says that there was none.
+        early: counts turns whose sentence was heard before its end, and those for which recall was ready then.
+    """
 
     name = "figures"
 
@@ -110,21 +113,12 @@ class TurnLog:
         early: Counts | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Make the part.
-
-        Args:
-            settings: `[log]` tells whether to log; figures go to `keep` either way. None: it does.
-            search: tells how the newest recall went; an object that stays the same says that there was none.
-            early: counts of how many turns the sentence was heard before its end, and for how many recall was ready then.
-            now: seconds since the epoch.
-        """
         self._settings = settings
         self._keep = keep
         self._search = search
         self._early = early
         self._now = now
         self._running: WeakKeyDictionary[SessionLog, _Running] = WeakKeyDictionary()
-        """Of the turns that run."""
 
     def begin(self, moment: Moment) -> None:
         """Take the time at which a turn begins."""
@@ -132,7 +126,7 @@ class TurnLog:
         self._running[moment.log] = _Running(moment.at, recalled, _generation(moment.ctx.llm))
 
     def call(self, moment: Moment) -> None:
-        """Take the time at which the model is called, and its prompt."""
+        """Take the time of the model's call, and its prompt."""
         if (running := self._running.get(moment.log)) is None:
             return
         prompt_turn = moment.log.prompt_log.running
@@ -146,7 +140,7 @@ class TurnLog:
             running.recalled = None if newest is running.recalled else newest
 
     def answer(self, moment: Moment) -> None:
-        """Count an answer of the model, which came with this moment."""
+        """Count an answer of the model."""
         if (running := self._running.get(moment.log)) is None:
             return
         running.hops += 1
@@ -157,7 +151,7 @@ class TurnLog:
             return
         running.generated = generation
         running.new_tokens += generation.evaluated_tokens
-        # Who was cut off before the first word has left a part of the prompt unread, neither new nor reused.
+        # A reply that was cut off before the first word leaves a part of the prompt unread, neither new nor reused.
         if generation.ids or generation.stopped != "interrupted":
             running.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
 
@@ -199,7 +193,6 @@ class TurnLog:
 
 
 def _generation(llm: Any) -> Generation | None:
-    """Return what a chat model tells about its last answer; None if it tells nothing."""
     for model in (llm, getattr(llm, "chat", None)):
         generation = getattr(model, "last", None)
         if isinstance(generation, Generation):
@@ -208,15 +201,9 @@ def _generation(llm: Any) -> Generation | None:
 
 
 class FigureFile:
-    """The figures of the newest turn, for a process that looks from outside."""
+    """The figures of the newest turn, for other processes; written at most once in `every_s`, to spare the card."""
 
     def __init__(self, path: Path, *, every_s: float = 60.0, now: Callable[[], float] = monotonic) -> None:
-        """Name the file; nothing is written yet.
-
-        Args:
-            every_s: at most one write in this many seconds, to spare the card.
-            now: seconds since some moment, never running backwards.
-        """
         self.path = path
         self._every_s = every_s
         self._now = now
@@ -229,7 +216,7 @@ class FigureFile:
         self._newest = figures
 
     def write(self, *, at_once: bool = False) -> bool:
-        """Write the newest figures, unless that was done a moment ago; return whether anything was written."""
+        """Write the newest figures if they are due; return whether anything was written."""
         newest, now = self._newest, self._now()
         recent = now - self._written_at < self._every_s and not at_once
         if newest is None or newest is self._written or recent:
@@ -238,7 +225,7 @@ class FigureFile:
         return replace_file(self.path, msgspec.json.encode(newest))
 
     def read(self) -> TurnFigures | None:
-        """Return the newest figures that any process has written; None if there are none."""
+        """Return the newest figures that any process has written."""
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=TurnFigures)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -246,7 +233,7 @@ class FigureFile:
 
 
 class FailureLog:
-    """Keeps what hooks and upkeep failed at in a file of the home, for `edgemem check` in another process."""
+    """Keeps failures of hooks and upkeep in a file of the home, for `edgemem check` in another process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -259,7 +246,7 @@ class FailureLog:
         if self._known is None:
             self._known = {(kept.hook, kept.point): kept for kept in self.read()}
         self._known[failure.hook, failure.point] = failure
-        # Often the disk itself is what failed; the reply goes on, and the loop's registry has the failure too.
+        # Often the disk itself failed; the reply goes on, and the loop's registry has the failure too.
         replace_file(self.path, msgspec.json.format(msgspec.json.encode(list(self._known.values()))))
 
     def read(self) -> list[HookFailure]:
@@ -271,10 +258,7 @@ class FailureLog:
 
 
 def replace_file(path: Path, data: bytes) -> bool:
-    """Replace a file (0600) that is for looking only, and return whether that was possible: a full disk is no failure.
-
-    Unlike `write_private` it waits for no disk, since hooks write it within a turn.
-    """
+    """Replace a file (0600) that is for looking only, without waiting for the disk; return whether that was possible."""
     part = path.with_suffix(".part")
     try:
         part.write_bytes(data)

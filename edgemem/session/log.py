@@ -50,20 +50,18 @@ if TYPE_CHECKING:
     from edgemem.records import BlockLine
 
 STATE_KEY = "__edgemem"
-"""Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
+"""The key of the log in a session's state; names that begin with two underscores are never stored."""
 
 Also = list[Callable[[Any], Any]]
-"""Writes that belong into a transaction of the journal."""
 
 
 class LateResult(msgspec.Struct, frozen=True):
     """The result of a tool that answered after the turn of its call."""
 
     call: dict[str, Any]
-    """The call, as an entry of a message."""
     text: str
     turn: PromptTurn
-    """The turn of the call; who may read that may be told the result."""
+    """All who may read this turn of the call may be told the result."""
 
     @property
     def messages(self) -> list[Message]:
@@ -85,15 +83,12 @@ class SessionLog:
         self.lock = threading.RLock()
         """Held while a turn is changed; tools and the model run without it."""
         self.open_turn: Any = None
-        """The turn that the door has open."""
         self.late_results: list[LateResult] = []
         """Results that no model has read yet."""
         self.loops: object = None
-        """What the loops that keep their own list have told of the newest turn."""
+        """Reports on the newest turn by loops that keep their own list."""
         self.is_resumed = False
-        """Whether the stored session was taken up."""
         self.is_closed = False
-        """Whether its memory was closed."""
         self.is_detached = False
         """Whether it is of an agent within a tool, which nobody keeps."""
         self.state = "{}"
@@ -102,45 +97,42 @@ class SessionLog:
         """Writes the turns; None where the session is not kept in SQLite."""
         self._settings = settings or Settings()
         self.epoch_writes: Also = []
-        """Writes that belong into the transaction of the next turn that is kept, such as a new epoch."""
+        """Writes for the transaction of the next turn that is kept, such as a new epoch."""
         self.erased: list[Erased] = []
         """All that was forgotten since this log was opened."""
         self.last_forgetting: int | None = None
         """The newest forgetting that was known when the session was taken up; later messages are here as they were."""
         self.value_exists: Callable[[BlockLine], bool] | None = None
-        """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
+        """Tells whether a shown value was not erased; None: the file of the session knows by itself."""
         self.ended: list[AddEpisode] = []
-        """What tools did in turns that have ended, for a store that does not keep the session."""
+        """Episodes of turns that have ended, for a store that does not keep the session."""
         self._accepting = threading.Lock()
         """Held while a turn is accepted: some frameworks run several tools at once, each in a thread."""
         self._committed: tuple[PromptTurn, Future[int]] | None = None
-        """The newest turn, and what tells its number."""
+        """The newest turn, and its number to come."""
         self._writes: list[Future[Any]] = []
-        """What the journal was given and has not told the outcome of."""
+        """Writes of the journal that are not known to be done."""
         self.turn_session: Session | None = None
         """The loop's session in which the running turn began."""
         self._noted: dict[str, Any] = {}
-        """What tools had noted in that session before it."""
+        """Notes of tools in that session before the turn."""
         self.reset()
 
     def reset(self) -> None:
         """Forget what the running turn has collected."""
         self.turn_writes: Also = []
-        """Writes that belong into the turn's transaction."""
         self.done: list[AddEpisode] = []
-        """The same of the running turn, as private as that will be at its end."""
+        """Episodes of the running turn, as private as that will be at its end."""
         self.generated: list[tuple[int, ...]] = []
         """The ids that the model generated, one entry for each of its messages."""
         self.answered: str | None = None
-        """What the model answered last, unless it called tools."""
+        """The model's newest answer, unless it called tools."""
         self.called_tools = False
         self.result_tokens = 0
-        """Tokens that the results of its tools take."""
         self.accepted: Future[int] | None = None
-        """Tells that the running turn is kept already; None: it is not."""
         self._accepted_as: Turn | None = None
         self._report: dict[str, Any] | None = None
-        """What a voice told of the turn when it was cut off; the rest of its reply may still come."""
+        """The voice's report when the turn was cut off; the rest of its reply may still come."""
         self._erased_now: list[Erased] = []
         self._forgotten: int | None = None
         """The newest forgetting that was known when memory was put before the model."""
@@ -151,10 +143,8 @@ class SessionLog:
         return self._settings.now.store.commit_wait_s
 
     def is_kept_in(self, database: Any) -> bool:
-        """Tell whether the session stands in this file, in which a memory store keeps what it remembers."""
+        """Tell whether the session is kept in this file of a memory store."""
         return self.journal is not None and self.journal.database is database
-
-    # -- how a turn begins ---------------------------------------------------------------------------
 
     def open(
         self,
@@ -170,7 +160,7 @@ class SessionLog:
 
         Args:
             session: the record whose state its tools may change.
-            level: the level of its utterance; None: the usual one.
+            level: of its utterance; None: the default.
             outer, around: log and turn of the agent whose tool begins this one.
         """
         self.reset()
@@ -180,11 +170,7 @@ class SessionLog:
         return self.prompt_log.begin(reader, heard, level=level, outer=log, around=around)
 
     def append(self, message: Message, tokens: Sequence[int] = ()) -> None:
-        """Add a message to the open turn.
-
-        Args:
-            tokens: the ids that the model generated for it.
-        """
+        """Add a message to the open turn, with the token ids that the model generated for it."""
         turn = self.prompt_log.running
         if turn is None:
             raise InvalidInputError("No turn is open; begin one first.")
@@ -193,7 +179,7 @@ class SessionLog:
             self.generated.append(tuple(tokens))
 
     def refresh_record(self) -> None:
-        """Have the session's record hold what was said, where that changed before its end."""
+        """Update the session's record where a message changed before its end."""
         running = self.prompt_log.running
         self.record.messages[:] = [*self.prompt_log.messages, *([] if running is None else running.messages)]
 
@@ -204,23 +190,17 @@ class SessionLog:
             self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
     def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
-        """Return the newest turn in which a tool was called under an id, and the call."""
+        """Return the newest turn with a call of this id, and the call."""
         running = [] if self.prompt_log.running is None else [self.prompt_log.running]
         return _find_call(call_id, (*running, *reversed(self.prompt_log.turns)))
 
     def find_stored_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
-        """Return a call as `find_call` does, of a turn that the prompt does not hold any more."""
+        """Return a call as `find_call` does, of a turn that left the prompt."""
         turns = [] if self.journal is None else self.journal.read_turns(self.prompt_log.session)
         return _find_call(call_id, map(turn_of, reversed(turns)))
 
-    # -- how it ends ---------------------------------------------------------------------------------
-
     def finish(self, state: TurnState) -> None:
-        """Make the running turn history, and commit it.
-
-        Raises:
-            StoreError: this write failed, or an earlier one that was still running when its turn ended.
-        """
+        """Make the running turn history, and commit it; raise StoreError if this write or an earlier one failed."""
         running = self.prompt_log.running
         if running is None or not running.messages:
             self.prompt_log.discard()
@@ -234,7 +214,7 @@ class SessionLog:
         try:
             record = self.record_of(running, state)
         finally:
-            # Also where it cannot be kept it is over, and was said by whom it was said.
+            # Also where it cannot be kept it is over.
             self.prompt_log.commit(unfinished=state == "unfinished")
             whose = {"level": running.answer, "owner": running.owner}
             self.ended += [msgspec.structs.replace(step, **whose) for step in self.done]
@@ -254,14 +234,8 @@ class SessionLog:
         self.prompt_log.abort()
         self.reset()
 
-    # -- its record --------------------------------------------------------------------------
-
     def note_memory_shown(self, value_exists: Callable[[BlockLine], bool] | None) -> None:
-        """Note the newest forgetting: a line that the model is shown from here on may be forgotten meanwhile.
-
-        Args:
-            value_exists: tells whether a value was not erased, where memory is not in the file that keeps the session.
-        """
+        """Note the newest forgetting before the model is shown memory; `value_exists`: where that is in another file."""
         self._forgotten = self.newest_forgetting()
         self.value_exists = value_exists
 
@@ -269,11 +243,7 @@ class SessionLog:
         return self.called_tools or any(map(tool_calls, messages))
 
     def record_of(self, turn: PromptTurn, state: TurnState, *, reply: str | None = None) -> Turn:
-        """Return the record of a prompt turn.
-
-        Args:
-            reply: what follows its messages; None: nothing.
-        """
+        """Return the record of a prompt turn, with a reply behind its messages."""
         replies = iter(self.generated)
         messages: list[StoredMessage] = [
             stored_message(
@@ -292,8 +262,8 @@ class SessionLog:
         # Only of the turn in which it was forgotten: somebody who speaks of it later does so on purpose.
         if self._erased_now:
             messages = without_copies(messages, self._erased_now)
-        # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
-        # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
+        # A block that tells of something erased is stored nowhere; without it, a turn that is taken up again is only told anew
+        # what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
         keep = keep and not any(item.is_transient for item in turn.shown)
         if keep and self.value_exists is not None:
@@ -314,10 +284,9 @@ class SessionLog:
         )
 
     def accept(self) -> None:
-        """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
+        """Keep the open turn before the model answers, a tool runs, or its reply is spoken, off the hot path.
 
-        A robot that crashes while it speaks has spoken; the turn comes back unfinished. The record
-        before is replaced.
+        After a crash the turn comes back unfinished: a robot that crashes while it speaks has spoken.
         """
         running = self.prompt_log.running
         if running is None or not running.messages or self.journal is None:
@@ -359,13 +328,11 @@ class SessionLog:
             future.result()
 
     def _renumber(self) -> None:
-        """Give the newest turn the number that it got, as soon as that is known: another loop may have been quicker."""
+        """Give the newest turn its number, as soon as that is known: another loop may have been quicker."""
         if self._committed is not None:
             prompt_turn, written = self._committed
             if written.done() and written.exception() is None:
                 prompt_turn.n = written.result()
-
-    # -- its interruption ------------------------------------------------------------------------
 
     def interrupt(
         self, report: dict[str, Any], *, prepared: bool | None = None
@@ -373,8 +340,8 @@ class SessionLog:
         """Keep the heard part of a turn's speech; return that, message by message, and the turn if it was committed.
 
         Args:
-            report: what the voice tells, as `heard_speeches` takes it.
-            prepared: whether the turn that is still open was being spoken, and not the one before; None: its words tell.
+            report: as `heard_speeches` takes it.
+            prepared: whether the open turn was being spoken, and not the one before; None: its words tell.
 
         Raises:
             InvalidInputError: the report is no text, no number, or no word with its times.
@@ -388,7 +355,7 @@ class SessionLog:
         return self._hear(turn, report)
 
     def hear_out(self) -> bool:
-        """Cut the turn that ends, if it was cut off before all of it was there; return whether it was."""
+        """Cut the ending turn, if it was cut off before all of it was there; return whether it was."""
         if self._report is None or self.prompt_log.running is None:
             return False
         self._hear(self.prompt_log.running, self._report)
@@ -429,13 +396,8 @@ class SessionLog:
             also.append(before_reply)
         self._writes.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
 
-    # -- forgetting ---------------------------------------------------------------------------
-
     def forget(self, erased: Erased) -> None:
-        """Keep a fact that was just forgotten out of all records that are still to be written.
-
-        What the model has seen stays in its prompt until the epoch ends (law 2): to cut it out would cost the cache.
-        """
+        """Keep a forgotten fact out of records to be written; the prompt keeps it until the epoch ends (law 2), for the cache."""
         self.erased.append(erased)
         if self.prompt_log.running is not None:
             self._erased_now.append(erased)
@@ -443,9 +405,8 @@ class SessionLog:
     def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
         """Return an epoch whose head repeats nothing that was forgotten, by this process or another.
 
-        Args:
-            as_of: the newest forgetting that was known when its values were read. A summary is made of what was said since
-                the session was taken up, and may quote what the memory's tools told at any time since.
+        `as_of` is the newest forgetting that was known when its values were read. A summary may quote what the memory's tools
+        told at any time since the session was taken up.
         """
         newest = self.newest_forgetting()
         if newest != self.last_forgetting:
@@ -455,21 +416,21 @@ class SessionLog:
         return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
 
     def newest_forgetting(self) -> int | None:
-        """Return the tick of the newest forgetting in the file that keeps the session; None if none does."""
+        """Return the tick of the newest forgetting in the file that keeps the session, if any."""
         return None if self.journal is None else last_forgotten(self.journal.database)
 
 
 class Prompt(msgspec.Struct):
-    """What one call of the model is handed, as the steps make it."""
+    """The input of one call of the model, as the steps make it."""
 
     messages: list[Message] = []
     tools: list[dict[str, Any]] | None = None
     hop: int = 0
-    """How often the model was called before in this turn."""
+    """Earlier calls of the model in this turn."""
     now: float | None = None
     """The date that a template may print, seconds since the epoch UTC."""
     tokens: int | None = None
-    """The size of the messages at most; None: they were not counted."""
+    """An upper bound of the messages' tokens; None: they were not counted."""
 
 
 class Moment(msgspec.Struct, eq=False):
@@ -480,17 +441,15 @@ class Moment(msgspec.Struct, eq=False):
     payload: Any = None
     """The payload of the point, for hooks of the user's own; of a tool and of the end, for the steps as well."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
-    """Where the model is called."""
     reply: str | None = None
     """The reply with which a hook of the user's own ended the turn."""
     text: str = ""
-    """A half-heard sentence."""
     reader: Reader | None = None
-    """Who speaks it."""
+    """The speaker and audience of a half-heard sentence."""
     seconds: float = 0.0
     """How long idle work may take."""
     at: float = msgspec.field(default_factory=perf_counter)
-    """When it began, by the clock that never runs backwards."""
+    """When it began, by the monotonic clock."""
 
 
 def _find_call(call_id: str, turns: Iterable[PromptTurn]) -> tuple[PromptTurn, dict[str, Any]] | None:
@@ -509,11 +468,10 @@ def log_of(ctx: Any) -> SessionLog:
 
 
 def _noted(session: Session) -> dict[str, Any]:
-    """Return what tools keep in a session for a turn or two, such as the question whether to forget something."""
+    """Return the notes of tools in a session for a turn or two, such as the question whether to forget something."""
     state = session.state
     return {key: state[key] for key in state if str(key).startswith(STATE_KEY) and key != STATE_KEY}
 
 
 def _speeches(turn: PromptTurn) -> list[str]:
-    """Return the speech of a turn, message by message, with the parts that nobody heard."""
     return [turn.text(n) for n in speeches_of(turn.messages)]

@@ -1,7 +1,7 @@
 """The block before an utterance: recalled items that matter for it, the notes, and a procedure that worked before.
 
-Where no recall looks through a store, its own lists are told, the newest first, as EdgeVox does; items that share a word with the
-utterance, or mean something like it where the store can tell, come before the others.
+A store without recall is listed, the newest first, as EdgeVox does; items that share a word with the utterance, or mean
+something like it where the store can tell, come before the others.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str]
-"""Scope and key of a fact."""
 
 Recaller = Callable[[str, "Reader | None"], Sequence[Recalled]]
-"""Finds what matters for an utterance, for a reader, best first."""
+"""Finds items for an utterance and a reader, best first."""
 
 KEEP_UP_S = 0.05
 """What the end of a turn may cost a store that embeds: nobody notices it beside the reply that is being spoken."""
@@ -79,7 +78,7 @@ CLOSED = (
 LEAST = 0.5
 """How relevant a procedure must be, 0 to 1, to be proposed unasked: likelier to be wanted than not."""
 PROCEDURE_CHARS = 480
-"""A procedure that takes more characters is not proposed: half of it would mislead."""
+"""A longer procedure is not proposed: half of it would mislead."""
 _VALUE_CHARS = 80
 _DEADLINE_S = 0.05
 """The question was embedded for recall a moment ago, so this is only spent where that came late."""
@@ -88,7 +87,18 @@ log = logging.getLogger("edgemem.hooks")
 
 
 class MemoryBlock:
-    """Puts recalled items into the newest user message, as a delta, once a turn."""
+    """Puts recalled items into the newest user message, as a delta, once a turn.
+
+    Args:
+        max_facts, max_episodes: the most candidates of each.
+        header: a line that opens the block.
+        max_chars: the most text that is candidate.
+        recall: None lists the store.
+        settings: `[injection]`; None: `max_chars`, and all is said that is near the best, whatever its score.
+        budget: bounds the tokens of the block; None: the caps above do.
+        sizes: counts of `tokenizer`, shared with others.
+        now: seconds since the epoch; with it a day long past is said with its year.
+    """
 
     name = "memory"
 
@@ -107,19 +117,6 @@ class MemoryBlock:
         budget: Budget | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
-        """Make the part.
-
-        Args:
-            max_facts: at most this many facts are candidates.
-            max_episodes: at most this many episodes are candidates.
-            header: a line that opens the block.
-            max_chars: at most this much text is candidate.
-            recall: finds what matters; None looks through the store's own lists.
-            settings: `[injection]`; None: `max_chars`, and all is said that is near the best, whatever its score.
-            budget: says how many tokens the block may take; None: what the caps above let pass is said.
-            sizes: what `tokenizer` has counted already, for others too; None: nothing.
-            now: seconds since the epoch; with it a day long past is said with its year.
-        """
         self.store = store
         self._can = abilities_of(store)
         self._later = DeferredWrites(store)
@@ -130,7 +127,7 @@ class MemoryBlock:
         self._floors = Floors() if settings is None else None
         self._budget = budget
         self.last: list[Recalled] = []
-        """The items recalled for the newest turn, before it was cut to the block."""
+        """The items recalled for the newest turn, before they were cut to the block."""
         self._listing = Listing(store)
         self._recall = recall or self._listed
         self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
@@ -138,12 +135,12 @@ class MemoryBlock:
 
     @property
     def max_chars(self) -> int:
-        """Return how many characters are candidates at most."""
+        """Return the most characters of all candidates."""
         return self._settings.now.injection.max_chars
 
     @property
     def block_tokens(self) -> int | None:
-        """Return what the whole block may take, in tokens; None: no such bound."""
+        """Return the most tokens of the whole block; None: no such bound."""
         return None if self._budget is None else self._budget.plan["memory"]
 
     @property
@@ -152,7 +149,7 @@ class MemoryBlock:
         return self._floors or floors_of(self._settings.now.injection)
 
     def end(self, moment: Moment) -> None:
-        """Write what tools of this turn added, and do while the reply is spoken what by hand nobody else does."""
+        """Write what tools of this turn added, and, while the reply is spoken, do what no worker does."""
         if self._can.database is None:  # what a store writes later is durable now, or as soon as it can be
             self._later.settle(moment.log.commit_wait_s)
         if self._recall == self._listed and self._listing.version() is not None:
@@ -210,7 +207,6 @@ class MemoryBlock:
         )
 
     def _changed(self, reader: Reader | None, committed: Committed, log: SessionLog) -> list[BlockLine]:
-        """Return a line for each shown fact that is not true any more."""
         gone: list[BlockLine] = []
 
         def exists(item: BlockLine) -> bool:
@@ -227,7 +223,7 @@ class MemoryBlock:
         return [line for line in changed if line.fact is None or not holds(line.fact[1], line.value)]
 
     def current(self, abouts: Collection[Subject], reader: Reader | None) -> dict[Subject, Held]:
-        """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""
+        """Return whether a reader may know the present values of facts and preferences, and those values."""
         pairs = [(scope, key) for kind, scope, key in abouts if kind == "fact"]
         values = {("fact", *pair): held for pair, held in self._facts_now(pairs, reader).items()}
         wishes = [about for about in abouts if about[0] == "preference"]
@@ -259,7 +255,7 @@ class MemoryBlock:
         return [value_as_recalled(as_ours(wish, Preference)) for wish in self.store.preferences()]
 
     def _exists(self, item: BlockLine) -> bool:
-        """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
+        """Tell whether the store still holds a shown value, at least as history: it was not erased."""
         if item.fact is not None:
             scope, key = item.fact
             history = self._can.fact_history
@@ -278,7 +274,7 @@ class MemoryBlock:
         return database is not None and written is not None and last_forgotten(database) < int(written[1])
 
     def considered(self, recalled: Sequence[Recalled]) -> list[Recalled]:
-        """Return as much of it as may become lines, before tokens are counted."""
+        """Return the items that may become lines, before tokens are counted."""
         left = {"fact": self.max_facts, "episode": self.max_episodes}
         chars = self.max_chars
         out = []
@@ -303,7 +299,7 @@ class Listing:
         self._store, can = store, abilities_of(store)
         self._recall = can.recall_facts
         self.version: Callable[[], tuple[int, ...] | None] = can.facts_version or (lambda: None)
-        """Returns what changes with every fact that is written; None where a store of a user's own cannot tell."""
+        """Returns a value that changes with every written fact; None where a store of a user's own cannot tell."""
         self._version: tuple[int, ...] | None = None
         self._facts: list[tuple[Recalled, frozenset[str]]] = []
         """The newest first, as of that version, each with its words."""
@@ -351,7 +347,13 @@ def shown_line(line: str) -> str:
 
 
 class NotesBlock:
-    """Puts the tail of the notes into the newest user message, and later only lines not shown yet."""
+    """Puts the tail of the notes into the newest user message, and later only lines not shown yet.
+
+    Args:
+        max_chars: of the file's end, unless `settings` say it.
+        budget: bounds the tokens; None: no such bound.
+        bank: its MEMORY.md are shown as well, in what the notes leave of the tokens.
+    """
 
     name = "notes"
 
@@ -365,15 +367,6 @@ class NotesBlock:
         budget: Budget | None = None,
         bank: MemoryBank | None = None,
     ) -> None:
-        """Make the part.
-
-        Args:
-            max_chars: at most this much of the file's end is shown.
-            header: a line before the notes.
-            settings: say how much of the file's end is shown, in place of `max_chars`.
-            budget: says how many tokens of it; None: no such bound.
-            bank: its MEMORY.md are shown as well, in what the notes leave of the tokens; None: there is none.
-        """
         self.notes = notes
         self._settings = settings or Settings(Profile(notes=NotesSettings(inject_chars=max_chars)))
         self._budget = budget
@@ -385,7 +378,7 @@ class NotesBlock:
 
     @property
     def max_chars(self) -> int:
-        """Return how many characters of the file's end are shown at most."""
+        """Return the most characters of the file's end that are shown."""
         return self._settings.now.notes.inject_chars
 
     def fill(self, moment: Moment) -> None:
@@ -404,12 +397,12 @@ class NotesBlock:
         lines = [line for line in kept if line.id not in committed.visible]
         if not lines:
             return
-        # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
+        # Lines that the prompt holds already count to their bound too, so this is an estimate for the log alone.
         tokens = estimate("\n".join([self.header, *(line.line for line in lines)]))
         prompt_log.put("notes", lines, header=self.header, tokens=tokens)
 
     def _notes(self, prompt_log: PromptLog) -> list[tuple[BlockLine, str]]:
-        """Return the newest lines of the notes as they are shown and as they stand there, if they may be read."""
+        """Return the newest lines of the notes as they are shown and as the file has them, if they may be read."""
         level, most = self.notes.level, self.max_chars
         self.note = (
             "" if readable(prompt_log.reader, level, None) else CLOSED.format(file=self.notes.path.name)
@@ -441,7 +434,7 @@ class NotesBlock:
         return lines
 
     def _count_fitting(self, lines: Sequence[BlockLine]) -> int:
-        """Return how many of the first lines are within the budget; which of them are shown already does not matter."""
+        """Return how many of the first lines are within the budget, shown already or not."""
         if not lines or self._budget is None:
             return len(lines)
         encode = self._budget.tokenizer.encode
@@ -456,8 +449,12 @@ class NotesBlock:
 class Proposals:
     """Proposes at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
 
-    It fits only if all its tools are offered. Its outcome is counted with the turn: a success if its steps ran in order and
-    each worked in the end, a failure if one of them failed, and nothing where the model did something else.
+    It fits only if all its tools are offered. It succeeded if its steps ran in order and each worked in the end, failed if one of
+    them failed, and is not counted where the model did something else.
+
+    Args:
+        database: keeps the procedures; outcomes are counted where it keeps the session too.
+        exist: tells whether there are any, and costs nothing.
     """
 
     name = "procedures"
@@ -471,14 +468,6 @@ class Proposals:
         budget: Budget,
         sizes: TokenCache,
     ) -> None:
-        """Make the part.
-
-        Args:
-            database: keeps the procedures; outcomes are counted where it keeps the session too.
-            exist: tells whether there are any, and costs nothing.
-            budget: says how many tokens the memory block may take.
-            sizes: counts them.
-        """
         self._procedures = procedures
         self._database = database
         self._exist = exist
@@ -502,7 +491,7 @@ class Proposals:
         self._note(moment.log, str(moment.payload.name), ok=moment.payload.error is None)
 
     def _chosen(self, log: SessionLog, tools: Any) -> BlockLine | None:
-        """Choose a procedure; return the line that tells of it, unless the prompt holds that already."""
+        """Choose a procedure; return its line, unless the prompt holds that already."""
         prompt_log = log.prompt_log
         offered = {str(tool.get("function", tool).get("name")) for tool in tools or ()}
         if not offered or not prompt_log.utterance.strip():
@@ -543,10 +532,7 @@ class Proposals:
 
 
 def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | None:
-    """Tell from the tools that ran whether a procedure succeeded; None: it was not followed, or not to its end.
-
-    A step that failed and worked when it was tried again has worked.
-    """
+    """Tell whether a procedure succeeded, a failed step that was repeated included; None: it was not followed to its end."""
     left = [step.tool_name for step in procedure.steps]
     tools, failed = set(left), False
     for tool, ok in runs:
@@ -557,7 +543,7 @@ def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | 
 
 
 def told_text(procedure: Procedure) -> str:
-    """Return what a model is told of a procedure, on one line."""
+    """Return the one line about a procedure for a model."""
     steps = []
     for step in procedure.steps:
         given = (f"{name}: {short_text(value, _VALUE_CHARS)}" for name, value in step.args_template.items())

@@ -1,10 +1,9 @@
 """The points of a turn for hooks of the user's own, and the registry: who is called at one, and what happens when one fails.
 
-The first six points, `HookResult` and the hook protocol are those of EdgeVox, so its hooks run here unchanged.
-
-Order is priority (highest first), then registration; each hook sees the payload that the one before it left,
-and the first that ends the turn wins. A hook that raises is isolated and counted: a failing memory never stops
-a reply. A hook that guards safety is registered with `fail_closed=True` and then ends the turn instead.
+The first six points, `HookResult` and the hook protocol are those of EdgeVox, so its hooks run here unchanged. Order is priority
+(highest first), then registration; each hook sees the payload that the one before it left, and the first that ends the turn
+wins. A hook that raises is isolated and counted: a failing memory never stops a reply. A hook that guards safety is registered
+with `fail_closed=True` and then ends the turn instead.
 """
 
 from __future__ import annotations
@@ -38,24 +37,22 @@ AFTER_TOOL = "after_tool"
 ON_RUN_END = "on_run_end"
 """Payload `AgentResult`: always fires, also after an error."""
 ON_SPEECH_START = "on_speech_start"
-"""Payload `{"speaker"}`: somebody begins to speak; idle work yields, and what recall needs is brought into memory."""
+"""Payload `{"speaker"}`: somebody begins to speak; idle work yields, and recall is brought into memory."""
 ON_PARTIAL = "on_partial"
-"""Payload `{"text", "speaker", "audience"}`: what has been heard of the sentence so far, all of it each time; recall begins
-with it. From any thread, as often as the recogniser has something new; who speaks, and who else hears the answer, may be
-left out while it is not known."""
+"""Payload `{"text", "speaker", "audience"}`: all that has been heard of the sentence so far; recall begins with it. From any
+thread, as often as the recogniser has something new; speaker and audience may be left out while they are not known."""
 ON_INTERRUPT = "on_interrupt"
-"""Payload `{"heard_text"}`, `{"heard_ms"}` or `{"words", "heard_ms"}`, as `context.spoken.heard_part` takes them: the
-robot was cut off. The answer of the hook that keeps the session has `heard_text`: the beginning of the reply that a loop
-keeps in its own list; and `speeches`: the heard part of each message that was spoken in this turn, the reply last. A reply
-that is not in the loop's list yet has no answer, and is cut when its turn ends. A loop that prepares the next turn while a
-reply still plays may say with `"prepared": False` that it was the reply before which was cut off."""
+"""Payload `{"heard_text"}`, `{"heard_ms"}` or `{"words", "heard_ms"}`, as `context.bargein.heard_part` takes them: the robot was
+cut off. The answer of the hook that keeps the session has `heard_text`, the beginning of the reply that a loop keeps in its
+list, and `speeches`, the heard part of each message spoken in this turn, the reply last. A reply that is not in the loop's list
+yet has no answer, and is cut when its turn ends. A loop that prepares the next turn while a reply still plays may say with
+`"prepared": False` that the reply before was cut off."""
 ON_ABORT = "on_abort"
 """Payload `{}`: the prepared turn is thrown away without a trace."""
 ON_IDLE = "on_idle"
 """Payload `{"seconds"}`: nobody speaks; there is time for upkeep."""
 
 CLASSIC_POINTS = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END})
-"""Those of EdgeVox."""
 
 POINTS = CLASSIC_POINTS | {ON_SPEECH_START, ON_PARTIAL, ON_INTERRUPT, ON_ABORT, ON_IDLE}
 
@@ -63,7 +60,7 @@ FAIL_CLOSED_REPLY = "Sorry, I cannot do that right now."
 
 
 class HookResult(msgspec.Struct, frozen=True):
-    """What a hook wants: go on, go on with another payload, or end the turn with a reply."""
+    """A hook's wish: go on, go on with another payload, or end the turn with a reply."""
 
     action: Literal["continue", "modify", "end"] = "continue"
     payload: Any = None
@@ -86,11 +83,7 @@ class HookResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_answer(cls, answer: Any, payload: Any) -> HookResult:
-        """Return what a hook answered, in our words whatever its framework: a loop relies on the payload's kind.
-
-        Raises:
-            InvalidInputError: the answer is no result of a hook, or its payload is of another kind than the point's.
-        """
+        """Return a hook's answer, of any framework, as ours; raise InvalidInputError if it or its payload is of another kind."""
         try:
             reason = str(answer.reason or "")
             if answer.is_end:
@@ -105,7 +98,7 @@ class HookResult(msgspec.Struct, frozen=True):
                 raise InvalidInputError(
                     f"it put {type(changed).__name__} in place of a payload that is a dict"
                 )
-            # Hooks of EdgeVox hand back what they changed; the loop needs the rest as well.
+            # Hooks of EdgeVox hand back only changed keys; the loop needs the rest as well.
             changed = {**payload, **changed} if payload.keys() - changed.keys() else changed
         return cls("modify", changed, reason)
 
@@ -187,7 +180,7 @@ class HookFailure(msgspec.Struct, frozen=True):
 
 
 class HookTraits(msgspec.Struct, frozen=True):
-    """What a hook says of itself, of any framework or file; what it does not say is as here."""
+    """What a hook says of itself, of any framework or file; with the defaults where it says nothing."""
 
     points: frozenset[str] = frozenset()
     priority: int | None = None
@@ -198,7 +191,6 @@ class HookTraits(msgspec.Struct, frozen=True):
     own_points: frozenset[str] = frozenset()
     """Points of ours at which it acts as well, and which other registries do not know."""
     failures: Callable[[], list[HookFailure]] | None = None
-    """Returns failures that the hook counts itself."""
 
 
 class HookEntry(msgspec.Struct, frozen=True):
@@ -209,7 +201,6 @@ class HookEntry(msgspec.Struct, frozen=True):
     priority: int
     fail_closed: bool
     note_failure: Callable[[HookFailure], None] | None = None
-    """Is told of each failure of any hook."""
     is_builtin: bool = False
 
 
@@ -220,9 +211,8 @@ class HookRegistry:
         self, hooks: Iterable[Hook] = (), *, note_failure: Callable[[HookFailure], None] | None = None
     ) -> None:
         self._entries: list[HookEntry] = []
-        """As they were registered."""
         self._at: dict[str, tuple[HookEntry, ...]] = {}
-        """Those of a point in the order in which they act: most hooks act at few, and each turn has eight points or more."""
+        """The hooks of a point in the order in which they act: most hooks act at few, and each turn has eight points or more."""
         self.own: dict[str, tuple[HookEntry, ...]] = {}
         """Those of them that are none of edgemem's, at points that have any."""
         self._failures: dict[tuple[str, str], HookFailure] = {}
@@ -268,7 +258,7 @@ class HookRegistry:
         return self
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
-        """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
+        """Add several hooks, and return the registry; those of another registry keep their priority."""
         if isinstance(hooks, HookRegistry):
             for entry in hooks._entries:
                 self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
@@ -278,7 +268,6 @@ class HookRegistry:
         return self
 
     def __contains__(self, point: object) -> bool:
-        """Tell whether any hook acts at a point."""
         return isinstance(point, str) and bool(self._at.get(point))
 
     def __iter__(self) -> Iterator[Hook]:
@@ -288,13 +277,9 @@ class HookRegistry:
         return len(self._entries)
 
     def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call the hooks of a point and return what they agree on.
+        """Call the hooks of a point and return what they agree on, with the present payload, or the reply when the turn ends.
 
-        The result's payload is the (possibly replaced) payload, or the reply when the turn ends. At
-        `on_run_end` every hook is called whatever the others answer.
-
-        Raises:
-            InvalidInputError: there is no such point.
+        At `on_run_end` every hook is called whatever the others answer. InvalidInputError: there is no such point.
         """
         if point not in POINTS:
             raise InvalidInputError(f"There is no point {point!r}; there are: {', '.join(sorted(POINTS))}")
@@ -303,7 +288,7 @@ class HookRegistry:
     def fire_own(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point that are none of edgemem's, as `fire` does: the door calls the parts itself.
 
-        What one puts into a payload must be of the payload's kind; else it counts as failed, and the payload stays.
+        A hook that puts something of another kind into the payload counts as failed, and the payload stays.
         """
         return self._fire(self.own.get(point, ()), point, ctx, payload, is_of_door=True)
 
@@ -336,7 +321,7 @@ class HookRegistry:
         return HookResult("modify" if changed else "continue", payload, "; ".join(reasons))
 
     def failures(self) -> list[HookFailure]:
-        """Return what went wrong so far, most frequent first."""
+        """Return the failures, most frequent first."""
         with self._lock:
             counted = list(self._failures.values())
         for counts in dict.fromkeys(traits_of(entry.hook).failures for entry in self._entries):
@@ -344,11 +329,7 @@ class HookRegistry:
         return sorted(counted, key=lambda failure: -failure.count)
 
     def note(self, name: str, point: str, error: Exception) -> None:
-        """Count a failure of a hook or of a step.
-
-        Args:
-            name: of the hook or step.
-        """
+        """Count a failure of a hook or of a step, by its name."""
         key = (name, point)
         message = f"{type(error).__name__}: {error}"
         with self._lock:
@@ -404,7 +385,7 @@ def header_line(hook: object, header: Any) -> str:
 
 
 def unknown_points(points: frozenset[str]) -> str:
-    """Say which point does not exist, and which do; empty if all of them do."""
+    """Return a sentence on a point that does not exist, and on those that do; empty if all do."""
     unknown = sorted(points - POINTS)
     return f"unknown point {unknown[0]!r}; there are: {', '.join(sorted(POINTS))}" if unknown else ""
 
@@ -415,6 +396,6 @@ def as_text(value: Any) -> str:
 
 
 def short_text(value: Any, max_chars: int) -> str:
-    """Return text, or any other value as JSON, without what no store takes, and cut where it is longer."""
+    """Return text, or any other value as JSON, without signs that no store takes, and cut where it is longer."""
     text = storable(value if isinstance(value, str) else as_text(value))
     return text if len(text) <= max_chars else text[:max_chars] + "…"

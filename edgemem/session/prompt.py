@@ -39,22 +39,15 @@ log = logging.getLogger("edgemem.hooks")
 class PromptHead:
     """Begins an epoch where the prompt's head changed.
 
-    Other instructions or tools (the operator changed them, also while the robot was off; another agent took the
-    conversation over) begin a new epoch: they come before everything, so the model reads its whole prompt once, and a
-    date in it may be today's.
+    Other instructions or tools (from the operator, also while the robot was off, or of another agent) come before everything, so
+    the model reads its whole prompt once, and a date in it may be today's.
     """
 
     name = "prompt"
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        """Make the part.
-
-        Args:
-            now: the wall time that a new epoch freezes, seconds since the epoch UTC.
-        """
         self._now = now
         self._head: tuple[Any, str] = (None, "")
-        """The instructions and tools of the newest prompt, and their hash."""
 
     def compare(self, moment: Moment) -> None:
         """Compare the head with the one of the epoch, at the first call of the model."""
@@ -79,7 +72,7 @@ class PromptHead:
         log.turn_writes.append(KeepHead(prompt_log.session, noted))
 
     def view(self, moment: Moment) -> None:
-        """Put what the present listener may read in place of the messages, with memory where it was shown."""
+        """Replace the messages by the present listener's view, with memory where it was shown."""
         prompt_log = moment.log.prompt_log
         moment.prompt.messages, moment.prompt.now = prompt_log.view(), prompt_log.epoch.started_at or None
 
@@ -88,6 +81,12 @@ class WindowBudget:
     """Drops the oldest whole turns from the prompt until it fits, and never the newest utterance; the log keeps them.
 
     With a budget, this measures instructions and tools before other steps put anything together.
+
+    Args:
+        max_context_tokens: the whole prompt, tools and template included, unless `budget` says it.
+        low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
+        tokenizer: None: the budget's, or whatever `tokenizer_of` finds in the context's `llm`.
+        note_overflow: keeps for `check` that a prompt did not fit the model's window, though it was within the plan.
     """
 
     name = "budget"
@@ -101,19 +100,10 @@ class WindowBudget:
         budget: Budget | None = None,
         note_overflow: Callable[[HookFailure], None] = lambda _: None,
     ) -> None:
-        """Make the part.
-
-        Args:
-            max_context_tokens: what the prompt may take, tools and template included.
-            low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
-            budget: says what the prompt may take, in place of `max_context_tokens`.
-            tokenizer: counts; None: the budget's, or whatever `tokenizer_of` finds in the context's `llm`.
-            note_overflow: keeps for `check` that a prompt did not fit the model's window, though it was within the plan.
-        """
         self._max_tokens = max_context_tokens
         self.low_water = low_water
         self.note = ""
-        """Why the newest prompt does not fit although everything that may be dropped was; empty if it fits."""
+        """Why the newest prompt does not fit although all was dropped that may be; empty if it fits."""
         self.budget = budget
         self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
         self._note_overflow = note_overflow
@@ -121,7 +111,7 @@ class WindowBudget:
 
     @property
     def max_context_tokens(self) -> int:
-        """Return what the prompt may take, tools and template included."""
+        """Return the most tokens of the prompt, tools and template included."""
         return self._max_tokens if self.budget is None else self.budget.plan.room
 
     def measure(self, moment: Moment) -> None:
@@ -164,7 +154,12 @@ class WindowBudget:
 
 
 class Compaction:
-    """Compacts whole turns into a summary: in idle time, or, when the user is faster, at once and simply."""
+    """Compacts whole turns into a summary: in idle time, or, when the user is faster, at once and simply.
+
+    Args:
+        fallback: a summarizer quick enough for the hot path.
+        model: reads the prompt of a prepared epoch in idle time.
+    """
 
     name = "compaction"
 
@@ -176,14 +171,6 @@ class Compaction:
         fallback: Summarizer | None = None,
         model: LlamaChat | None = None,
     ) -> None:
-        """Make the part.
-
-        Args:
-            planner: plans the epochs of the prompt log.
-            log: its session's.
-            fallback: a summarizer quick enough for the hot path.
-            model: reads the prompt of a prepared epoch in idle time.
-        """
         self.planner = planner
         self._model = model
         self._fallback = fallback
@@ -195,9 +182,8 @@ class Compaction:
         self._prepared_as_of: int | None = None
         """The newest forgetting that was known when it was prepared."""
         self._tools: Sequence[dict[str, Any]] | None = None
-        """What the model was offered in the newest turn."""
         self._tokens = 0
-        """What the newest prompt had at most."""
+        """An upper bound of the newest prompt."""
         self._unsettled = False
         """Whether the newest turn is over, and nothing is prepared for a next one whose prompt does not fit."""
         self._rests = False
@@ -239,10 +225,7 @@ class Compaction:
         return self.prepared is None and self.planner.plan() is not None
 
     def work(self, *, stop: Callable[[], bool] | None = None) -> bool:
-        """Prepare the next epoch if one is due; return whether anything was done.
-
-        Once the model is closed nothing is due: its next turn will say so, and the other sessions have work of their own.
-        """
+        """Prepare the next epoch if one is due, none with a closed model; return whether anything was done."""
         self._rests = True
         try:
             if stop is None or not stop():
@@ -261,7 +244,7 @@ class Compaction:
         return self.prepared is not None
 
     def read_ahead(self, *, stop: Callable[[], bool]) -> bool:
-        """Have the model read a little of the prompt that a prepared epoch begins with; return whether it did."""
+        """Have the model read a little of the prompt of a prepared epoch; return whether it did."""
         epoch, model, prompt_log = self.prepared, self._model, self._log.prompt_log
         if epoch is None or model is None or prompt_log.running is not None:
             return False
@@ -272,12 +255,12 @@ class Compaction:
         return model.read_ahead(view, tools=tools, now=epoch.started_at or None, stop=stop)
 
     def forget(self, erased: Erased) -> None:
-        """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
+        """Keep a forgotten fact out of all records and summaries of the running conversation."""
         self._log.forget(erased)
         self.planner.forget()
 
     def leave_out(self, session: str, first_turn: int) -> None:
-        """Have the next turn of a session begin an epoch that knows nothing of the turns before one: these were deleted."""
+        """Have the next turn of a session begin an epoch without the turns before one: these were deleted."""
         planner = self.planner
         if planner.log.session == session:
             self._deletions += 1
@@ -285,7 +268,7 @@ class Compaction:
             self.prepared = planner.bare(max(first_turn, planner.log.epoch.first_turn))
 
     def _ready(self, epoch: Epoch) -> Epoch:
-        """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""
+        """Return a prepared epoch as it may begin now, without what was forgotten or closed while it waited."""
         return self.planner.still_holding(self._log.scrubbed(epoch, self._prepared_as_of))
 
     def _begin(self, epoch: Epoch) -> None:
@@ -297,8 +280,8 @@ class Compaction:
     def _guard(self, prompt: Prompt) -> None:
         planner, is_first = self.planner, prompt.hop == 0
         tools = self._tools = prompt.tools
-        # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
-        # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
+        # The high-water mark is for idle time; here it only matters that the prompt fits. Nothing is counted for that where an
+        # epoch can begin: a bound is some tokens too high, and one may begin a little early.
         size, room = planner.prompt_size, planner.budget.plan.room
         tokens = size.bound(prompt.messages, tools=tools, limit=room) if is_first else None
         if tokens is None:
@@ -329,7 +312,6 @@ class Compaction:
                 log.debug("the prompt was not measured ahead: %s", error)
 
     def _epoch_now(self, messages: Sequence[Message], tokens: int) -> Epoch | None:
-        """Return the epoch that begins because a prompt did not fit."""
         first = self.planner.plan_now(messages, tokens)
         if first is None:
             return None
@@ -339,16 +321,11 @@ class Compaction:
 
 
 class ListCompaction:
-    """Compacts the prompt of a session without a plan, as the seed does: a summary in place of old turns."""
+    """Compacts the prompt of a session without a plan, as the seed does; `llm_getter` returns the counter of tokens."""
 
     name = "compaction"
 
     def __init__(self, compactor: Compactor, llm_getter: Callable[[Any], Any] | None = None) -> None:
-        """Make the part.
-
-        Args:
-            llm_getter: returns, for the context of a turn, what counts tokens for the compactor; None: its `llm`.
-        """
         self.compactor = compactor
         self._llm_getter = llm_getter
 
@@ -356,8 +333,7 @@ class ListCompaction:
         """Compact the prompt where it is too long."""
         ctx, messages = moment.ctx, moment.prompt.messages
         llm = self._llm_getter(ctx) if self._llm_getter is not None else ctx.llm
-        # The prompt still begins with the compacted messages. They stay compacted, byte for byte and at every hop:
-        # to compact it anew with each turn would change the prompt's head each time.
+        # The compacted messages stay, byte for byte and at every hop: to compact anew would change the prompt's head each time.
         source, shown = ctx.hook_state.get(id(self), ([], []))
         begins = bool(source) and messages[: len(source)] == source
         view = [*shown, *messages[len(source) :]] if begins else messages

@@ -33,7 +33,7 @@ class Upkeep(Protocol):
         """Go on when it has been quiet for a moment, unless another holds it."""
 
     def run(self, seconds: float, *, yielding: bool = False, stop: Callable[[], bool] = ...) -> bool:
-        """Work in the caller's thread for at most this long; `yielding`: and only while nobody holds it; until `stop()`."""
+        """Work in the caller's thread for so long, until `stop()`, and with `yielding` only while nobody holds it."""
         ...
 
 
@@ -41,6 +41,10 @@ class UpkeepHold:
     """Holds idle work from the first sound, before any other step, until the end of the turn, when that is written.
 
     An agent that runs within a tool of another ends a turn of its own, and not the one that it runs in.
+
+    Args:
+        wake: loads the embedder, which the next turn will need; called when somebody begins to speak.
+        renew: takes settings that were changed, when a turn begins.
     """
 
     name = "upkeep"
@@ -52,17 +56,10 @@ class UpkeepHold:
         wake: Callable[[], None] = lambda: None,
         renew: Callable[[], object] = lambda: None,
     ) -> None:
-        """Make the part.
-
-        Args:
-            wake: loads the embedder, which the next turn will need; called when somebody begins to speak.
-            renew: takes settings that were changed, when a turn begins.
-        """
         self.upkeep = upkeep
         self._wake = wake
         self._renew = renew
         self._session: Session | None = None
-        """The session whose turn runs."""
         self._is_awake = False
 
     def speech(self, _moment: Moment) -> None:
@@ -118,14 +115,14 @@ class Waited(NamedTuple):
 
     outcome: Outcome
     ms: float
-    """For how long the reply waited for it."""
 
 
 class SessionPrefetch:
-    """Hands a half-heard sentence to the thread that recalls ahead, and the turn what that found.
+    """Hands a half-heard sentence to the thread that recalls ahead, and its findings to the turn.
 
-    Nothing of a sentence that ends without a turn is kept. What fails there is raised at the next moment, where it
-    is counted like every failure of a step; the turn itself then recalls as if nobody had looked ahead.
+    Nothing of a sentence that ends without a turn is kept. A failure is raised at the next moment, where it is counted like
+    that of a step; the turn itself then recalls as if nobody had looked ahead. `recall` goes into the `MemoryBlock` of the
+    same session; `request` returns how to search for a reader at this moment.
     """
 
     name = "prefetch"
@@ -136,21 +133,14 @@ class SessionPrefetch:
         *,
         request: Callable[[Reader | None], Request],
     ) -> None:
-        """Make the part; its method `recall` goes into the `MemoryBlock` of the same session.
-
-        Args:
-            prefetch: shared by all sessions of a memory.
-            request: returns how to search for a reader at this moment, as far as the sentence does not say it.
-        """
         self.last = Waited("unheard", 0.0)
         self._prefetch = prefetch
         self._request = request
         self._newest = ""
         """The newest text of the sentence that becomes the next turn."""
         self._heard: tuple[str, Reader] | None = None
-        """The newest text of a sentence that has not become a turn yet, and who says it."""
+        """The newest text and reader of a sentence that has not become a turn yet."""
         self._has_asked = False
-        """Whether any half-heard sentence was handed over."""
 
     def speech(self, _moment: Moment) -> None:
         """Note that somebody begins to speak."""
@@ -172,7 +162,7 @@ class SessionPrefetch:
         self._raise_fault()
 
     def end(self, _moment: Moment) -> None:
-        """Ask again for a sentence that somebody went on to speak while the turn was made: the prompt has changed."""
+        """Ask again for a sentence that went on while the turn was made: the prompt has changed."""
         if self._heard is not None:
             self._ask()
         else:
@@ -185,7 +175,7 @@ class SessionPrefetch:
         self._raise_fault()
 
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
-        """Return the items that matter for an utterance: those found while it was spoken, if the same would be found now."""
+        """Return the items for an utterance: those found while it was spoken, if the same would be found now."""
         begun = perf_counter()
         request, taken = self._request(reader), Prefetched("unheard")
         if self._newest:
@@ -221,7 +211,7 @@ class SessionPrefetch:
             self._prefetch.marks_late = bool(whole.ending) and not heard.ending
 
     def _reader(self, moment: Moment) -> Reader:
-        """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""
+        """Return the likely reader: voices are recognised late, and nobody is told anything before that."""
         reader, before = moment.reader or Reader(), moment.log.prompt_log.reader
         unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader

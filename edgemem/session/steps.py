@@ -57,10 +57,10 @@ class Step(NamedTuple):
     """One step."""
 
     name: str
-    """That of the part, under which failures are counted."""
+    """The part's name, under which failures are counted."""
     act: Callable[[Moment], object]
     point: str = ""
-    """Of hooks of the user's own: where they act; nothing is done where there are none."""
+    """The point of a step that calls hooks of the user's own; without hooks it is skipped."""
 
 
 class Hooks:
@@ -80,7 +80,7 @@ class Hooks:
             moment.payload = fired.payload
 
     def fire_prompt(self, moment: Moment) -> None:
-        """Call them with the prompt; what one puts in its place goes to the model, and enters no history."""
+        """Call them with the prompt; one put in its place goes to the model, and enters no history."""
         prompt = moment.prompt
         messages, tools = [copied(message) for message in prompt.messages], list(prompt.tools or ())
         fields = {"messages": messages, "tools": tools, "hop": prompt.hop, "now": prompt.now}
@@ -131,7 +131,6 @@ class Steps:
             (p.compaction, Compaction.switch),
             (p.prefetch, SessionPrefetch.begin),
         )
-        # The model is called.
         self.prompt = _steps(
             (p.head, PromptHead.compare),
             (p.budget, WindowBudget.measure),
@@ -146,7 +145,7 @@ class Steps:
             (p.session, StoredSession.accept),
             (p.figures, TurnLog.call),
         )
-        # It has answered: before the log takes the answer.
+        # Before the log takes the answer.
         self.answer = _steps(
             (p.figures, TurnLog.answer),
             (hooks(AFTER_LLM), fire),
@@ -191,7 +190,6 @@ class Steps:
             (p.figures, TurnLog.abort),
             (p.upkeep, UpkeepHold.end),
         )
-        # Nobody speaks.
         self.idle = _steps(
             (p.session, StoredSession.idle),
             (p.compaction, Compaction.idle),
@@ -201,11 +199,7 @@ class Steps:
         )
 
     def run(self, steps: tuple[Step, ...], point: str, moment: Moment) -> None:
-        """Take the steps of a moment, one after the other.
-
-        Args:
-            point: under which failures are counted.
-        """
+        """Take the steps of a moment, one after the other; failures are counted under `point`."""
         for step in steps:
             if step.point and step.point not in self.registry.own:
                 continue

@@ -1,6 +1,6 @@
 """The stored session: it is taken up at the first turn, and each turn is kept in one transaction.
 
-A store that knows messages only keeps in the session's state who may read which turn.
+For a store that knows messages only, the session's state keeps who may read which turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ TURNS_WAIT = "A turn cannot be written now, and is tried again"
 
 
 class StoredSession:
-    """Keeps the session: resumes at the first turn, one durable transaction at the end of each."""
+    """Keeps the session: resumes at the first turn, one durable transaction at the end of each.
+
+    Args:
+        store: None: the session lives as long as the process.
+        resume: take up the stored session, where the loop brings none.
+        settings: tell how fast the robot speaks, where a voice reports only for how long it was heard.
+    """
 
     name = "session"
 
@@ -44,13 +50,6 @@ class StoredSession:
         resume: bool = True,
         settings: Settings | None = None,
     ) -> None:
-        """Make the part.
-
-        Args:
-            store: None: the session lives as long as the process.
-            resume: take up the stored session, where the loop brings none.
-            settings: tell how fast the robot speaks, where a voice reports only for how long it was heard.
-        """
         self.store = store
         self.session_id = session_id
         self._settings = settings or Settings()
@@ -59,7 +58,7 @@ class StoredSession:
         self._later = DeferredWrites(store)
 
     def take_up(self, log: SessionLog, session: Session, brought: Sequence[Message] = ()) -> bool:
-        """Take the stored session up, before a turn; return whether its turns stand in the log now.
+        """Take the stored session up, before a turn; return whether its turns are in the log now.
 
         Args:
             session: gets the stored state.
@@ -145,11 +144,7 @@ class StoredSession:
         moment.log.accept()
 
     def commit(self, moment: Moment) -> None:
-        """Make the open turn history, in one transaction.
-
-        Raises:
-            StoreError: it could not be written.
-        """
+        """Make the open turn history, in one transaction; raise StoreError if that fails."""
         log, ended = moment.log, moment.payload
         interrupted = log.hear_out() or ended.interrupted
         ends: TurnState = (
@@ -169,10 +164,7 @@ class StoredSession:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def interrupt(self, moment: Moment) -> tuple[list[str], bool]:
-        """Keep the heard part of a turn's speech, as the payload reports it.
-
-        Returns that, message by message, and whether the turn is history already.
-        """
+        """Keep the heard part of a turn's speech by the payload; return its messages, and whether the turn is history."""
         log, payload = moment.log, moment.payload
         report = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
         heard, changed = log.interrupt(
@@ -186,7 +178,7 @@ class StoredSession:
         return heard, changed is not None
 
     def keep_result(self, moment: Moment) -> None:
-        """Keep a result that came after the turn of its call with that turn."""
+        """Keep a late result with the turn of its call."""
         log, late = moment.log, moment.payload
         if log.journal is not None:
             log.journal.settle(wait_s=log.commit_wait_s)
@@ -217,10 +209,7 @@ _Turns = list[tuple[int, Level, Level, str | None, int | None]]
 
 
 def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
-    """Return the part of a state that is kept, and with it who may read the turns, unless all are as usual.
-
-    Names that begin with two underscores belong to the running process.
-    """
+    """Return the state without the process's own names (`__…`), and with the readers of turns, unless all are as usual."""
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
     turns: _Turns = [
         (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in prompt_log.turns
@@ -231,12 +220,7 @@ def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
 
 
 def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], default: Level) -> list[Turn]:
-    """Return stored messages as turns, each for its readers, so that the next message begins the newest one.
-
-    Args:
-        state: as it was kept; what `with_levels` put there is taken out.
-        default: the level of turns that nothing is known of.
-    """
+    """Return stored messages as turns, with the levels that are taken out of `state`; `default` where there are none."""
     try:
         kept = msgspec.convert(state.pop(TURNS_KEY, []), _Turns, strict=False)
     except msgspec.ValidationError:

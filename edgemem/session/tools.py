@@ -1,7 +1,7 @@
 """Tools: actions of the robot that a model may call, the turn of a call, and what the session keeps of its result.
 
 Of a long result the beginning and the end stay, with how much is left out; the whole text is kept with the turn where the
-session is kept in SQLite, for the operator and the export. An episode tells what each call did and how it went.
+session is kept in SQLite, for the operator and the export. An episode tells the outcome of each call.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class ToolTurn(msgspec.Struct, frozen=True):
     """Whether only the speaker may ever be reminded of this turn."""
     session: Session = msgspec.field(default_factory=Session)
     n: int = 0
-    """Counts the turns of the loop."""
     stop: Callable[[], bool] = never
     """Whether the robot was cut off: a long tool asks now and then, and a tool that runs another agent hands it on."""
     turn: Any = None
@@ -91,37 +90,33 @@ class ToolTurn(msgspec.Struct, frozen=True):
 
     @property
     def prompt_log(self) -> PromptLog | None:
-        """The prompt log of the prompt that this turn runs in, if the memory's hooks lay it out."""
+        """The prompt log that this turn runs in, if the memory's hooks lay it out."""
         prompt_log = self.log.prompt_log if self.log is not None else None
         return prompt_log if prompt_log is not None and prompt_log.running is not None else None
 
     @property
     def is_private(self) -> bool:
-        """Tell whether only the speaker may read what was said: so it began, or a tool has kept it for them alone."""
+        """Tell whether only the speaker may read the utterance: so it began, or a tool has kept it for them alone."""
         log = self.prompt_log
         running = None if log is None else log.running
         return self.private or (running is not None and running.level == "private")
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
-        """Let no more people read the answer than a level says.
-
-        Args:
-            utterance: what was said, too.
-        """
+        """Make the answer, and with `utterance` that too, at least as private as a level."""
         if self.prompt_log is not None:
             self.prompt_log.close(level, utterance=utterance)
 
     def level_of_write(self, level: Level, *texts: str) -> Level:
-        """Return the level at which a tool may write texts, the value last: the one that it was asked to, or a closer one."""
+        """Return the level at which a tool may write texts, the value last: the one that it asks for, or a closer one."""
         return level if self.prompt_log is None else self.prompt_log.level_of_write(level, *texts)
 
     def forget(self, erased: Erased) -> None:
-        """Keep a fact that is erased out of the records that the log is still to write."""
+        """Keep an erased fact out of the records that the log is still to write."""
         if self.log is not None:
             self.log.forget(erased)
 
     def note_shown(self, items: Iterable[BlockLine]) -> None:
-        """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
+        """Note the items that a tool tells the model: the turn becomes as private as they are, and no block tells them again."""
         if self.prompt_log is not None:
             for item in items:
                 # Without a line, the prompt stays as the model has seen it.
@@ -129,11 +124,7 @@ class ToolTurn(msgspec.Struct, frozen=True):
 
 
 def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
-    """Return the turn of a call; outside of any turn, one with the number -1.
-
-    Args:
-        speaker: who asks outside of a turn; None: an unknown voice.
-    """
+    """Return the turn of a call; outside of any turn, one with the number -1 for this speaker (None: an unknown voice)."""
     return turn or ToolTurn("", Reader(speaker), n=-1)
 
 
@@ -143,7 +134,6 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: dict[str, Any]
-    """A JSON schema."""
     run: Callable[..., Any]
     wants_turn: bool = False
     """Whether `run` takes the ToolTurn before the arguments."""
@@ -165,7 +155,17 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class ToolResults:
-    """Shortens results of tools to a number of characters, and to what the window has room for."""
+    """Shortens results of tools to a number of characters, and to what the window has room for.
+
+    Args:
+        max_chars: the most characters of a result, its note about the rest included; at least 200.
+        budget: says what a whole prompt may have; None: only `max_chars` bounds a result.
+        keep_bytes: bytes of shortened results that are kept whole, of all sessions together, oldest dropped first;
+            0: nothing. Only a session that is kept in SQLite keeps anything.
+
+    Raises:
+        InvalidInputError: `max_chars` is less than that.
+    """
 
     name = "results"
 
@@ -176,17 +176,6 @@ class ToolResults:
         budget: Budget | None = None,
         keep_bytes: int = 0,
     ) -> None:
-        """Make the part.
-
-        Args:
-            max_chars: the most characters of a result, its note about the rest included; at least 200.
-            budget: says what a whole prompt may have; None: only `max_chars` bounds a result.
-            keep_bytes: bytes of shortened results that are kept whole, of all sessions together, oldest dropped first;
-                0: nothing. Only a session that is kept in SQLite keeps anything.
-
-        Raises:
-            InvalidInputError: `max_chars` is less than that.
-        """
         if whole_number(max_chars, "max_chars") < MIN_CHARS:
             raise InvalidInputError(f"max_chars must be at least {MIN_CHARS}; it is {max_chars}.")
         self.max_chars = max_chars
@@ -194,7 +183,7 @@ class ToolResults:
         self._budget = budget
 
     def shorten(self, moment: Moment) -> None:
-        """Put a copy of the payload with less of its result in its place, where that is too long."""
+        """Replace the payload by a copy with a shorter result, where that is too long."""
         payload = moment.payload
         text = answer_text(payload)
         if text is None:
@@ -228,7 +217,7 @@ class ToolResults:
 
 
 def answer_text(payload: Any) -> str | None:
-    """Return what the model is told of a call: its result, or, where it failed, why."""
+    """Return the text of a call for the model: its result, or, where it failed, why."""
     if payload.result is None:
         return payload.error if isinstance(payload.error, str) else None
     return payload.result if isinstance(payload.result, str) else as_text(payload.result)
@@ -251,12 +240,7 @@ def fitting_chars(text: str, most_tokens: int, tokenizer: Tokenizer) -> int:
 
 
 def shorten(text: str, max_chars: int, name: str = "") -> str:
-    """Return the beginning and the end of a text, with a note between them that says how much is left out.
-
-    Args:
-        max_chars: of all of it.
-        name: under which the operator finds the whole; empty: it is kept nowhere.
-    """
+    """Return `max_chars` of a text's beginning and end, with a note between on the rest, and on the `name` of the whole."""
     if len(text) <= max_chars:
         return text
     note = _note(len(text), len(text), name)
@@ -274,8 +258,8 @@ def _note(missing: int, total: int, name: str) -> str:
 class ToolEpisodes:
     """Logs the outcome of every tool call.
 
-    Where the session is kept in the same SQLite file they are written in the turn's own transaction, and a turn with several
-    calls has one episode more that tells of all of them. Any other store that cannot be written now keeps no turn waiting.
+    Where the session is kept in the same SQLite file, episodes are written in the turn's own transaction, and a turn with several
+    calls has one more that tells of all of them. Any other store that cannot be written now keeps no turn waiting.
     """
 
     name = "episodes"
@@ -286,7 +270,7 @@ class ToolEpisodes:
         self._database = abilities_of(store).database
         self._later = DeferredWrites(store)
         self._begun: dict[str, float] = {}
-        """When the calls began that run now; some frameworks run several at once, each in a thread."""
+        """When the running calls began; some frameworks run several at once, each in a thread."""
         self._lock = threading.Lock()
 
     def begin(self, moment: Moment) -> None:
@@ -306,14 +290,13 @@ class ToolEpisodes:
         self._later.settle(moment.log.commit_wait_s)
 
     def _keep(self, step: AddEpisode) -> None:
-        """Write an episode into a store that does not keep the session."""
         level, owner = step.level, step.owner
         if level == "private" and not owner:
             return  # an unknown voice in private: no store keeps what nobody could ever be told
         store, of = self.store, (step.kind, step.payload, step.outcome)
         if isinstance(store, TableMemoryStore):
             whose: dict[str, Any] = {"heard": step.heard, "level": level, "owner": owner}
-            # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
+            # Nobody waits for a disk here; the wait at the end of the turn has a bound.
             self._later.write(
                 lambda: store.add_episode(*of, agent=step.agent, latency_ms=step.latency_ms, **whose)
             )
@@ -382,7 +365,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 def _call(payload: Any) -> str:
-    """Return what tells a call from others that run now; frameworks without ids run both points in its thread."""
+    """Return a key of a running call; frameworks without ids run both points in its thread."""
     return as_ours(payload, _Call).id or str(threading.get_ident())
 
 

@@ -1,4 +1,4 @@
-"""A turn that is told: utterance, prompt, tools and reply, until it is history or thrown away."""
+"""A turn: utterance, prompt, tools and reply, until it is history or thrown away."""
 
 from __future__ import annotations
 
@@ -64,15 +64,12 @@ NO_REPLY = "The turn was left without a reply."
 
 
 class Agent(msgspec.Struct):
-    """One agent of a conversation: what its turns share."""
+    """What the turns of one agent of a conversation share."""
 
     steps: Steps
     ctx: TurnContext
-    """What hooks of the user's own are handed."""
     system: list[Message]
-    """Its instructions."""
     tools: dict[str, Tool]
-    """By their names."""
     schemas: list[dict[str, Any]]
 
 
@@ -90,11 +87,10 @@ class OpenTurn:
         self.reply_text: str | None = None
         """The newest reply; None: there is none yet."""
         self.hops = 0
-        """How often the model was called."""
+        """Calls of the model so far."""
         self.reader = NOBODY
         """Who speaks, and who else hears the answer."""
         self.prompt_turn: PromptTurn | None = None
-        """The turn as it stands in the prompt."""
         self._agent = agent
         self._outer = outer
         self._has_called = False
@@ -112,8 +108,6 @@ class OpenTurn:
         self._prompt = Prompt()
         self._interrupted = False
         self.is_open = True
-
-    # -- how it begins -------------------------------------------------------------------------------
 
     def begin(self, content: Any, task: dict[str, Any], *, is_reader_given: bool) -> None:
         """Take the session up and open the turn in its log.
@@ -161,7 +155,6 @@ class OpenTurn:
         steps.run(steps.open, ON_RUN_START, moment)
 
     def _fit_utterance(self) -> None:
-        """Keep as much of the utterance as the window has room for; its bytes are bounded already."""
         running, window = self.log.prompt_log.running, self._agent.steps.parts.budget
         if running is None:
             return
@@ -174,11 +167,9 @@ class OpenTurn:
                 running.messages, self._utterance = [message], text_of(message)
                 self._agent.ctx.session.messages[-1] = message
 
-    # -- its prompt ------------------------------------------------------------------------
-
     @property
     def messages(self) -> list[Message]:
-        """Return what the model reads: instructions, history, memory and the utterance, and the messages added since."""
+        """Return the messages for the model: instructions, history, memory and the utterance, and those added since."""
         with self.log.lock:
             self._check_open()
             if self._messages is None:
@@ -216,8 +207,6 @@ class OpenTurn:
         self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
         return prompt.messages
 
-    # -- its messages -------------------------------------------------------------------------------
-
     def add(self, message: Message, *, tokens: Sequence[int] = ()) -> Message:
         """Add a message of this turn, such as a tool call of the model or a tool's result; return it as it was added.
 
@@ -244,7 +233,7 @@ class OpenTurn:
             return message
 
     def note(self, message: Message, tokens: Sequence[int] = ()) -> Message:
-        """Add a message at which the steps have looked already, and return it as it was added."""
+        """Add a message that the steps have seen already, and return it as it was added."""
         if message.get("tool_calls"):  # what is none is left out
             message = {**message, "tool_calls": tool_calls(message)}
         message = without_thoughts(checked_message(message))
@@ -263,7 +252,7 @@ class OpenTurn:
         """Add the reply; return it as it is to be spoken: a hook may have put another in its place.
 
         Args:
-            agent: who of several agents says it.
+            agent: which of several agents says it.
             tokens: the ids that the model generated for it.
 
         Raises:
@@ -302,7 +291,6 @@ class OpenTurn:
         return {**message, "tool_calls": named}
 
     def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
-        """Have the hooks look at an answer of the model, and return it as they leave it."""
         agent, calls = self._agent, [call_of(call) for call in tool_calls(message)]
         text = text_of(message)
         payload = {
@@ -342,7 +330,6 @@ class OpenTurn:
         return {**message, "content": result_text(result)}
 
     def _find_call(self, message: Message) -> ToolCall | None:
-        """Return the call of this turn that a result answers."""
         given = message.get("tool_call_id")
         if given:
             return next((call for call in reversed(self._calls()) if call.id == given), None)
@@ -352,7 +339,6 @@ class OpenTurn:
         return next((call for call in named if call.id not in answered), None)
 
     def _calls(self) -> list[ToolCall]:
-        """Return the calls of this turn."""
         running = self.log.prompt_log.running
         messages = [] if running is None else running.messages
         return [call_of(call) for message in messages for call in tool_calls(message)]
@@ -368,8 +354,6 @@ class OpenTurn:
 
     def _take(self, steps: tuple[Step, ...], point: str) -> None:
         self._agent.steps.run(steps, point, Moment(self.log, self._agent.ctx, {}))
-
-    # -- tools ---------------------------------------------------------------------------------------
 
     def call(self, call: ToolCall | Mapping[str, Any], *, stop: Callable[[], bool] = never) -> ToolCallResult:
         """Run a tool of the conversation with the rights of this turn, add its result, and return that.
@@ -399,7 +383,7 @@ class OpenTurn:
         return result
 
     def tool_turn(self, n: int = 0, stop: Callable[[], bool] = never) -> ToolTurn:
-        """Return what a tool that runs in this turn is told of it."""
+        """Return the turn as a tool that runs in it sees it."""
         session = self._agent.ctx.session
         return ToolTurn(self._utterance, self.reader, self._heard, self._private, session, n, stop, self)
 
@@ -417,7 +401,6 @@ class OpenTurn:
         return call
 
     def _run(self, request: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
-        """Run a tool, with the steps before and behind it."""
         agent, hop = self._agent, request.hop
         moment = Moment(self.log, agent.ctx, request)
         self.log.called_tools = True
@@ -456,7 +439,7 @@ class OpenTurn:
             self._append({"role": "tool", "tool_call_id": call_id, "name": tool, "content": text})
 
     def take_results(self) -> None:
-        """Add results that came after the turns of their calls, and that all who listen may read: each is read once."""
+        """Add late results that all who listen may read: each is read once."""
         log = self.log
         for late in list(log.late_results):
             level, owner = late.turn.answer, late.turn.owner
@@ -468,8 +451,6 @@ class OpenTurn:
                 log.prompt_log.put(
                     f"late {late.call.get('id')}", [BlockLine(f"late:{late.turn.n}", "", level, owner)]
                 )
-
-    # -- how it ends ---------------------------------------------------------------------------------
 
     def commit(self, *, error: str | None = None, interrupted: bool = False) -> AgentResult:
         """Make the turn history, in one transaction; return how it ended, as hooks leave it.
@@ -499,11 +480,7 @@ class OpenTurn:
         return ended if isinstance(ended, AgentResult) else result
 
     def abort(self) -> None:
-        """Throw the turn away without a trace; what its tools have written stays.
-
-        Raises:
-            TurnEndedError: the turn has ended.
-        """
+        """Throw the turn away without a trace; what its tools have written stays. Raises TurnEndedError."""
         with self.log.lock:
             self._check_open()
             agent = self._agent
@@ -563,7 +540,7 @@ def detached_log(outer: OpenTurn) -> SessionLog:
 
 
 def result_text(result: ToolCallResult) -> str:
-    """Return what the model reads of a result."""
+    """Return the text of a result for the model."""
     value = result.result
     if result.error is not None:
         # A hook may have put advice where a failed tool has no result.
@@ -573,7 +550,6 @@ def result_text(result: ToolCallResult) -> str:
 
 
 def _bounded_tokens(message: Message, text: str, most_tokens: int, tokenizer: Tokenizer) -> Message:
-    """Return a message, whose text is given, of which as much is left as fits into so many tokens."""
     size = len(text.encode(errors="replace"))
     # No vocabulary takes more tokens for a text than it has bytes.
     while size > most_tokens and (tokens := len(tokenizer.encode(text))) > most_tokens:

@@ -1,5 +1,7 @@
 """The delta: lines for recalled items that the prompt does not hold yet, and for items in it that hold no more.
 
+A fact that changed since it was shown is told as a change. Every line is clean (`fence.clean`).
+
 The head of an epoch replaces the turns before it: a summary, and the values that memory told in those turns. A value that was
 asked for is likely to be asked for again; in the head no later turn tells it anew with a fence of its own. Only facts that the
 whole household may know are carried, with the values that hold then, in the summary's share of the window.

@@ -47,7 +47,7 @@ class VisibleLines(dict[str, BlockLine]):
 
 
 LINE_CHARS = 240
-"""A recalled item longer than this is cut where nobody shortens it."""
+"""A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
 
 SHORT_CHARS = 160
 """A message of no more characters is told whole or not at all (chosen as `tests/lab/tuning.md` says)."""
@@ -203,7 +203,7 @@ def _rendered(
 ) -> list[BlockLine]:
     """Return the lines, with excerpts by number in `kept`; one person's messages share the first of theirs, in order of time.
 
-    Items that other people may read stand in another line, and so do items without a day, and whatever is no turn.
+    Items that other people may read go into another line, and so do items without a day, and whatever is no turn.
     """
     groups: dict[object, list[int]] = {}
     for n in kept:

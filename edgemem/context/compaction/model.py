@@ -164,7 +164,7 @@ class ChatWriter:
 
 
 class ModelSummarizer:
-    """Has a model (or any chat model, as `ChatWriter`) write the summary, and a fallback where the model's cannot be used."""
+    """Has a model (any chat model, as `ChatWriter`) write the summary; where it cannot be used, `fallback`: extractive."""
 
     def __init__(self, model: Any, fallback: Summarizer | None = None) -> None:
         self.model: Writer = model if has_methods(model, "answer", "rest") else ChatWriter(model)

@@ -141,7 +141,7 @@ class EpochPlanner:
         self.prompt_size.forget()
 
     def settle(self, tokens: int, *, tools: Sequence[dict[str, Any]] | None) -> None:
-        """Measure ahead, at a turn's end near the limit, for a next prompt that does not fit; `tokens`: without the answer."""
+        """Measure ahead, at a turn's end near the limit, for a next prompt that does not fit; takes a millisecond."""
         turns = self._turns()
         if not turns:
             return
@@ -175,7 +175,7 @@ class EpochPlanner:
         used = summarizer or self.summarizer
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
-        # A summary is made of what the whole household sees; in place of what is private nothing is said.
+        # A summary is made of what the whole household sees; private parts are left out.
         leaving = [turn for turn in self._turns() if turn.n < first_turn]
         parts = [part for turn in leaving if (part := turn.seen_at("household")) is not None]
         summary = used.summarize(
