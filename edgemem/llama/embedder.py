@@ -219,7 +219,8 @@ def _fingerprint(path: Path, name: str, settings: object) -> str:
 class LlamaEmbed:
     """A function from text to unit vector; call it for stored text, and `query` for questions.
 
-    Threads and functions take turns, but leave the `Llama` itself to them. Its owner closes it; later calls get ClosedError.
+    Threads and functions take turns, but leave the `Llama` itself to them. Its owner closes it, which waits for a running
+    call; later ones get ClosedError.
     """
 
     def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:

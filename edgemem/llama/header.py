@@ -104,7 +104,7 @@ def read_header(path: Path) -> Header:
 
 
 def sampled(path: Path) -> hashlib._Hash:
-    """Hash the first and last MiB of a model's file and 256 pieces of 4 KiB between; all of it takes a Pi half a minute."""
+    """Hash the first and last MiB of a model's file and up to 256 pieces of 4 KiB between; all takes a Pi half a minute."""
     size, digest = path.stat().st_size, hashlib.sha256()
     with path.open("rb") as file:
         digest.update(file.read(_MIB))

@@ -51,7 +51,7 @@ class Generation(msgspec.Struct, frozen=True):
     """The reply's token ids as generated, without the one that ended it."""
     prompt_tokens: int = 0
     evaluated_tokens: int = 0
-    """Prompt tokens that were not in a common prefix with the prompt before."""
+    """Prompt tokens that were really evaluated; the others were a common prefix with what came before."""
     stopped: Literal["eos", "length", "interrupted"] = "eos"
 
 

@@ -269,7 +269,7 @@ class Meaning(NamedTuple):
     """The part of a reply that becomes history."""
 
     text: str
-    """Speech, and calls that cannot be read as they were written."""
+    """Speech; a call that cannot be read is in it as written."""
     calls: tuple[Call, ...] = ()
 
 

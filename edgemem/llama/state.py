@@ -143,7 +143,8 @@ def stamp_of(llm: Any) -> dict[str, str]:
 def copy_out(llm: Any, tokens: int) -> NDArray[np.uint8] | None:
     """Return the state of the first `tokens` of the sequence, which goes on as it was; None if llama.cpp fails.
 
-    llama.cpp saves whole sequences only, so a second one owns the rest meanwhile: a `Llama`'s cache changes owners of cells only.
+    llama.cpp saves whole sequences only, so a second one owns the rest meanwhile: in a cache of one stream, as a `Llama`'s is,
+    this only changes the owner of cells.
     """
     import numpy as np
 

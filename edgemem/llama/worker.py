@@ -88,7 +88,7 @@ class Forward:
 class Job:
     """Items on their way through the thread; `rows` grows, so an interrupted job goes on where it was."""
 
-    compute: Callable[[Any, Any], Any]  # a row of the loaded model and an item; None: interrupted
+    compute: Callable[[Any, Any], Any]  # makes a row of model and item; None: interrupted
     items: list[Any]
     stop: Callable[[], bool] | None = None
     """Once it is true nobody waits for the rest."""

@@ -152,7 +152,10 @@ def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
 
 
 def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
-    """Return the five tools within the rights of `speaker`, None being an unknown voice, where the loop names none."""
+    """Return the five tools within the rights of the speaker.
+
+    `speaker` counts where the loop names none; None: an unknown voice, which has shared files only.
+    """
     return _tools(partial(_open, bank), partial(_list, bank), speaker)
 
 
@@ -202,7 +205,7 @@ def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
 
 
 def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> tuple[Bank, str]:
-    """Return the bank of a path and the path in it, and close the turn as far; MemoryBankViolation where it is not allowed."""
+    """Return the bank of a path and the path in it, and close the turn to its level; raise MemoryBankViolation where refused."""
     part, level = _of(bank, turn, path)
     if part is None:
         raise MemoryBankViolation(_OVERHEARD if turn.reader.is_recognised else _STRANGER, path=path)

@@ -136,7 +136,7 @@ def memory_tools(
         forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
         forget_episode: the same for an episode's id; None: the store's `forget_episode`, where it has one.
         speaker: for a loop that names none; None: an unknown voice.
-        settings: `[tools]`, and `[memory] default_level` for facts without a scope; None: the defaults, `global` as in EdgeVox.
+        settings: `[tools]`, and `[memory] default_level` for facts without a scope; None: defaults, and `global` as in EdgeVox.
     """
     # No `isinstance`: since Python 3.12 it does not see attributes by `__getattr__`.
     if not all(hasattr(store, name) for name in vars(MemoryStore) if not name.startswith("_")):

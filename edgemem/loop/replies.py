@@ -97,7 +97,7 @@ def prints_tools(tokenizer: Tokenizer, schemas: Sequence[dict[str, Any]]) -> boo
 
 
 class Voice:
-    """Lets speech through, piece by piece: no thoughts, no calls of the offered `names`, and no half of a marker."""
+    """Lets speech through, piece by piece: no thoughts, no calls, no half of a marker; `names` are the offered tools."""
 
     def __init__(self, names: frozenset[str] = frozenset()) -> None:
         self._names = names

@@ -155,7 +155,7 @@ class Prefetch:
                 self._start()
 
     def claim(self, by: object, text: str, asked: Request) -> Prefetched:
-        """Return the recall for an ended sentence, waiting at most `asked.deadline_s` for one on its way."""
+        """Return the recall for an ended sentence, waiting at most `asked.deadline_s` (None: 1 s) for one on its way."""
         utterance = read_utterance(text[: MAX_CHARS + 1])
         with self._changed:
             speech = self._speeches.get(by)
@@ -233,7 +233,7 @@ class Prefetch:
             pass
 
     def _work(self) -> bool:
-        """Wait for work and do it; False once closed. Between two calls nothing is referred to here."""
+        """Wait for work and do it; False once closed. Between two calls no name here keeps a conversation alive."""
         with self._changed:
             speech, wait_s = self._due()
             if speech is not None and speech.newest is not None:

@@ -252,7 +252,7 @@ def period_question(
     named: Collection[str] = (),
     reader: str | None = None,
 ) -> PeriodQuestion | None:
-    """Return the period question in a text with corrected names and its times, `spans`; None where it asks for more, or no time.
+    """Return the period question in a text with corrected names and its times, `spans`; None: it asks for more, or names no time.
 
     `now` is in seconds since the epoch; `named` are the people in it, `reader` is the asker, if recognised.
     """
@@ -292,7 +292,7 @@ def _request(text: str, words: Words, *, before: int) -> int:
 
 
 def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
-    """Tell whether a question asks for news of a time: a past one always, today about the past, a coming one about plans."""
+    """Tell whether a question asks for news of a time: anything of a past one, the past of today, plans of one to come."""
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
     past = lexicon.speaks_of_past(text, text if accented else fold(text))
@@ -335,7 +335,7 @@ def _content(text: str, words: Words, language: str) -> list[frozenset[str]]:
 
 @cache
 def _empty_stems(language: str) -> frozenset[str]:
-    """Return the stems of a language's empty words; without accents some Vietnamese ones mean another."""
+    """Return the stems of a language's empty words, without accents: some Vietnamese ones then mean another."""
     words = all_words()[language]
     listed = [item for some in (words.speech, words.done, words.little) for item in some.items]
     empty = stop_words(language) if words.spaced else empty_signs()

@@ -90,7 +90,7 @@ class Recall:
 
     Args:
         truth: all memories; every result is read from there.
-        index: makes it quick; not needed.
+        index: makes it quick; a broken one is done without.
         embedder: for meaning; None: words only.
         reranker: for a second pass; None: there is none.
         notes: recalled by the line.

@@ -50,7 +50,7 @@ _SCORES = {
 """Lowest and highest score by kind, none below the profile's floor, since the question wants an answer; notes, in the prompt
 anyway, score least. Other kinds are of no time."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
-"""Least share of a text's time in the question's, times both sureties, if said otherwise; a coming time has no other sign."""
+"""Least share of a text's time in the question's, times both sureties, if not said then; a coming time has no other sign."""
 _LONGEST = 20  # stems: a longer text is cut before it is said
 _LEAST, _LEAST_REPLY = 3, 6
 """Stems: "ok" and "that's fine" tell nothing, nor does the robot's "I have heard","""

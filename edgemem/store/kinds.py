@@ -507,6 +507,7 @@ KINDS = (
     FACT_KEYS, FACTS, DOUBTS, PREFERENCES, USERS, GOALS, PHASES, EPISODES, PROCEDURES, SESSIONS, TURNS, MESSAGES,
     SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES,
 )  # fmt: skip
+"""In the order of an export: parents before the rows that belong to them."""
 
 
 _PLAIN = (

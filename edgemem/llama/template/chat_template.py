@@ -59,7 +59,7 @@ class ChatTemplate:
         now: float | None = None,
         clean: Callable[[str], str] | None = None,
     ) -> str:
-        """Render messages, leaving as it was what the model has read, and put another way what the template cannot take.
+        """Render messages so that text which the model has read stays; parts that the template cannot take are put another way.
 
         `clean` is applied to every text that did not come from the operator; a template may print the date `now`.
         """
@@ -214,6 +214,7 @@ def _run(template: Any, messages: int, variables: dict[str, Any]) -> str:
 
 
 def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
 
     def as_list(item: Any) -> list[Any]:
         if isinstance(item, Iterator):  # filters such as `map` yield

@@ -53,6 +53,7 @@ class TemplateLimits(msgspec.Struct, frozen=True):
     early_system: bool = False
     """Shows system messages at the head only: a later one becomes the user's."""
     alternates: bool = False
+    """Wants users and assistants to take turns, a user first."""
     lists_tools: bool = False
     """Wants an empty list where no tool is offered."""
     short_ids: bool = False

@@ -6,9 +6,9 @@ comes first: an utterance's words and meaning say how likely a memory is wanted,
 there. The product is the chance; a candidate scores the chance times its share, 1 for the best. `make lab ARGS=gate` learns the
 gate on invented households and on the weeks, and writes `gate.toml`.
 
-A third model says which newer message, if any, replaces each of the best: a softmax over these and "none", by features of each
-pair. With a chance over .5 the new one ranks above, or, where the question asks for a former state, below. The replaced one loses
-only its place, so a question with several answers keeps them all.
+A third model says which newer message, if any, replaces each of the best: a softmax over the newer ones and "none", by features
+of each pair. With a chance over .5 the new one ranks above where the question asks for the present state, and below where it asks
+for a former one. The replaced one loses only its place, so a question with several answers keeps them all.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
     def chance(self, utterance: Utterance, evidence: Evidence, *, meaning: float) -> float:
-        """Return how likely a memory helps; `meaning` is its weight: 1, less in an unknown language, 0 without an embedder."""
+        """Return how likely a memory helps; `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder."""
         features = self.features(utterance, evidence)
         chance = (1 - meaning) * self.words_only.chance(features, asked=utterance.asked)
         if meaning:

@@ -277,7 +277,7 @@ def find_past(
     """Find the nearest facts that no longer hold, `among` some docs or all (None), at most `most`."""
     import numpy as np
 
-    # For a few named docs, memory is up to date only without estimates.
+    # For a few named docs the search is exact: only then are the newest vectors read.
     _add_candidates(view, vectors.nearest(vector, most, among, rough=among is None, past=True))
     _estimate(view, vectors, vector, np.flatnonzero(view.candidates), past=True)
 

@@ -3,10 +3,10 @@
 Echoes only repeat the question, copies another message. Who asks again wants the answer, not the memory of the first time, and
 three equal messages tell one thing: neither changes the score of any other candidate.
 
-In a second pass a reranker reads question and best items together, and orders, never bounds: they exchange the scores of the
-first pass. The first pass's log odds and the reranker's logits, on scales of their own, are told in their spread over these
-items, and mixed by a share; less than one logit is not blown up. Messages keep apart from the rest, whose scores are made
-otherwise. An item that is not read in time keeps its place.
+In a second pass a reranker reads question and best items together and says which come first, never how many: they exchange the
+scores of the first pass, so every bound on these holds. The first pass's log odds and the reranker's logits, on scales of their
+own, are told in their spread over these items, and mixed by a share; a difference below one logit is not blown up. Messages
+keep apart from the rest, whose scores are made otherwise. An item that is not read in time keeps its place.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MOST_CHARS = 1000
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
 _ASKS, _TELLS = "?？؟", ".!。！"
 SAFETY = 2
-"""Most facts about somebody's safety that are returned without a word of the question: a household has many."""
+"""At most so many facts about somebody's safety are returned without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 _SURE = 1e-9  # a score is no nearer than this to 0 and 1
@@ -81,7 +81,7 @@ class Echoes:
         return item.kind == "turn" and self._is_echo(item.text)
 
     def wording(self, item: Recalled) -> str:
-        """Return the words and traits that an item shares with its copies."""
+        """Return the words that a message shares with its copies; the name of an item that can have none."""
         may_repeat = item.kind == "turn" and len(item.text) <= MOST_CHARS
         return self._read(item.text).words if may_repeat else name_of(item)
 
@@ -196,7 +196,7 @@ class Selection(NamedTuple):
 def best_of_groups(
     ranking: Ranking, groups: Sequence[Iterable[Kind]], rows: Rows, selection: Selection
 ) -> list[list[Recalled]]:
-    """Return the best items of each group, in order; inside, messages come first, since their echoes change all scores."""
+    """Return the best items of each group, in order; inside, messages come first: leaving out echoes changes all scores."""
     chosen = [frozenset(group) for group in groups]
     best = {
         group: _best_of_group(ranking, group, rows, selection)

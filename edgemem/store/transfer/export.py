@@ -425,6 +425,7 @@ class _Export:
             elif codec is not None and (self.person is None or self._rule(kind)):
                 for line in self._rows(kind, codec.select(), codec.columns):
                     line = codec.read(line)  # noqa: PLW2901
+                    # A loop's own state is nobody's.
                     yield (
                         msgspec.structs.replace(line, state=None)
                         if kind is SESSIONS and self.person
