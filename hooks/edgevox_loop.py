@@ -11,11 +11,11 @@
         agent.run("What did I say about peanuts?")
         ears.interrupt("You said that")         # somebody cut the robot off; this much was heard
 
-EdgeVox knows six points of a turn; what else edgemem wants to know (somebody begins to speak, a half-heard
-sentence, a barge-in, an aborted turn, quiet) its owner tells `ears`. The model is offered tools to remember, look up and
-forget (`memory_tools=False` leaves them out), within the rights of `ears.speaker` when the turn began. EdgeVox renders
-its prompts itself, so nothing of its model's state is kept over a restart (`[chat] keep_state`). Leave EdgeVox's own
-memory, notes, budget, compaction and persistence hooks out: two memories would both put their lines into the prompt.
+EdgeVox knows six points of a turn; of the others (somebody begins to speak, a half-heard sentence, a barge-in, an aborted turn,
+quiet) its owner tells `ears`. The model is offered tools to remember, look up and forget (`memory_tools=False` leaves them out),
+within the rights of `ears.speaker` when the turn began. EdgeVox renders its prompts itself, so no state of its model is kept
+over a restart (`[chat] keep_state`). Leave out EdgeVox's own memory, notes, budget, compaction and persistence hooks: two
+memories would both put their lines into the prompt.
 
 Agents that hand over to one another: attach to the `hooks` of the `AgentContext` that they run in, and the second goes on
 where the first stopped. Attached to the first alone, memory keeps what the second answers, but tells it nothing.
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.records import Message
 
-INTERRUPT = "__interrupt__"
-"""The tool in whose result EdgeVox says that the reply before was cut off."""
+INTERRUPT = "__interrupt__"  # the tool in whose result EdgeVox says that the reply before was cut off
 
 
 def attach(
@@ -53,17 +52,10 @@ def attach(
 ) -> Ears:
     """Register the memory's hooks and tools with an EdgeVox agent, or its hooks with a registry of EdgeVox.
 
-    Attached to the same session again, an agent keeps what it has; attached to another one, it leaves the first. Agents
-    that are attached to one session share it.
-
-    Args:
-        session_id: the conversation; one that exists is taken up where it was.
-        speaker: who speaks; `Ears.speaker` changes it from turn to turn, None for an unknown voice.
-        tokenizer: counts what the model will see; None takes the memory's own.
-        memory_tools: offer the model tools of the memory, if this is an agent and has tools.
-
-    Raises:
-        InvalidInputError: the agent has no registry of hooks.
+    Attached to the same session again, an agent keeps what it has; attached to another one, it leaves the first. Agents that are
+    attached to one session share it, and one that exists is taken up where it was. `Ears.speaker` changes the speaker from turn
+    to turn, None is an unknown voice. `tokenizer` counts what the model will see; None takes the memory's own. Raises
+    InvalidInputError where the agent has no registry of hooks.
     """
     registry, ears = getattr(agent, "hooks", agent), _EARS.get((id(memory), session_id))
     if not hasattr(registry, "register"):
@@ -96,8 +88,7 @@ class Ears:
         self.adapter.join(*parts)
         # Those of the home's hook files act behind edgemem's own steps, at all eleven points.
         self.adapter.registry.extend(hook for hook in hooks if not isinstance(hook, PartHook))
-        self.theirs: Any = None
-        """EdgeVox's session of the newest turn."""
+        self.theirs: Any = None  # EdgeVox's session of the newest turn
 
     @property
     def speaker(self) -> str | None:
@@ -151,8 +142,7 @@ class Link:
 
     def __init__(self, ears: Ears) -> None:
         self.ears = ears
-        self.is_on = True
-        """False: the agent was attached to another session."""
+        self.is_on = True  # False: the agent was attached to another session
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
         """Take the steps of a point."""
@@ -177,5 +167,4 @@ def _tells_of_interruption(messages: Iterable[Message]) -> bool:
     return any(message.get("tool_call_id") == INTERRUPT for message in messages)
 
 
-_EARS: WeakValueDictionary[tuple[int, str], Ears] = WeakValueDictionary()
-"""By memory and session: agents that are attached to the same one share its hooks."""
+_EARS: WeakValueDictionary[tuple[int, str], Ears] = WeakValueDictionary()  # by memory and session

@@ -9,11 +9,10 @@
         robot = load("llama_cpp_loop").attach(llm, memory, session_id="kitchen")
         print(robot.run("What did I say about peanuts?", speaker="alice").reply)
 
-The returned loop answers with your own `Llama`: the window, the layers on the GPU and the rest stay as you set
-them. Its prompt is rendered by the GGUF's own template and only ever grows, so each turn evaluates only what is new.
-What it has read of instructions and tools is kept over a restart (`[chat] keep_state`), where `llm` is new.
-`robot.speech_start()` and `robot.partial("What did I say")` tell it what is half-heard: recall is then done when they have ended.
-The model is offered tools to remember, look up and forget; `memory_tools=False` leaves them out.
+The returned loop answers with your own `Llama`: the window, the layers on the GPU and the rest stay as you set them. Its prompt
+is rendered by the GGUF's own template and only ever grows, so each turn evaluates new tokens alone. What it has read of
+instructions and tools is kept over a restart (`[chat] keep_state`), where `llm` is new. `robot.speech_start()` and
+`robot.partial("What did I say")` tell it of half-heard words: recall is then done when they have ended.
 """
 
 from __future__ import annotations
@@ -43,16 +42,10 @@ def attach(
 ) -> AgentLoop:
     """Return a loop that answers with `llm` and remembers with `memory`.
 
-    Its `model` has `max_tokens`, the longest reply, and `temperature`, which may be set.
-
-    Args:
-        llm: a `llama_cpp.Llama`; give it to nothing else while a turn runs, it is not thread-safe. It may be
-            closed before or after the memory; the loop then says that it is.
-        session_id: the conversation; one that exists is taken up where it was.
-        speaker: who speaks where `run` does not say it; also whose rights the memory's tools have.
-        tools: what else the robot can do.
-        memory_tools: offer the model tools to remember, look up and forget, within the rights of whoever speaks. Their
-            schemas stand in the prompt's head, some 650 tokens that are evaluated once.
+    Its `model` has `max_tokens`, the longest reply, and `temperature`, which may be set. Give `llm`, a `llama_cpp.Llama`, to
+    nothing else while a turn runs: it is not thread-safe. It may be closed before or after the memory; the loop then says that
+    it is. A session that exists is taken up where it was; `speaker` speaks where `run` does not say who. `memory_tools` let the
+    model remember, look up and forget within the speaker's rights: some 650 tokens in the prompt's head, evaluated once.
     """
     chat = LlamaChat.wrap(llm)
     _close_together(llm, chat)

@@ -1,6 +1,6 @@
 """The adapter: a loop that keeps its own list of messages, and fires the points of a turn, enters the door here.
 
-Its newest user message is the utterance, once a turn; messages behind that belong to the turn. What stands before it is only
+Its newest user message is the utterance, once a turn; messages behind that belong to the turn. Those before it are only
 compared with the conversation: nothing of a list is ever taken for said a second time, or by somebody else.
 """
 
@@ -52,10 +52,9 @@ _ENDED = (
 
 
 class Part(Protocol):
-    """A hook that brings a part of the session."""
+    """A hook that brings `field` of the session's `Parts`."""
 
     field: str
-    """The name of the part."""
     part: Any
 
 
@@ -72,22 +71,16 @@ class LoopAdapter:
         now: Callable[[], float] = time.time,
         is_shared: bool = False,
     ) -> None:
-        """Make the adapter.
+        """Make the adapter; `speaker` speaks where the loop does not say who, None is an unknown voice.
 
-        Args:
-            speaker: who speaks where the loop does not say it; None: an unknown voice.
-            agent: the name that episodes carry; without it, that of the loop's context.
-            note_failure: keeps the failures of the steps.
-            now: the wall time that a new epoch freezes, seconds since the epoch UTC.
-            is_shared: the conversation goes on in whatever session of a loop; else each has its own.
+        Episodes carry the name `agent`, without it that of the loop's context. `now` tells the time that a new epoch freezes, seconds
+        since the epoch UTC. If `is_shared`, all sessions of a loop go on with one conversation, else each has its own.
         """
         self.log, self.is_shared = log, is_shared
-        self.offered: Sequence[Part] = ()
-        """All hooks that may join."""
-        self.joined: list[Part] = []
-        """The hooks that bring parts, in their order; the first has the others' steps taken."""
+        self.offered: Sequence[Part] = ()  # all hooks that may join
+        self.joined: list[Part] = []  # in their order; the first has the others' steps taken
         self.registry = HookRegistry(note_failure=note_failure)
-        """Counts failures of the steps; hooks of the user's own stand in the loop's registry."""
+        """Counts failures of the steps; hooks of the user's own are in the loop's registry."""
         self.conversation = Conversation(log, Steps(Parts(), self.registry), speaker=speaker, agent=agent)
         self._name, self._now = agent, now
         self.state = log.loops if isinstance(log.loops, LoopState) else LoopState()
@@ -283,7 +276,7 @@ class LoopAdapter:
         return message.get("role") in ("assistant", "tool") or self.state.loop.list.was_said(message)
 
     def _begin(self, before: Sequence[Message] | None, content: Any) -> OpenTurn:
-        """Begin a turn, and learn from the list before its utterance whether its loop has changed what was said."""
+        """Begin a turn, and learn from the list before its utterance whether its loop has changed earlier turns."""
         log, state, loop = self.log, self.state, self.state.loop
         task, known = loop.task or {}, as_ours(loop.ctx, TurnContext)
         state.is_cut = False
@@ -453,19 +446,13 @@ class LoopAdapter:
         turn.reply_text = reply or turn.reply_text
 
     def _close(self, listed: Sequence[Message] = (), reply: str = "") -> None:
-        """End the turn that is open: complete with a reply, else unfinished.
-
-        Args:
-            listed: the list of its loop, which may have more of it.
-        """
+        """End the turn that is open: complete with a reply, else unfinished; `listed`, its loop's list, may have more of it."""
         with self.log.lock:
             turn, loop = self.turn, self.state.loop
             if turn is not None:
                 place = loop.list.utterance(listed)
                 behind = () if place is None else listed[place + 1 :]
-                if (
-                    not loop.outcomes
-                ):  # words that were told of no more, such as those of an aborted turn, are none of it
+                if not loop.outcomes:  # words told of no more, such as an aborted turn's, are none of it
                     behind = list(
                         takewhile(lambda each: not is_spoken(each) or loop.list.holds(each), behind)
                     )
@@ -540,5 +527,4 @@ class Ended(msgspec.Struct):
     reply: str = ""
     interrupted: bool = False
     error: str | None = None
-    preempted: bool = False
-    """Whether EdgeVox stopped it; the reply is then EdgeVox's own."""
+    preempted: bool = False  # EdgeVox stopped it, and the reply is EdgeVox's own

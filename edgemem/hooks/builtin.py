@@ -1,7 +1,6 @@
 """The hooks with EdgeVox's names, for loops that keep their own list of messages: each brings a part of its session.
 
-At each point of a turn the first of them that a loop calls has the adapter take the steps of all; the order of the steps stands in
-`edgemem.session.steps`.
+At each point the first of them that a loop calls has the adapter take the steps of all, in the order of `edgemem.session.steps`.
 """
 
 from __future__ import annotations
@@ -41,24 +40,19 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
 
-_KEY = "__edgemem_loop"
-"""Where the state of a loop's session keeps its adapter."""
+_KEY = "__edgemem_loop"  # where the state of a loop's session keeps its adapter
 
 
 class PartHook:
-    """A hook that brings one part of a session.
+    """A hook that brings one part of a session, `field` of its `Parts`.
 
-    Args:
-        field: the name of the part in `Parts`.
-        speaker: who speaks where the loop does not say it.
-        adapter: that of a memory's session; None: one for each session of a loop.
+    `speaker` speaks where the loop does not say who. `adapter` is a memory's session's; None: one for each session of a loop.
     """
 
     is_builtin = True
     points = CLASSIC_POINTS
     own_points = POINTS
-    # Behind the hooks of safety, before those that change and observe.
-    priority = 80
+    priority = 80  # behind the hooks of safety, before those that change and observe
 
     def __init__(
         self, field: str, part: Any, *, speaker: str | None = None, adapter: LoopAdapter | None = None
@@ -66,8 +60,7 @@ class PartHook:
         self.field, self.part = field, part
         self.speaker = speaker
         self.adapter = adapter
-        self.note_failure: Callable[[HookFailure], None] | None = None
-        """Keeps what the loop's registry says has failed, in whichever hook."""
+        self.note_failure: Callable[[HookFailure], None] | None = None  # takes the failures of any hook
 
     @property
     def name(self) -> str:
@@ -104,8 +97,7 @@ class PersistSessionHook(PartHook):
     Loops that share this hook share the conversation: each goes on where the other stopped.
     """
 
-    # Before the others: they join the session that it keeps.
-    priority = 90
+    priority = 90  # before the others: they join the session that it keeps
 
     def __init__(
         self,
@@ -116,11 +108,9 @@ class PersistSessionHook(PartHook):
         speaker: str | None = None,
         settings: Settings | None = None,
     ) -> None:
-        """Make the hook; `resume` takes the stored session up.
+        """Make the hook; `resume` takes the stored session up, and `speaker` speaks where the loop does not say who.
 
-        Args:
-            speaker: who speaks where the loop does not say it.
-            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
+        `settings` tell how fast the robot speaks, where a loop tells only for how long it was heard.
         """
         needs(self, session_store, "save", "load", what="a session store")
         check_session_id(session_id)
@@ -145,9 +135,7 @@ class MemoryInjectionHook(PartHook):
     ) -> None:
         """Make the hook; facts, episodes and characters are at most so many candidates, and `header` opens the block.
 
-        Args:
-            memory_store: the same as `store`, as EdgeVox calls it.
-            speaker: who speaks where the loop does not say it.
+        `memory_store` is `store`, as EdgeVox calls it. `speaker` speaks where the loop does not say who.
         """
         given = given_store(self, store, memory_store)
         needs(self, given, "facts", "get_fact", "recent_episodes", what="a memory store")
@@ -182,11 +170,7 @@ class ContextCompactionHook(PartHook):
     def __init__(
         self, compactor: Compactor | None = None, llm_getter: Callable[[Any], Any] | None = None
     ) -> None:
-        """Make the hook.
-
-        Args:
-            llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
-        """
+        """Make the hook; `llm_getter` returns, for the context of a turn, what counts tokens for the compactor."""
         super().__init__("compactor", None if compactor is None else ListCompaction(compactor, llm_getter))
 
 
@@ -201,13 +185,10 @@ class TokenBudgetHook(PartHook):
         low_water: float = 0.6,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the hook; `max_context_tokens` is what the prompt may take, tools and template included.
 
-        Args:
-            max_context_tokens: what the prompt may take, tools and template included.
-            keep_last: kept for the seed's signature; whole turns are dropped, oldest first, and the newest stays.
-            low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
-            tokenizer: counts; None: whatever `tokenizer_of` finds in the context's `llm`.
+        A cut goes down to the share `low_water` of it, because each costs the cache. `keep_last` has no effect: the seed's
+        signature has it. `tokenizer` counts; None: whatever `tokenizer_of` finds in the context's `llm`.
         """
         most = whole_number(max_context_tokens, "max_context_tokens")
         part = WindowBudget(max_context_tokens=most, low_water=low_water, tokenizer=tokenizer)
@@ -254,13 +235,9 @@ def hooks_of(
     note_failure: Callable[[HookFailure], None],
     now: Callable[[], float],
 ) -> list[Hook]:
-    """Return the hooks that bring the parts of a session.
+    """Return the hooks that bring the parts of a session, with one adapter; the arguments are as in `LoopAdapter`.
 
-    Args:
-        speaker: who speaks where the loop does not say it.
-        agent: the name that episodes carry; without it, that of the loop's context.
-        note_failure: keeps what the registry says has failed, in whichever hook.
-        now: the wall time that a new epoch freezes, seconds since the epoch UTC.
+    `note_failure` is also told what the loop's registry says has failed, in whichever hook.
     """
     adapter = LoopAdapter(log, speaker=speaker, agent=agent, note_failure=note_failure, now=now)
     adapter.is_shared = True
@@ -281,17 +258,13 @@ class Door(NamedTuple):
 
     log: SessionLog
     parts: Parts
-    speaker: str | None
-    """Who speaks where the loop does not say it."""
+    speaker: str | None  # who speaks where the loop does not say it
 
 
 def door_of(hooks: Iterable[Hook], session: Session | None = None) -> Door:
-    """Return the log and parts that edgemem's own hooks among some bring.
+    """Return the log and parts that edgemem's own hooks among some bring; a log not yet in use takes `session` as its record.
 
     Loops with the same hook for the session share its log: each goes on where the other stopped.
-
-    Args:
-        session: the record of a loop that brings one; a log that is in use has a record already.
     """
     own = [hook for hook in hooks if isinstance(hook, PartHook)]
     parts = dataclasses.replace(Parts(), **{hook.field: hook.part for hook in own})

@@ -1,11 +1,9 @@
 """EdgeVox's ways: several agents run for one utterance, and a model may write its calls of tools as text.
 
 EdgeVox tells a hook nothing of its workflows and handoffs, so the stack of the thread is read: the outermost frame that runs
-agents is the run of what was said. One agent alone ends with its own run, others with the event that EdgeVox sends then.
-
-The results of calls that were written as text it tells the model in the person's name. Nobody said that, so memory keeps calls
-and results (`inward`). The templates of such models may have no role for results: the model is told them in the user's place
-all the same, word for word in every later prompt (`outward`).
+agents is the run of the utterance. One agent alone ends with its own run, others with the event that EdgeVox sends then.
+It tells the model the results of calls written as text in the person's name. Nobody said that, so memory keeps calls and results
+(`inward`). Templates may have no role for them: every later prompt has them in the user's place, word for word (`outward`).
 """
 
 from __future__ import annotations
@@ -19,28 +17,21 @@ from edgemem.records import Message, ToolCall, text_of
 from edgemem.session.arguments import calling
 from edgemem.session.points import as_text
 
-IN_WORDS = "in-words-"
-"""How the ids of such calls begin."""
+IN_WORDS = "in-words-"  # how the ids of calls written as text begin
 
 _CALLER: Message = {"role": "assistant", "content": ""}
 
 _AGENTS = "edgevox.agents."
 _RUNS = frozenset(("run", "_run_child", "body", "run_one"))
 """Functions of EdgeVox in which agents run: its own, and those that it hands to other threads."""
-_SILENT = frozenset(("Retry", "Timeout"))
-"""Workflows of one agent, which send no event at their end."""
+_SILENT = frozenset(("Retry", "Timeout"))  # workflows of one agent, which send no event at their end
 
 
 class OuterRun:
     """One run of what somebody said, as seen from an agent's run within it."""
 
     def __init__(self, frame: FrameType, depth: int) -> None:
-        """Look at a run.
-
-        Args:
-            frame: of the outermost run.
-            depth: how many runs there are within it; 0: it is the agent's own.
-        """
+        """Look at the outermost run by its frame; `depth` runs are within it, 0: it is the agent's own."""
         self.frame, self.depth = frame, depth
         self.ctx: Any = frame.f_locals["ctx"]
         workflow = frame.f_locals.get("self")
@@ -48,8 +39,7 @@ class OuterRun:
         """The name in its event; empty: that of none of its agents."""
         self.is_silent = type(workflow).__name__ in _SILENT
         self.agents: set[str] = set()
-        self.stop: Callable[[], None] = lambda: None
-        """Stops listening for its end."""
+        self.stop: Callable[[], None] = lambda: None  # stops listening for its end
 
     def holds(self, other: OuterRun) -> bool:
         """Tell whether another run is a part of this one."""

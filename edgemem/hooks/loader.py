@@ -1,7 +1,6 @@
-"""Loading hooks: an attachment by name, or a hook file of the operator's own by path.
+"""Loading hooks: an attachment by name, or a hook file of the operator's own by path; and plain functions as hooks.
 
-A hook is ordinary Python that runs with the robot's rights; so nothing is loaded that nobody asked for, and no folder is
-scanned. Plain functions (`@hook`) act here too.
+A hook is Python that runs with the robot's rights, so nothing is loaded that nobody asked for, and no folder is scanned.
 """
 
 from __future__ import annotations
@@ -25,15 +24,13 @@ from edgemem.session.points import (
     unknown_points,
 )
 
-LOADING = "loading"
-"""The point of a failure that happened before a hook could act."""
+LOADING = "loading"  # the point of a failure that happened before a hook could act
 
 
 def hooks_folder() -> Path:
-    """Return the folder of the attachments that come with edgemem."""
+    """Return the folder of edgemem's attachments: beside the package in a checkout, a copy inside it in a wheel."""
     package = Path(__file__).resolve().parent.parent
     checkout = package.parent / "hooks"
-    # In a checkout the folder beside the package is the living one; a wheel carries a copy inside.
     return checkout if (checkout / "llama_cpp_loop.py").is_file() else package / "_hooks"
 
 
@@ -43,11 +40,7 @@ def available() -> list[str]:
 
 
 def load(name_or_path: str | Path) -> ModuleType:
-    """Load an attachment such as `"llama_cpp_loop"`, once, or a hook file of the operator's own, each time anew.
-
-    Raises:
-        ConfigError: there is no such file, or it fails while it is loaded.
-    """
+    """Load an attachment such as `"llama_cpp_loop"`, once, or an operator's hook file, each time anew, or raise ConfigError."""
     text = str(name_or_path)
     path = Path(text).expanduser()
     is_name = not (path.suffix == ".py" or "/" in text)
@@ -78,11 +71,7 @@ def load(name_or_path: str | Path) -> ModuleType:
 
 
 class HookFile:
-    """A Python file that defines `hook(memory)`, which returns the hook of one session.
-
-    Args:
-        path: loaded at once; raises ConfigError where that fails.
-    """
+    """A Python file that defines `hook(memory)`, which returns the hook of one session; it is loaded at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,11 +80,7 @@ class HookFile:
         self.load()
 
     def load(self) -> None:
-        """Load the file, or, if that fails, go on with the version loaded before.
-
-        Raises:
-            ConfigError: the file is not there, fails, or defines no such function.
-        """
+        """Load the file, or raise ConfigError and go on with the version loaded before."""
         make = vars(load(self.path)).get("hook")
         if not callable(make):
             raise ConfigError(f"{self.path} defines no function hook(memory); write one that returns a hook.")
@@ -159,14 +144,9 @@ class FunctionHook:
 
 
 def hook(*points: str, priority: int = 0) -> Callable[[Callable[..., HookResult | None]], FunctionHook]:
-    """Make a hook of a function that takes `(ctx, payload)` or `(point, ctx, payload)`.
+    """Make a hook of a function of `(ctx, payload)` or `(point, ctx, payload)` that acts at points such as `"before_llm"`.
 
-    Args:
-        points: where it acts, such as `"before_llm"`.
-        priority: hooks of a higher one act first.
-
-    Raises:
-        InvalidInputError: no point is named, or one that does not exist.
+    Hooks of a higher priority act first. No point, or one that does not exist, raises InvalidInputError.
     """
     if not points or not all(isinstance(point, str) for point in points):
         raise InvalidInputError(

@@ -1,8 +1,8 @@
-"""The list of a loop: compares it with what was said in the conversation, and tells which of its messages are new.
+"""The list of a loop: compares it with the conversation, and tells which of its messages are new.
 
 A message is known by its role and text without white space; a person's also with the block before it that memory issued, the
 robot's without its thoughts. A list that lacks only its beginning or its end is whole: loops trim, and take turns. As much of
-a list as stood there last time is known already, so that a turn costs what is new.
+a list as was there last time is known already, so that a turn costs its new messages alone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from edgemem.hooks.edgevox import IN_WORDS
 from edgemem.records import AGENT, BY_AGENT, Message, text_of
 from edgemem.store.messages import without_thoughts
 
-Key = tuple[str, str, tuple[str, ...]]
-"""Role, text, and the ids of the calls of a message."""
+Key = tuple[str, str, tuple[str, ...]]  # role, text, and the ids of the calls of a message
 
 _STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLOSED, UNANSWERED["content"]))
 """What memory puts in the place of answers, and no loop has said."""
@@ -71,34 +70,24 @@ class LoopList:
     """The messages of one conversation as its loop may hand them back."""
 
     def __init__(self) -> None:
-        self._count = 0
-        """How many committed turns were taken."""
-        self._newest: PromptTurn | None = None
-        """The newest of them,"""
-        self._cut: str | None = None
-        """and where it was cut off."""
+        self._count = 0  # committed turns that were taken
+        self._newest: PromptTurn | None = None  # the newest of them,
+        self._cut: str | None = None  # and where it was cut off
         self._said: list[tuple[PromptTurn, tuple[Key, ...]]] = []
         """Of each of their messages its turn, and what it may be known by: as it was heard, and as it was made."""
-        self._places: dict[Key, int] = {}
-        """Where what was said stands there, the newest place of each."""
-        self._opened: list[Key] = []
-        """The messages of the open turn."""
+        self._places: dict[Key, int] = {}  # the newest place of each there
+        self._opened: list[Key] = []  # the messages of the open turn
         self._listed, self._prompt = LastList(), LastList()
         """What the loop handed over, and what it was handed for it: a loop may keep either."""
-        self._starts: list[list[Key]] = []
-        """The lists that the loop has had in this turn, up to its utterance."""
-        self._aliases: dict[Key, Key] = {}
-        """The message that another one stands for: with its block, or before it was shortened."""
+        self._starts: list[list[Key]] = []  # the lists that the loop had in this turn, up to its utterance
+        self._aliases: dict[Key, Key] = {}  # of a message with its block, or shortened, the original
 
     def begin(
         self, turns: Sequence[PromptTurn], utterance: Message, before: Sequence[Message] | None
     ) -> int | None:
-        """Take the utterance of a turn that begins, and the turns committed until then.
+        """Take the utterance of a turn that begins, the list before it, if it came with one, and the turns committed until then.
 
         Returns the number of the newest turn of which something is missing between messages that are there; None: of none.
-
-        Args:
-            before: the part of the list before the utterance; None: the utterance came without a list.
         """
         newest = turns[self._count - 1] if 0 < self._count <= len(turns) else None
         if newest is None or newest is not self._newest or newest.heard_until != self._cut:
@@ -121,25 +110,18 @@ class LoopList:
         self._opened = [key_of(utterance)]
 
     def add(self, message: Message, kept: Message | None = None) -> None:
-        """Add a message of the open turn.
-
-        Args:
-            kept: as the conversation keeps it, where that is shorter.
-        """
+        """Add a message of the open turn; `kept` is as the conversation keeps it, where that is shorter."""
         self._opened.append(self._key(message))
         if kept is not None:
             self.alias(kept, message)
 
     def alias(self, handed: Message, original: Message) -> None:
-        """Note a message that stands for another one."""
+        """Know a message by the key of another one."""
         if (key := self._key(handed)) != (stands_for := self._key(original)):
             self._aliases[key] = stands_for
 
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
-        """Note the list that a loop has handed over, and the prompt that it is handed for it.
-
-        A person's words may stand there behind a block.
-        """
+        """Note the list that a loop has handed over, and its prompt, which may have a block before a person's words."""
         same = self._prompt.compare(prompt)[1]
         for message in prompt[same:]:
             key = self._key(message)
@@ -157,8 +139,7 @@ class LoopList:
     def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
         """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
 
-        Args:
-            is_asked: the loop asks its model within this turn, so that the list has its utterance.
+        If the loop asks its model within this turn, `is_asked`, the list has its utterance.
         """
         place = self._newest_place(messages)
         behind = () if place is None else messages[place + 1 :]
@@ -174,8 +155,8 @@ class LoopList:
     def _is_start(self, messages: Sequence[Message], behind: Sequence[Message]) -> bool:
         """Tell whether a list up to some words begins the open turn, and no older one that began with these words.
 
-        A loop may have taken the utterance back. Words that were said before are the utterance only behind the messages
-        that it came behind, and only if these have not stood before such words elsewhere.
+        A loop may have taken the utterance back. Words that were said before are the utterance only behind the messages that it
+        came behind, and only if these have not stood before such words elsewhere.
         """
         spoken = self._opened[0]
         if spoken not in self._places and all(start.count(spoken) == 1 for start in self._starts):
@@ -198,11 +179,7 @@ class LoopList:
         )
 
     def _edited(self, keys: Sequence[Key], same: int) -> int | None:
-        """Return the newest turn of which something is missing in a list.
-
-        Args:
-            same: how many of its messages stood there last time: what is missing between them was missing then.
-        """
+        """Return the newest turn that a list lacks a part of; gaps between its first `same` messages were there last time."""
         places: list[int] = []
         last, before = -1, len(self._said)
         for n in range(len(keys) - 1, -1, -1):
@@ -214,7 +191,7 @@ class LoopList:
                     break
         if not places:
             return None
-        # A loop that hands over less at the end only has not heard of it, unless something else stands in its place.
+        # A loop whose list only ends earlier has not heard of the rest, unless something else is there.
         newest = self._said[-1][0]
         new = next((key[0] for key in _said_ones(keys[last + 1 :]) if key not in _STAND_INS), None)
         ends = new == "assistant" and self._said[places[0]][0] is newest
@@ -250,7 +227,7 @@ class LoopList:
         return len(self._opened) <= 1
 
     def was_said(self, message: Message) -> bool:
-        """Tell whether a message stands in the committed turns."""
+        """Tell whether a message is in the committed turns."""
         return self._key(message) in self._places
 
     def is_utterance(self, message: Message) -> bool:
@@ -272,9 +249,7 @@ class LoopList:
         return new
 
     def placed(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
-        """Return a prompt with the operator's messages at the places that they have in a list, and with all that a person's have
-        there beside their words, such as images.
-        """  # noqa: D205
+        """Return a prompt with a list's operator messages in place, and its further parts of a person's, such as images."""
         out = self._completed(view, listed)
         placed = [message for message in listed if message.get("role") in INSTRUCTIONS]
         keys = list(map(self._key, view)) if placed else []
@@ -307,7 +282,7 @@ class LoopList:
         return out
 
     def _key(self, message: Message) -> Key:
-        """Return what a message is known by, or the message that it stands for."""
+        """Return the key of a message, or of the original that it replaces."""
         key = key_of(message)
         return self._aliases.get(key, key)
 

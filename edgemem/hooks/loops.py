@@ -17,19 +17,16 @@ from edgemem.session.points import TurnContext
 from edgemem.session.tools import ToolTurn
 from edgemem.session.turn import Agent, OpenTurn
 
-TASK_KEYS = ("task", "speaker", "heard", "private", "audience")
-"""The payload of `on_run_start`."""
-
+TASK_KEYS = ("task", "speaker", "heard", "private", "audience")  # of the payload of `on_run_start`
 
 _CHECKS: tuple[tuple[str, Callable[[Any], object], Any], ...] = (
     ("speaker", checked_speaker, None),
     ("heard", checked_hearing, None),
     ("audience", lambda names: checked_audience(names or ()), ("",)),
 )
-"""How its parts are looked at, and what stands for one that cannot be read: an unknown voice may speak, and listen."""
+"""How its parts are checked, and the value for one that cannot be read: an unknown voice may speak, and listen."""
 
-LOOP = "__edgemem_list"
-"""Where the state of a loop's session keeps what the loop has told."""
+LOOP = "__edgemem_list"  # where the state of a loop's session keeps its Loop
 
 
 class Loop:
@@ -38,18 +35,14 @@ class Loop:
     def __init__(self, log: SessionLog | None, ctx: Any) -> None:
         self.log, self.ctx = log, ctx
         self.turn: OpenTurn | None = None
-        self.agent: Agent | None = None
-        """The agent that began it."""
+        self.agent: Agent | None = None  # that began the turn
         self.list = LoopList()
-        self.task: dict[str, Any] | None = None
-        """The payload of an `on_run_start` whose turn has not begun."""
+        self.task: dict[str, Any] | None = None  # the payload of an `on_run_start` whose turn has not begun
         self.start: dict[str, Any] | None = None
-        """The payload of that of the turn, until the loop has ended it; None: it had none."""
+        """The payload of the turn's own `on_run_start`, until the loop has ended it; None: it had none."""
         self.tokens: list[tuple[int, ...]] = []
-        self.outcomes: list[Any] = []
-        """The results of tools since the model was called."""
-        self.around: tuple[OpenTurn | None, ToolTurn | None] = None, None
-        """The turn in whose tool the loop itself runs."""
+        self.outcomes: list[Any] = []  # the results of tools since the model was called
+        self.around: tuple[OpenTurn | None, ToolTurn | None] = None, None  # in whose tool it runs itself
 
     @property
     def open_turn(self) -> OpenTurn | None:
@@ -71,20 +64,14 @@ class LoopState:
     """The loops of one session."""
 
     def __init__(self) -> None:
-        self.loop = Loop(None, TurnContext(Session()))
-        """The one that told the newest turn."""
-        self.outer: OuterRun | None = None
-        """The run of a framework that the turn is."""
-        self.utterances = 0
-        """How many they have told of: a list before the first is history from elsewhere."""
-        self.is_cut = False
-        """Whether a voice has reported that the newest reply was cut off."""
+        self.loop = Loop(None, TurnContext(Session()))  # the one that told the newest turn
+        self.outer: OuterRun | None = None  # the run of a framework that the turn is
+        self.utterances = 0  # that they have told of: a list before the first is history from elsewhere
+        self.is_cut = False  # a voice has reported that the newest reply was cut off
 
 
 def newest_spoken(messages: Sequence[Message], text: Any = None) -> int | None:
-    """Return the place of the newest utterance: of the messages in a person's place behind the newest answer the one with a
-    text, else the newest; None: there is none.
-    """  # noqa: D205
+    """Return the place of the newest utterance; of several with no answer between them, that with the text, else the newest."""
     newest = None
     for n in range(len(messages) - 1, -1, -1):
         if is_spoken(messages[n]):
