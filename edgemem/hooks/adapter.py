@@ -73,8 +73,8 @@ class LoopAdapter:
     ) -> None:
         """Make the adapter; `speaker` speaks where the loop does not say who, None is an unknown voice.
 
-        Episodes carry the name `agent`, else that of the loop's context. `now` tells the time that a new epoch freezes, seconds since
-        the epoch UTC. If `is_shared`, all sessions of a loop go on with one conversation, else each has its own.
+        Episodes carry the name `agent`, else that of the loop's context. `now` tells the time that a new epoch freezes, seconds
+        since the epoch UTC. If `is_shared`, all sessions of a loop go on with one conversation, else each has its own.
         """
         self.log, self.is_shared = log, is_shared
         self.offered: Sequence[Part] = ()  # all hooks that may join
