@@ -134,7 +134,7 @@ class LlamaChat(ChatContext):
         now: float | None,
         stop: Callable[[], bool],
     ) -> bool:
-        """Evaluate a batch more of the prompt that these messages begin, and return whether one was.
+        """Evaluate a batch more of the prompt that these messages begin; return whether one was evaluated.
 
         It replaces what the model has evaluated before. `stop` is asked every 5 ms, and loses that batch only.
         """

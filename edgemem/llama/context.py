@@ -167,7 +167,10 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
-    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers, spaces apart."""
+    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers.
+
+    Only speech counts, without white space.
+    """
     begin = len(opened)
     whole = opened + reply
     silent = {hidden.begin: hidden.end for hidden in all_hidden(whole)}
@@ -273,7 +276,7 @@ class ChatContext(OneCaller):
 
         It shows markers of thoughts and calls only, and begins with one that the prompt opened. It has at most `max_tokens`,
         fewer if the window is nearly full. `stop` is asked before every token, and from another thread while the prompt is
-        evaluated. A `temperature` of 0 takes the likeliest token; `seed` is of the choice above it. Templates may print `now`.
+        evaluated. A `temperature` of 0 takes the likeliest token; `seed` is for random choice above. A template may print `now`.
         """
         if max_tokens < 1:
             raise InvalidInputError(f"max_tokens is {max_tokens}; ask for at least one")

@@ -230,7 +230,7 @@ def _in_period(
 def _theirs(
     view: QueryView, slots: Slots, question: ParsedQuery, period: PeriodQuestion
 ) -> NDArray[np.bool_]:
-    """Mask the texts by the people asked for, or, for deeds, those that mention them."""
+    """Mask the texts by the people asked for, and, for deeds, those that mention them."""
     import numpy as np
 
     others = question.people.keys() - {period.reader}

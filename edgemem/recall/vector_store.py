@@ -40,7 +40,7 @@ _LARGEST = 16  # of the probe's numbers; the order of the largest ones tells the
 
 
 class FunctionEmbedder(Embedder):
-    """Makes unit vectors with a function, and calls it from one thread at a time.
+    """Makes unit vectors with a function, called from one thread at a time, that gives numbers of any length above zero.
 
     The function's `query`, if any, embeds questions; its `dimensions` and `fingerprint` spare a call at opening.
     """

@@ -74,7 +74,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def limits(self) -> TemplateLimits:
-        """The messages that the template cannot take as they are; an unusable one is tried once."""
+        """The messages that the template cannot take as they are; an unusable template is tried once."""
         if self._fault is not None:
             raise self._fault
         try:

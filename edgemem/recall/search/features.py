@@ -1,7 +1,7 @@
 """The features of candidates, one column each, from which a linear model tells the likely answers.
 
-Features of another kind are 0. BM25 of a text is a share of the best in the memory, a cosine is given as it is and as a share, so
-a weight means the same for every question.
+Texts have some, facts and preferences others; the rest are 0. BM25 of a text is a share of the best in the memory, a cosine is
+given as it is and as a share, so a weight means the same for every question.
 """
 
 from __future__ import annotations

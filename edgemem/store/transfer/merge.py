@@ -80,7 +80,7 @@ class ImportReport(msgspec.Struct):
 def import_lines(
     db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
 ) -> ImportReport:
-    """Take in all lines of an export, or none: raise InvalidInputError where one is damaged, or the last one is missing."""
+    """Take in an export; raise InvalidInputError, with nothing imported, where a line is damaged or the last one is missing."""
     reading = Reading(lines, int(db.clock.now() * 1e6) + LEAP_US)
 
     def work(tx: Transaction) -> _Merge:
