@@ -123,7 +123,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     date_terms: frozenset[str] = frozenset()
     """Its terms that may only name a time."""
     period: PeriodQuestion | None = None
-    """Its wish, where it names a time and nothing else."""
+    """What it asks of a time, where it names that and nothing else."""
 
     def names(self, subject: str) -> bool:
         """Tell whether the sentence has all stems of a subject, joined by spaces."""

@@ -159,12 +159,12 @@ class VectorMemoryStore(SQLiteMemoryStore):
 
     Vectors are in a second file, the index (`x.db` has `x.index.db`), made from the truth: it may be deleted, and is made again
     for another model. `add_fact` does not embed: `search_facts` makes missing vectors first, and `embed_pending` while nobody
-    waits. So no reader and no writer waits for a model.
+    waits. So no writer waits for a model.
 
     Args:
         path: of a file, which this store opens and closes; or an open database, which it only uses.
-        embed_fn: from text to numbers, such as `edgemem.llama_embed(llm)`, or an embedder of edgemem; called from one thread at a time,
-            and not closed.
+        embed_fn: from text to numbers, such as `edgemem.llama_embed(llm)`, or an embedder of edgemem; called from one
+            thread at a time, and not closed.
         embedding_dim: how many numbers it gives; None asks it once.
         clock: only with a path; a database has its own.
         max_episodes: the newest are kept; 0 keeps all.
