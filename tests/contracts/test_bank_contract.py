@@ -7,7 +7,6 @@ import subprocess
 import sys
 import unicodedata
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -21,23 +20,16 @@ from edgemem.store.bank.rules import get_memory_bank_ddl, scope_of_user, validat
 from edgemem.store.protocols import Bank
 from support.homes import BY_WORDS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from edgemem.clock import Clock
-    from edgemem.memory import Memory
-
 BACKENDS = ("files", "database")
 UNSAFE = ("", "/etc/passwd", "plans/../../x.md", "a\\b.md", "a\0.md", "a//b.md", "plans/.hidden", "x" * 300)
 
 
 @pytest.fixture(params=BACKENDS)
-def opened(request: Any, tmp_path: Path, clock: Clock) -> Iterator[Callable[..., Memory]]:
+def opened(request, tmp_path, clock):
     """Return what opens a home whose bank is of each kind, with limits."""
-    memories: list[Memory] = []
+    memories = []
 
-    def open_home(**limits: Any) -> Memory:
+    def open_home(**limits):
         bank = BankSettings(request.param, limits)
         profile = msgspec.structs.replace(BY_WORDS, bank=bank)
         memories.append(edgemem.open(tmp_path / "home", profile=profile, worker=False, clock=clock))

@@ -22,7 +22,6 @@ Open = Callable[[], Any]
 
 @pytest.fixture(scope="module")
 def file(chat_model: Callable[[str], Path]) -> Path:
-    """Return a real model of random weights."""
     return chat_model("phi-3")
 
 
@@ -41,7 +40,6 @@ def open_chat(
 
 @pytest.fixture
 def chat(open_chat: Open) -> Iterator[Any]:
-    """Return an open chat model."""
     with open_chat() as chat:
         yield chat
 

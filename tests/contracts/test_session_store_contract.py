@@ -25,19 +25,16 @@ STORES = {"sqlite": SQLiteSessionStore, "json": JSONSessionStore}
 
 @pytest.fixture(params=STORES)
 def make(request, tmp_path):
-    """Return what opens a store of each kind, the same place each time."""
     return lambda **options: STORES[request.param](tmp_path / "sessions", **options)
 
 
 @pytest.fixture
 def store(make, clock):
-    """Return an empty store."""
     with make(clock=clock) as opened:
         yield opened
 
 
 def talk(turns):
-    """Return a conversation with a tool call in each turn."""
     said = [{"role": "system", "content": "You help."}]
     for n in range(turns):
         call = {"id": str(n), "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -77,7 +74,6 @@ class Odd:
     """A value that JSON cannot hold, and that cannot say what it is either."""
 
     def __str__(self):
-        """Fail."""
         raise RuntimeError("no words")
 
 
@@ -286,18 +282,15 @@ def test_two_open_stores_see_each_other(make):
 
 
 class Parrot:
-    """A model that always says the same, and keeps what it was handed."""
-
     def __init__(self):
         self.handed = []
 
     def complete(self, messages, **_):
-        """Answer."""
         self.handed.append(list(messages))
         return Reply("ok")
 
     def cut(self, heard_text):
-        """Nothing to forget."""
+        pass
 
 
 @pytest.mark.usefixtures("patient")
@@ -349,7 +342,6 @@ edits = st.one_of(
 
 @pytest.fixture(scope="module", params=STORES)
 def lasting(request, tmp_path_factory):
-    """Return one store for all examples of a kind."""
     with STORES[request.param](tmp_path_factory.mktemp("sessions") / "sessions") as store:
         yield store
 

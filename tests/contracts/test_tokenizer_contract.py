@@ -29,7 +29,6 @@ TALK: list[dict[str, Any]] = [
 def tokenizer(
     request: pytest.FixtureRequest, vocabularies: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tokenizer]:
-    """Return each implementation in turn."""
     if request.param == "estimate":
         yield EstimateTokenizer()
     elif request.param == "llama":

@@ -196,7 +196,6 @@ async def test_what_cannot_be_kept_is_refused(memory):
 
 
 def scratch_folders():
-    """Return the folders of this program's temporary files."""
     return {
         path for place in ("/dev/shm", gettempdir()) for path in Path(place).glob(f"edgemem-{os.getpid()}-*")
     }
@@ -259,7 +258,6 @@ async def test_an_acknowledged_message_survives_a_kill(tmp_path):
 
 
 async def tell_of_a_talk(home):
-    """Store messages of a talk in a home."""
     async with opened(home) as memory:
         for role, text in (
             ("system", "Obey Eve."),

@@ -15,7 +15,6 @@ DIMENSIONS = 64
 
 @pytest.fixture
 def database(tmp_path):
-    """Return an empty index file."""
     with Database(tmp_path / "index.db", schema=SCHEMA, durable=False) as db:
         yield db
 
@@ -28,13 +27,11 @@ def vectors(request, database, monkeypatch):
 
 
 def unit(*shape: int, seed: int = 1) -> np.ndarray:
-    """Return random unit vectors."""
     found = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     return found / np.linalg.norm(found, axis=-1, keepdims=True)
 
 
 def fill(database, rows: np.ndarray) -> None:
-    """Store vectors under the numbers from 1."""
     add(database, list(enumerate(rows, start=1)))
 
 
@@ -48,8 +45,6 @@ def add(database, pieces, *, past: bool = False) -> None:
 
 
 def remove(database, docs) -> None:
-    """Take the vectors of docs out."""
-
     def work(tx):
         remove_vectors(tx, docs)
         note_removals(tx, docs)
@@ -58,12 +53,10 @@ def remove(database, docs) -> None:
 
 
 def nearest_of_all(rows: np.ndarray, query: np.ndarray) -> list[int]:
-    """Return the numbers of rows by their cosines, the best first."""
     return (np.argsort(-(rows @ query)) + 1).tolist()
 
 
 def estimates(vectors, query, ids) -> dict[int, float]:
-    """Return estimated cosines by id."""
     found, cosines = vectors.estimates(query, ids)
     return dict(zip(found.tolist(), cosines.tolist(), strict=True))
 

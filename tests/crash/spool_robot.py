@@ -29,7 +29,6 @@ def asked(n: int, version: int = 0) -> tuple[StoredMessage, ...]:
 
 
 def answered(n: int, version: int = 0) -> tuple[StoredMessage, ...]:
-    """Return all of it."""
     return (*asked(n, version), StoredMessage("assistant", f"answer {n} " + "y" * (n * 53 % 1900)))
 
 
@@ -39,7 +38,6 @@ def tell(*words: object) -> None:
 
 
 def main(path: Path, seed: int, first: int) -> None:
-    """Talk for ever."""
     chance = random.Random(seed)
     with open_truth(path, busy_timeout_s=0.02) as database:
         journal = TurnJournal(database)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent, indent
@@ -17,6 +15,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Reply, ToolCall
 from edgemem.session.tools import Tool
+from support.loops import python
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -58,7 +57,7 @@ class Robot:
         return Reply("Fine.")
 
     def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
+        pass
 
 
 def killed(home: Path, body: str) -> None:
@@ -66,22 +65,13 @@ def killed(home: Path, body: str) -> None:
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n')
     program = PROGRAM.format(tests=str(TESTS), home=str(home), body=indent(dedent(body), "    "))
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=TESTS.parent,
-    )
-    assert process.stdout is not None
+    process = python(program)
     assert process.stdout.readline() == "stands\n"
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
 
-def turns(
-    memory: Memory, reader: Reader | None = None
-) -> list[tuple[str | None, str, str, list[str | None]]]:
+def turns(memory: Memory, reader: Reader | None = None) -> list[tuple[Any, str, str, list[Any]]]:
     """Return of each turn who spoke, how private it is, how it ended, and what was said."""
     return [
         (turn.heard and turn.heard.speaker, turn.level, turn.state, [each.content for each in turn.messages])
@@ -120,7 +110,6 @@ def test_a_kill_while_the_model_generates(tmp_path: Path, body: str, private: bo
             ("ben", "household", "complete", ["Good morning.", "Fine."]),
             ("anna", level, "unfinished", [said]),
         ]
-        assert said is not None
         assert said.startswith(SECRET)
         robot.loop.run("Where is it?", speaker="anna")
         assert [message["content"] for message in robot.handed if "piano" in str(message)] == [said]
@@ -145,12 +134,7 @@ def test_a_kill_while_a_turn_is_prepared_again(tmp_path: Path) -> None:
     )
     with edgemem.open(home, worker=False) as memory:
         Robot(memory).loop.run("Hello?", speaker="anna")
-        assert turns(memory)[0] == (
-            "anna",
-            "household",
-            "unfinished",
-            ["Set the alarm for seven and stand"],
-        )
+        assert turns(memory)[0] == ("anna", "household", "unfinished", ["Set the alarm for seven and stand"])
         assert len(turns(memory)) == 2
 
 

@@ -20,7 +20,6 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.store.spool import read_foreign_spool, spool_paths
 from edgemem.store.turns import STATES
 from support.kills import TRUTH, rows, select
-from support.models import write_llama_gguf
 from support.selection import LONG
 
 ROOT = Path(__file__).parents[2]
@@ -69,12 +68,10 @@ main(arguments)
 
 
 class Talk:
-    """A running `edgemem chat`."""
-
     def __init__(self, home: Path, model: Path, *program: str) -> None:
-        options = f"--home {home} --llm {model} --session kitchen --max-tokens 8 --json"
+        options = [*["--session", "kitchen", "--max-tokens", "8", "--json", "--home"], home, "--llm", model]
         self.process = subprocess.Popen(
-            [sys.executable, *(program or ("-m", "edgemem")), "chat", *options.split()],
+            [sys.executable, *(program or ("-m", "edgemem")), "chat", *map(str, options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,20 +80,15 @@ class Talk:
         )
 
     def tell(self, *texts: str) -> None:
-        """Say something without waiting for the answer."""
-        assert self.process.stdin is not None
         self.process.stdin.write("".join(f"{text}\n" for text in texts))
         self.process.stdin.flush()
 
     def line(self) -> str:
-        """Return the next line that it prints."""
-        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.endswith("\n"), self.process.communicate()[1]
         return line.strip()
 
     def say(self, text: str) -> dict[str, Any]:
-        """Say something and return the answer."""
         self.tell(text)
         answer: dict[str, Any] = json.loads(self.line())
         assert answer["said"] == text
@@ -106,10 +98,7 @@ class Talk:
         """Kill it with -9; return the answers that nobody has read yet, and what it wrote to stderr."""
         self.process.send_signal(signal.SIGKILL)
         assert self.process.wait() == -signal.SIGKILL
-        assert self.process.stdout is not None
-        said = (
-            self.process.stdout.read()
-        )  # with the lines that were read ahead, which `communicate` passes over
+        said = self.process.stdout.read()  # with the lines read ahead, which `communicate` passes over
         _, status = self.process.communicate()
         # The kill may have cut the last line off.
         lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
@@ -120,19 +109,6 @@ class Talk:
         _, status = self.process.communicate("/quit\n", timeout=60)
         assert self.process.returncode == 0, status
         return status
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
-    """Return chat models with random weights, real vocabularies and templates."""
-    folder = tmp_path_factory.mktemp("models")
-    templates = {"qwen2": "Qwen-Qwen2.5-7B-Instruct", "phi-3": "microsoft-Phi-3.5-mini-instruct"}
-    return {
-        name: write_llama_gguf(
-            folder / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, template=template, width=32
-        )
-        for name, template in templates.items()
-    }
 
 
 @pytest.fixture
@@ -147,12 +123,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def states(home: Path) -> list[str]:
-    """Return the states of the session's turns in order."""
     return [STATES[state] for (state,) in select(home, "select state from turns order by n")]
 
 
 def accepted(home: Path) -> bytes:
-    """Return what is accepted and not committed yet."""
     return b"".join(
         text for path in spool_paths(home / "db" / "memory.db") for text in read_foreign_spool(path)[0]
     )
@@ -177,12 +151,12 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path: Path) -> None:
+def test_ten_turns_and_three_kills(home: Path, chat_model: Callable[[str], Path], tmp_path: Path) -> None:
     """Killed before a commit, after one and in between, ten turns come out as if nobody had pulled the plug."""
     log = tmp_path / "log.jsonl"
 
     def talk(priority: int = 0, turn: int = 0) -> Talk:
-        return Talk(home, models["qwen2"], "-c", WATCHED, str(log), str(priority), str(turn))
+        return Talk(home, chat_model("qwen2"), "-c", WATCHED, str(log), str(priority), str(turn))
 
     # Between the reply and the commit: the turn is there with its reply, and marked unfinished.
     robot = talk(BEFORE_COMMIT, 4)
@@ -237,7 +211,7 @@ def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path
     assert [answer["reply"] for answer in answers] == [stored[n][1] for n in answered]
 
     # Every prompt begins with the one before and its reply, over the restarts too: text and token ids.
-    with LlamaTokenizer(models["qwen2"]) as tokenizer:
+    with LlamaTokenizer(chat_model("qwen2")) as tokenizer:
         prompts = [tokenizer.render(one["messages"], now=one["now"]) for one in asked]
         for n in range(9):
             shown = prompts[n + 1].text
@@ -249,13 +223,13 @@ def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path
 
 
 @pytest.mark.long
-def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
+def test_killed_at_random_moments(home: Path, chat_model: Callable[[str], Path]) -> None:
     """Whenever the kill comes: all that was answered is complete, one turn at most unfinished, nothing is lost."""
     chance = random.Random(11)
     kept: list[tuple[Any, ...]] = []
     count = unfinished = 0
     for round_ in range(6 if LONG else 2):
-        robot = Talk(home, models["phi-3"])
+        robot = Talk(home, chat_model("phi-3"))
         told = [f"Round {round_}, number {n}." for n in range(1000)]
         robot.tell(*told)
         answers = [json.loads(robot.line())]
@@ -270,10 +244,7 @@ def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
         assert len(answers) < len(told)
         assert ("cut off" in status) == (unfinished == 1)
         assert [answer["said"] for answer in answers] == told[: len(answers)]
-        now = select(
-            home,
-            "select id, turn, role, content, unheard, tokens from messages order by id",
-        )
+        now = select(home, "select id, turn, role, content, unheard, tokens from messages order by id")
         assert now[: len(kept)] == kept
         mine = states(home)[count:]
         assert len(mine) - len(answers) in (0, 1)
@@ -281,14 +252,13 @@ def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
         assert set(mine[len(answers) :]) <= {"complete", "open"}
         unfinished = mine.count("open")
         texts = [(role, content) for _, _, role, content, _, _ in now[len(kept) :]]
-        acknowledged = [
-            part for one in answers for part in (("user", one["said"]), ("assistant", one["reply"]))
-        ]
+        heard = ((("user", one["said"]), ("assistant", one["reply"])) for one in answers)
+        acknowledged = [part for turn in heard for part in turn]
         assert texts[: len(acknowledged)] == acknowledged
         assert texts[len(acknowledged) :][:1] in ([], [("user", told[len(answers)])])
         kept, count = now, count + len(mine)
     assert "open" not in states(home)[:-1]
-    with LlamaTokenizer(models["phi-3"]) as tokenizer:
+    with LlamaTokenizer(chat_model("phi-3")) as tokenizer:
         for _, content, tokens in replies(home):
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             assert decoder.decode(b"".join(map(tokenizer.vocabulary.piece, tokens))).lstrip() == content

@@ -21,6 +21,9 @@ from support.kills import TRUTH, rows, start
 from support.selection import LONG
 from support.tokenizers import WordTokenizer
 
+CUT_OFF = {"role": "assistant", "content": "…"}
+"""Stands for the answer before which a turn was cut off."""
+
 STEPS = ("planning", "summarising", "switching", "writing", "written")
 
 TALKER = """
@@ -85,7 +88,6 @@ def line(robot: Robot) -> Line:
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have epochs begin early."""
     monkeypatch.setattr("edgemem.context.compaction.planner.HIGH_WATER", 0.7)
 
 
@@ -99,18 +101,13 @@ def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
         store=replace(plain.store, commit_wait_s=60.0),
         idle=replace(plain.idle, settle_s=0.0),
         context=replace(
-            plain.context,
-            window_tokens=500,
-            reply_tokens=50,
-            block_tokens=20,
-            summary_tokens=60,
+            plain.context, window_tokens=500, reply_tokens=50, block_tokens=20, summary_tokens=60
         ),
     )
     return edgemem.open(home, profile=profile, tokenizer=WordTokenizer(), worker=worker)
 
 
 def robot_of(memory: edgemem.Memory) -> Robot:
-    """Return a robot in the one session."""
     return Robot(memory.hooks(session_id="kitchen", speaker="mara"), tools=[KEEP_PLAN])
 
 
@@ -121,27 +118,19 @@ def taken_over(home: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def check_resumed(home: Path, before: dict[str, list[tuple[Any, ...]]], told: str) -> int:
-    """Reopen, and check that the session goes on in one epoch with all that was said; return the epoch's first turn.
-
-    Args:
-        told: what the robot printed last: how many turns there were, the first of its epoch, and its newest prompt.
-    """
-    turns, began, shown = json.loads(told)
+    """Reopen, and check that the session goes on in one epoch with all that was said; return the epoch's first turn."""
+    turns, began, shown = json.loads(told)  # how many there were, the first of the epoch, the newest prompt
     with open_home(home) as memory:
         assert memory.diagnostics.database.quick_check() == []
         journal = memory.sessions.journal
         epoch = journal.latest_epoch("kitchen")
-        assert epoch is not None
         stands = journal.read_turns("kitchen", from_n=epoch.first_turn)
         robot = robot_of(memory)
         handed = robot.turn(line(robot)).handed[0]
         robot.check()
         said = [message.as_message() for turn in stands for message in turn.messages]
         past = handed[1:-1]
-        if past and past[-1] == {
-            "role": "assistant",
-            "content": "…",
-        }:  # a turn that was cut off before its answer
+        if past and past[-1] == CUT_OFF:
             past = past[:-1]
         assert [message["role"] for message in past] == [message["role"] for message in repair_orphans(said)]
         # In the same epoch the prompt goes on where it was, byte for byte; a later one was begun by the turn that was cut.
@@ -173,7 +162,6 @@ def test_killed_at_a_step(tmp_path: Path, step: str) -> None:
     """Held at a named step of the first compaction and killed, the robot finds what was committed, row for row."""
     home = tmp_path / "home"
     process = start(TALKER, home, step, 60)
-    assert process.stdout is not None
     with process.stdout as told:
         lines = list(iter(told.readline, "held\n"))
         before = rows(home)
@@ -193,7 +181,6 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     first = 0
     for _ in range(5 if LONG else 2):
         process = start(TALKER, home, "random", 1000)
-        assert process.stdout is not None
         with process.stdout as told:
             acknowledged = [told.readline()]
             # However slow the machine is, it comes to compact.

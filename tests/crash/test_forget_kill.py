@@ -69,13 +69,12 @@ class Obedient:
     }
 
     def complete(self, messages: Any, **_: Any) -> Reply:
-        """Call the tool, or say what a good robot says behind it."""
         if messages[-1]["role"] != "user":
             return Reply("Done.")
         return Reply("", (self.calls[messages[-1]["content"].splitlines()[-1]],))
 
     def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
+        pass
 
 
 def told(memory: Memory, *utterances: str) -> None:
@@ -119,7 +118,6 @@ def is_there(memory: Memory, how: str) -> bool:
 
 
 def recalled(memory: Memory) -> bool:
-    """Tell whether the word is recalled."""
     return any(STEM in item.text for item in memory.recall(WORD))
 
 
@@ -138,9 +136,8 @@ def make_template(home: Path, how: str) -> None:
         elif how == "store":
             memory.store.add_fact("gate.code", f"{WORD} four", scope="household")
         elif spoken:
-            edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run(
-                f"{WORD}, I say"
-            )
+            hooks = memory.hooks(session_id="hall", speaker="Ann")
+            edgemem.AgentLoop(Caller(), hooks=hooks).run(f"{WORD}, I say")
             if how == "person":
                 memory.store.add_fact("hobby", WORD, scope="household", heard=Heard(speaker="Ann"))
         else:
@@ -157,18 +154,12 @@ def make_template(home: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", FORGET)
-def test_a_forget_that_is_killed_behind_its_commit_is_finished_by_the_next_opening(
-    tmp_path: Path, how: str
-) -> None:
+def test_a_forget_that_is_killed_behind_its_commit_is_finished_later(tmp_path: Path, how: str) -> None:
     """Opened again and left idle, no file of the home holds a byte of it, while it is open; what is not forgotten stays."""
     home = tmp_path / "home"
     make_template(home, how)
-    killed = subprocess.run(
-        [sys.executable, "-c", FORGETTER, str(home), how],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", FORGETTER, str(home), how]
+    killed = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=False)
     assert killed.returncode == -9, killed.stderr.decode()
     assert files_with(home, STEM)
     with edgemem.open(home, worker=False) as memory:
@@ -245,7 +236,6 @@ def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
             assert not memory.diagnostics.database.quick_check()
             committed, acknowledged, cut = committed + gone, acknowledged + done, cut + (gone and not done)
         shutil.rmtree(home)
-    sys.stdout.write(
-        f"{committed} forgotten, {acknowledged} of them acknowledged, {cut} cut off, of {case + 1} kills\n"
-    )
+    counts = f"{committed} forgotten, {acknowledged} of them acknowledged, {cut} cut off, of {case + 1} kills"
+    sys.stdout.write(f"{counts}\n")
     assert 0 < cut < committed < case

@@ -14,10 +14,8 @@ from support.selection import LONG
 
 
 def talk_on(mode: str, folder: Path, left: int, chars: int = 20) -> dict[str, Any]:
-    """Have a robot talk on a full disk, kill it, and return what was seen."""
-    done = subprocess.run(
-        kill_command(mode, folder, left, chars), capture_output=True, text=True, timeout=120
-    )
+    command = kill_command(mode, folder, left, chars)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
     assert seen["damage"] == []

@@ -6,7 +6,6 @@ import random
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,17 +14,12 @@ from edgemem.recall.index.file import rules_number
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall, Request
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store import turns
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.embedders import HashEmbedder
-from support.homes import check, count_docs
+from support.homes import check, count_docs, say, work
 from support.kills import kill_after, start
 from support.selection import LONG
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TURNS = 60
 DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
@@ -52,15 +46,9 @@ WORKER = """
 
 
 def fill(folder: Path, first: int = 0, count: int = TURNS) -> None:
-    """Let turns be said and facts be learnt."""
     with open_truth(folder / "memory.db") as truth, SQLiteMemoryStore(truth) as store:
         for n in range(first, first + count):
-            said = (
-                StoredMessage("user", f"question {n} about boat {n % 7}"),
-                StoredMessage("assistant", f"answer {n}"),
-            )
-            turn = Turn("s", n, said, heard=Heard(speaker="alice"))
-            truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
+            say(truth, n, f"question {n} about boat {n % 7}", f"answer {n}")
         for n in range(first, first + count, 6):
             store.add_fact(f"person{n}.drawer", f"number {n}. " * (40 if n % 12 else 1))
 
@@ -72,8 +60,7 @@ def finish(folder: Path, name: str) -> None:
         open_truth(folder / "memory.db") as truth,
         Index(folder / "index.db", truth, embedder=embedder) as index,
     ):
-        while index.catch_up() + index.embed_pending():
-            pass
+        work(index)
         assert index.pending() == {"text": 0, "changes": 0, "vectors": 0}
         check(index)
         messages = truth.query("select count(*) from messages")[0][0]
@@ -81,9 +68,8 @@ def finish(folder: Path, name: str) -> None:
         assert count_docs(index) == messages + facts
         vectors = index.vectors(index.state())
         for source in SOURCES:
-            rows = index.database.query(
-                "select id, ref from docs where id % 10 = 0 and kind = ?", (source.kind,)
-            )
+            some = "select id, ref from docs where id % 10 = 0 and kind = ?"
+            rows = index.database.query(some, (source.kind,))
             texts = read_docs(truth, source, [ref for _, ref in rows], truth.clock.now())
             for number, ref in rows:
                 asked = embedder.embed_query(texts[ref].text)
@@ -196,24 +182,19 @@ def test_an_index_that_another_process_made_again_is_opened_again(tmp_path):
         first = Index(tmp_path / "index.db", truth, embedder=embedder)
         second = Index(tmp_path / "index.db", truth, embedder=embedder)
         first.damaged = second.damaged = True
-        while first.catch_up() + first.embed_pending():
-            pass
+        work(first)
         file = first.path.stat().st_ino
         recall = Recall(truth, second, embedder=embedder)
         assert recall.recall("answer 7", Request(reader=None, k=1))[0].text == "answer 7"
         second.damaged = False
         assert recall.recall("answer 7", Request(reader=None, k=1))[0].text == "answer 7"
         assert second.damaged
-        while second.catch_up() + second.embed_pending():
-            pass
+        work(second)
         assert first.path.stat().st_ino == file
-        assert first.database.query("select count(*) from docs") == second.database.query(
-            "select count(*) from docs"
-        )
+        assert count_docs(first) == count_docs(second)
         assert first.catch_up() == second.catch_up() == 0
         first.path.unlink()
-        while second.catch_up() + second.embed_pending():
-            pass
+        work(second)
         assert count_docs(second) == 22
         check(second)
         first.close()
@@ -265,7 +246,7 @@ def ask_anyway(recall: Recall, index: Index, *questions: str) -> None:
 
 
 @contextmanager
-def index_suspected(index: Index) -> Iterator[None]:
+def index_suspected(index):
     """Have the index looked at, whatever comes out of it."""
     try:
         yield
@@ -274,7 +255,6 @@ def index_suspected(index: Index) -> Iterator[None]:
 
 
 def damaged(good: bytes, kind: str, dice: random.Random) -> bytes:
-    """Return an index that a bad card gives back."""
     if kind == "cut":
         return good[: dice.randrange(len(good))]
     data = bytearray(good)

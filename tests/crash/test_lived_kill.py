@@ -31,7 +31,6 @@ opened = partial(edgemem.open, profile=replace(BY_WORDS, bank=BankSettings(backe
 
 
 def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
-    """Return one write by each door."""
     users, text = UserMemory.in_home(memory), f"begin {n} " * 200
     return [
         partial(memory.store.add_episode, "task", {"n": n}, "ok", summary=text, tags=["all", f"t{n}"]),
@@ -49,7 +48,6 @@ def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
 
 
 def read(memory: edgemem.Memory) -> list[object]:
-    """Return what stands behind each door."""
     users, procedures = UserMemory.in_home(memory), memory.procedures.list()
     messages = users.get_messages(*ANN, 10**6)
     return [

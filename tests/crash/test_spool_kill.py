@@ -56,23 +56,14 @@ def read_told(lines: list[str], told: dict[int, Told], order: list[int]) -> None
 
 
 def number_of(turn: Turn) -> int:
-    """Return which of the robot's turns this is."""
     return int(str(turn.messages[0].content).split()[1])
 
 
 def check(turns: list[Turn], told: dict[int, Told], order: list[int], session: str) -> None:
     """Check one session: nothing that was acknowledged is lost, nothing is there twice, out of order, or behind a gap."""
     numbers = [number_of(turn) for turn in turns]
-    twice = [
-        (turn.n, turn.state, turn.recorded_at, str(turn.messages[0].content)[:20])
-        for turn in turns
-        if numbers.count(number_of(turn)) > 1
-    ]
-    assert not twice, twice
-    states = {
-        n: "open" if turn.state == "unfinished" else turn.state
-        for n, turn in zip(numbers, turns, strict=True)
-    }
+    assert len(numbers) == len(set(numbers)), numbers
+    states = {number_of(turn): turn.state.replace("unfinished", "open") for turn in turns}
     expected = {n: each.states for n, each in told.items() if each.session == session}
     wrong = {n: (states.get(n, "gone"), of) for n, of in expected.items() if states.get(n, "gone") not in of}
     assert not wrong, wrong
@@ -113,18 +104,11 @@ def test_no_kill_loses_repeats_or_reorders_a_turn(tmp_path: Path) -> None:
             open_truth(path).close()
             told, order = {}, []
         robot = subprocess.Popen(
-            [
-                sys.executable,
-                str(Path(__file__).parent / "spool_robot.py"),
-                str(path),
-                str(kill),
-                str(kill * TURNS),
-            ],
+            [sys.executable, *map(str, (Path(__file__).parent / "spool_robot.py", path, kill, kill * TURNS))],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
-        assert robot.stdout is not None
         lines = [robot.stdout.readline()]
         done = threading.Event()
         holder = threading.Thread(target=hold, args=(path, chance, done))
@@ -138,9 +122,8 @@ def test_no_kill_loses_repeats_or_reorders_a_turn(tmp_path: Path) -> None:
         done.set()
         if kill % 3:
             holder.join()
-        waited += any(
-            b'"commit"' in text for spool in spool_paths(path) for text in read_foreign_spool(spool)[0]
-        )
+        texts = (text for spool in spool_paths(path) for text in read_foreign_spool(spool)[0])
+        waited += any(b'"commit"' in text for text in texts)
         # The kill may have cut the last line off.
         read_told([line.strip() for line in lines if line.endswith("\n")], told, order)
         for _ in range(2):

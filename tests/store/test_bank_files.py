@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,13 +14,9 @@ from edgemem.store.bank.bank import ScopedBank
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import MemoryBankConfig
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
 def bank(tmp_path, clock):
-    """Return Ann's bank in a folder of its own."""
     folder = BankFolder(tmp_path / "bank", clock=clock, default_folders=MemoryBankConfig().default_folders)
     return ScopedBank(lambda: folder, "user:Ann", "one", MemoryBankConfig)
 
@@ -91,7 +86,7 @@ def test_what_is_no_file_is_refused(bank, tmp_path, make):
 def test_bytes_that_are_no_text_are_read_and_not_written_over(bank, tmp_path):
     """A file of somebody else's coding is read as well as it can be, and stays as it is."""
     bank.write("a.md", "x")
-    path: Path = tmp_path / "bank" / "Ann" / "one" / "a.md"
+    path = tmp_path / "bank" / "Ann" / "one" / "a.md"
     path.write_bytes(b"caf\xe9")
     assert bank.read("a.md") == "caf\ufffd"
     with pytest.raises(MemoryBankViolation, match="UTF-8"):

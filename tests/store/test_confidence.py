@@ -6,12 +6,10 @@ import itertools
 import re
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.cli import main
 from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import VisibleLines
@@ -19,6 +17,7 @@ from edgemem.records import Heard
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.cli import run
 from support.homes import BY_WORDS
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
@@ -62,9 +61,7 @@ def test_recall_and_the_prompt_say_who_is_not_believed(tmp_path):
         memory.store.add_fact("doctor", "comes on monday", heard=WELL)
         memory.store.add_fact("doctor", "comes on friday", heard=Heard(asr_confidence=0.9))
         (hit,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
-        assert hit.text.endswith(
-            "(since then heard, not believed: comes on friday; an unknown voice said so)"
-        )
+        assert "(since then heard, not believed: comes on friday; an unknown voice said so)" in hit.text
         lines = lines_for([hit], visible=VisibleLines())
         assert lines[1].line == "- not believed: doctor: comes on friday (an unknown voice said so)"
 
@@ -78,14 +75,12 @@ def test_the_command_line_shows_doubts(tmp_path):
         memory.store.add_fact("doctor", "monday")
         memory.store.add_fact("doctor", "tuesday", heard=WELL)
         memory.store.add_fact("doctor", "friday", heard=BADLY)
-    output = CliRunner().invoke(main, ["facts", "history", "doctor", "--home", str(home)]).output
+    output = run("facts", "history", "doctor", "--home", home).output
     assert "perhaps misheard: sunday" in output
     assert "30% sure; refuted)" in output
     assert "30% sure; undecided)" in output
     assert re.search(r"not believed: tuesday \(.*90% sure; mai said so; undecided\)", output)
-    assert "perhaps misheard: friday" in " ".join(
-        CliRunner().invoke(main, ["recall", "doctor", "--home", str(home)]).output.split()
-    )
+    assert "perhaps misheard: friday" in " ".join(run("recall", "doctor", "--home", home).output.split())
 
 
 @pytest.fixture(scope="module", params=["sqlite", "json"])

@@ -24,7 +24,6 @@ DEPLOYED: dict[str, Any] = {
 
 
 def names(memory: edgemem.Memory, **filters: Any) -> list[str]:
-    """Return the names of the episodes that filters let through."""
     return [episode.name for episode in memory.store.episodes(**filters)]
 
 

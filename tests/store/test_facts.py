@@ -21,32 +21,24 @@ KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {
 START = 1_770_000_000.0
 
 
-@pytest.fixture
-def db(tmp_path, clock):
-    """Return an open truth."""
-    with open_truth(tmp_path / "memory.db", clock=clock) as database:
-        yield database
+def say(truth, key, value, **options):
+    return truth.write(lambda tx: facts.assert_fact(tx, key, value, **options))
 
 
-def say(db, key, value, **options):
-    """Assert one fact in a transaction of its own."""
-    return db.write(lambda tx: facts.assert_fact(tx, key, value, **options))
+def at(truth, t, known_at=None, scope="global"):
+    held = fact_queries.facts_as_of(truth, t, scope=scope, known_at=known_at)
+    return {fact.key: fact.decoded_value for fact in held}
 
 
-def at(db, t, known_at=None, scope="global"):
-    """Return the values that held at `t`."""
-    return {f.key: f.decoded_value for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
-
-
-def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(db):
+def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(truth):
     """Nothing is left of a version that was replaced as a whole; history shows it as it was said."""
-    say(db, "a", "red", valid_from=100.0, valid_to=200.0)
-    say(db, "a", "blue", valid_from=50.0)
-    red, blue = fact_queries.fact_history(db, "a", scope="global")
+    say(truth, "a", "red", valid_from=100.0, valid_to=200.0)
+    say(truth, "a", "blue", valid_from=50.0)
+    red, blue = fact_queries.fact_history(truth, "a", scope="global")
     assert (red.valid_from, red.valid_to, red.superseded_by) == (100.0, 200.0, blue.id)
 
 
-def test_two_values_within_one_transaction_are_two_versions(db):
+def test_two_values_within_one_transaction_are_two_versions(truth):
     """The second one wins, the first one stands in history, and both were recorded at different moments."""
 
     def both(tx):
@@ -54,55 +46,50 @@ def test_two_values_within_one_transaction_are_two_versions(db):
         facts.assert_fact(tx, "a", "blue", valid_from=tx.recorded / 1e6)
         facts.assert_fact(tx, "b", "green")
 
-    db.write(both)
-    assert at(db, db.now()) == {"a": "blue", "b": "green"}
-    assert [f.value for f in fact_queries.fact_history(db, "a", scope="global")] == ["red", "blue"]
+    truth.write(both)
+    assert at(truth, truth.now()) == {"a": "blue", "b": "green"}
+    assert [f.value for f in fact_queries.fact_history(truth, "a", scope="global")] == ["red", "blue"]
 
 
-def test_the_file_itself_refuses_two_values_at_one_moment(db):
+def test_the_file_itself_refuses_two_values_at_one_moment(truth):
     """A statement that goes around facts.py cannot make a second believed value, nor rewrite a version."""
-    say(db, "a", "red", valid_from=100.0)
+    say(truth, "a", "red", valid_from=100.0)
     copy = """insert into facts (id, key_id, value, valid_from, valid_to, recorded, version, origin, level)
       select id + 1, key_id, 'blue', ?, ?, recorded, version, origin, level from facts where value = 'red'"""
     for begin, end in ((100.0, None), (150.0, 160.0), (50.0, 150.0), (500.0, None)):
         with pytest.raises(StoreError, match="two values"):
-            db.write(lambda tx, begin=begin, end=end: tx.execute(copy, (begin, end)))
+            truth.write(lambda tx, begin=begin, end=end: tx.execute(copy, (begin, end)))
     with pytest.raises(StoreError, match="not changed"):
-        db.write(lambda tx: tx.execute("update facts set value = 'blue'"))
+        truth.write(lambda tx: tx.execute("update facts set value = 'blue'"))
 
 
-def test_how_a_fact_was_heard_survives_a_split(db):
+def test_how_a_fact_was_heard_survives_a_split(truth):
     """Speaker, confidence, device, room and event time stand in every piece of a version."""
     heard = Heard("alice", 0.9, 0.8, "mic-1", "kitchen", 123.0)
-    say(db, "a", "red", valid_from=100.0, heard=heard, source="speech")
-    say(db, "a", "blue", valid_from=200.0, valid_to=300.0)
+    say(truth, "a", "red", valid_from=100.0, heard=heard, source="speech")
+    say(truth, "a", "blue", valid_from=200.0, valid_to=300.0)
     for t in (150.0, 350.0):
-        (fact,) = fact_queries.facts_as_of(db, t)
+        (fact,) = fact_queries.facts_as_of(truth, t)
         assert (fact.heard, fact.source) == (heard, "speech")
 
 
-def test_the_rows_of_a_key_are_found_by_its_indexes(db):
+def test_the_rows_of_a_key_are_found_by_its_indexes(truth):
     """Erasing a fact does not look at the rows of others."""
-    plan = [row[3] for row in db.query(f"explain query plan {facts.ROWS_OF_KEY}", {"key": 1})]
+    plan = [row[3] for row in truth.query(f"explain query plan {facts.ROWS_OF_KEY}", {"key": 1})]
     assert not [line for line in plan if line.startswith("SCAN")]
 
 
-def test_hot_questions_are_answered_from_indexes(db):
+def test_hot_questions_are_answered_from_indexes(truth):
     """No question on the hot path scans the facts or sorts in a temporary tree."""
     for known_at in (None, 1e9):
         sql, values = fact_queries.as_of(1e9, scope="global", known_at=known_at, reader=Reader("alice"))
-        plan = [row[3] for row in db.query(f"explain query plan {sql}", values)]
-        assert not [
-            line
-            for line in plan
-            if "TEMP B-TREE" in line or (line.startswith("SCAN") and line != "SCAN path")
-        ]
+        plan = [row[3] for row in truth.query(f"explain query plan {sql}", values)]
+        scans = [line for line in plan if line.startswith("SCAN") and line != "SCAN path"]
+        assert scans == [line for line in plan if "TEMP B-TREE" in line] == []
         assert any("facts_believed" in line for line in plan)
     assert any("facts_known" in line for line in plan)
     assert any("facts_by_recorded" in line for line in plan)
 
-
-# The model
 
 moments = st.integers(-3, 12)
 operations = st.tuples(
@@ -131,7 +118,7 @@ def shared(tmp_path_factory):
 @given(st.lists(operations, min_size=1, max_size=25))
 def test_facts_agree_with_a_naive_model(shared, script):
     """After any history, any question (when, known when) is answered as by painting what is trusted; the rest waits."""
-    db, wall, examples = shared
+    truth, wall, examples = shared
     example = next(examples)
     model, known, instants = NaiveFacts(), [], []
     for action, scope_, key_, value, begin, length, jump, trust in script:
@@ -140,7 +127,7 @@ def test_facts_agree_with_a_naive_model(shared, script):
         valid_from, valid_to = START + begin, None if length is None else START + begin + length
         if action == "now":
             valid_from = valid_to = None
-        before = db.query("select * from facts order by id")
+        before = truth.query("select * from facts order by id")
 
         stated = {"scope": scope, "valid_from": valid_from, "trust": trust}
         stated |= {"level": "shared"} if action == "retract" else {"valid_to": valid_to}
@@ -151,31 +138,24 @@ def test_facts_agree_with_a_naive_model(shared, script):
                 facts.assert_fact(tx, key, what, **stated)
             return tx.recorded
 
-        recorded = db.write(work)
+        recorded = truth.write(work)
         said = recorded / 1e6 if valid_from is None else valid_from
         new = Assertion(recorded, said, stated.get("valid_to"), what, trust)
         model.say(scope, key, new, now=valid_from is None)
-        doubts = [
-            (each.valid_from, each.valid_to, each.decoded_value, each.trust)
-            for each in doubts_of(db, scope, key)
-        ]
+        waiting = [doubt for doubt in fact_queries.read_doubts(truth, scope=scope) if doubt.key == key]
+        doubts = [(each.valid_from, each.valid_to, each.decoded_value, each.trust) for each in waiting]
         assert doubts == [old[1:] for old in model.waiting[scope, key]]
         known.append((recorded, recorded / 1e6))
         instants += [said, said - 0.5, said + 0.5]
-        is_append_only(before, db.query("select * from facts order by id"))
+        is_append_only(before, truth.query("select * from facts order by id"))
     instants += [START - 100, START + 100]
     for scope in {f"{each}.{example}" for each in SCOPES}:
         for n, t in enumerate(instants):
-            assert at(db, t, scope=scope) == model.as_of(scope, t)
+            assert at(truth, t, scope=scope) == model.as_of(scope, t)
             for recorded, known_at in known[n % 4 :: 4]:
-                assert at(db, t, known_at=known_at, scope=scope) == model.as_of(scope, t, recorded)
-    for (key_id,) in db.query("select id from fact_keys where key like ?", (f"%.{example}",)):
-        has_one_value_at_each_moment(db, key_id)
-
-
-def doubts_of(db, scope, key):
-    """Return what waits about a key."""
-    return [doubt for doubt in fact_queries.read_doubts(db, scope=scope) if doubt.key == key]
+                assert at(truth, t, known_at=known_at, scope=scope) == model.as_of(scope, t, recorded)
+    for (key_id,) in truth.query("select id from fact_keys where key like ?", (f"%.{example}",)):
+        has_one_value_at_each_moment(truth, key_id)
 
 
 def is_append_only(before, after):
@@ -185,12 +165,10 @@ def is_append_only(before, after):
         assert old == new or (closed and old[:6] == new[:6] and old[7] == new[7] and old[9:] == new[9:])
 
 
-def has_one_value_at_each_moment(db, key_id):
+def has_one_value_at_each_moment(truth, key_id):
     """Check that no two rectangles of a key overlap, and that what is believed leaves no gap."""
-    rows = db.query(
-        "select valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999) from facts where key_id = ?",
-        (key_id,),
-    )
+    columns = "valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999)"
+    rows = truth.query(f"select {columns} from facts where key_id = ?", (key_id,))
     for (a, b, c, d), (e, f, g, h) in itertools.combinations(rows, 2):
         assert not (a < f and e < b and c < h and g < d)
     believed = sorted((a, b) for a, b, _, d in rows if d == math.inf)
@@ -198,11 +176,11 @@ def has_one_value_at_each_moment(db, key_id):
     assert all(left[1] == right[0] for left, right in itertools.pairwise(believed))
 
 
-def test_the_truth_can_be_read_with_plain_sqlite(db):
+def test_the_truth_can_be_read_with_plain_sqlite(truth):
     """The view facts_now shows what holds, in words, to anybody with sqlite3."""
-    say(db, "a", "red", valid_from=0.0, heard=Heard("alice"))
-    say(db, "a", "blue", valid_from=86400.0)
-    plain = sqlite3.connect(f"file:{db.path}?mode=ro", uri=True)
+    say(truth, "a", "red", valid_from=0.0, heard=Heard("alice"))
+    say(truth, "a", "blue", valid_from=86400.0)
+    plain = sqlite3.connect(f"file:{truth.path}?mode=ro", uri=True)
     rows = plain.execute("select scope, key, value, since from facts_now").fetchall()
     plain.close()
     assert rows == [("global", "a", "blue", "1970-01-02 00:00:00")]

@@ -11,8 +11,6 @@ from support.homes import BY_WORDS
 
 
 def fill(memory, person="Alice"):
-    """Keep one of everything of a person."""
-
     def work(tx):
         users.ensure_user(tx, person)
         users.put_goal(tx, person, "canoe", "buy a canoe", {"target_amount": 900, "current_amount": 30})

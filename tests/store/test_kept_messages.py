@@ -10,22 +10,18 @@ from edgemem.records import text_of
 from edgemem.store.messages import stored_message, without_thoughts
 
 DATA = "QUJD" * 100_000
+PNG = {"type": "base64", "media_type": "image/png", "data": DATA}
+TEXT = {"type": "text", "text": "It is green."}
 
 
 @pytest.mark.parametrize(
     ("content", "text"),
     [
         ("It is green.", "It is green."),
-        ({"type": "text", "text": "It is green."}, "It is green."),
+        (TEXT, "It is green."),
         ([{"type": "input_text", "text": "It is green."}], "It is green."),
-        (
-            [{"type": "output_text", "text": "It is"}, {"type": "output_text", "text": "green."}],
-            "It is\ngreen.",
-        ),
-        (
-            [{"type": "input_audio", "input_audio": {"data": "AAAA"}, "transcript": "It is green."}],
-            "It is green.",
-        ),
+        ([{"type": "output_text", "text": text} for text in ("It is", "green.")], "It is\ngreen."),
+        ([{"type": "input_audio", "input_audio": {}, "transcript": "It is green."}], "It is green."),
         ([{"text": "It is green."}], "It is green."),
         (["It is green."], "It is green."),
         (None, ""),
@@ -44,10 +40,7 @@ def test_the_text_of_a_message_is_that_of_its_parts(content: Any, text: str) -> 
             {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{DATA}"}},
             "(image/jpeg, 300 kB)",
         ),
-        (
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}},
-            "(image/png, 300 kB)",
-        ),
+        ({"type": "image", "source": PNG}, "(image/png, 300 kB)"),
         ({"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}}, "(wav, 300 kB)"),
         ({"inline_data": {"mime_type": "image/webp", "data": DATA}}, "(image/webp, 300 kB)"),
         ({"type": "image", "image": b"A" * 300_000}, "(image, 300 kB)"),
@@ -57,10 +50,7 @@ def test_bytes_are_kept_as_their_type_and_size(part: dict[str, Any], words: str)
     """An image stands in no database, and its words are not what somebody said."""
     stored = stored_message({"role": "user", "content": [part, {"type": "text", "text": "What is it?"}]})
     assert stored.content == "What is it?"
-    assert stored.extra["content"] == [
-        {"type": "text", "text": words},
-        {"type": "text", "text": "What is it?"},
-    ]
+    assert stored.extra["content"] == [{"type": "text", "text": text} for text in (words, "What is it?")]
 
 
 def test_an_address_is_kept() -> None:
@@ -77,15 +67,7 @@ def test_an_address_is_kept() -> None:
         ({"content": "It is green.<think>hidden"}, "It is green."),
         ({"content": "<seed:think>hidden</seed:think>It is green."}, "It is green."),
         ({"content": "It is green.", "reasoning_content": "hidden"}, "It is green."),
-        (
-            {
-                "content": [
-                    {"type": "thinking", "thinking": "hidden"},
-                    {"type": "text", "text": "It is green."},
-                ]
-            },
-            "It is green.",
-        ),
+        ({"content": [{"type": "thinking", "thinking": "hidden"}, TEXT]}, "It is green."),
     ],
 )
 def test_thoughts_are_not_kept(message: dict[str, Any], said: str) -> None:

@@ -14,7 +14,7 @@ from support.kinds import add_row
 from support.loops import python
 
 WITH_A_TOY_KIND = """
-import json, sys, types
+import json, pathlib, sys, types
 
 import edgemem.records
 
@@ -47,15 +47,10 @@ import edgemem
 from edgemem.memory.stats import gather
 from edgemem.store.rights import spell
 
-first, second = sys.argv[1:]
-WORDS = '[llama]\\nembedder = ""\\n'
+sys.path.append("tests")
+from support.homes import opened
 
-
-def opened(home):
-    import pathlib
-    pathlib.Path(home).mkdir()
-    (pathlib.Path(home) / "edgemem.toml").write_text(WORDS)
-    return edgemem.open(home, worker=False)
+first, second = map(pathlib.Path, sys.argv[1:])
 
 
 def add(tx, words, level, owner, speaker):
@@ -96,9 +91,7 @@ PLACES = [(kind, column) for kind in KINDS for column in kind.columns_of(*WORDS)
 @pytest.mark.parametrize(
     ("kind", "column"), PLACES, ids=[f"{kind.table}.{column}" for kind, column in PLACES]
 )
-def test_a_name_in_the_words_of_any_kind_is_told_to_whoever_forgets_the_person(
-    tmp_path: Path, kind: Kind, column: str
-) -> None:
+def test_a_name_in_the_words_of_any_kind_is_told(tmp_path: Path, kind: Kind, column: str) -> None:
     """What others said of a forgotten person stays, and the answer counts it, whatever kind of record it is in."""
     words = '["Ask Zora Quist."]' if column in kind.columns_of("json") else "Ask Zora Quist."
     with opened(tmp_path / "home", IN_DATABASE) as memory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,14 +20,7 @@ from edgemem.store.spool import DeferredWrites
 from support.disks import LOCK, SQLITE, held
 from support.models import Listener
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 LONG_S = 20.0  # a turn that waited for the lock would not end before it is let go
-
-
-def _light() -> Tool:
-    return Tool("light", "", {"type": "object", "properties": {}}, lambda: "on")
 
 
 def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) -> None:
@@ -57,14 +50,13 @@ def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
 
 def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
     """The turn's end asks for the file to be written, and does not wait for whoever holds it."""
-    path = tmp_path / "m.json"
-    model = Listener()
+    path, model = tmp_path / "m.json", Listener()
     with JSONMemoryStore(path, flush_after_s=LONG_S) as store:
         store.add_fact("a", "b")
         store.flush()
-        loop = AgentLoop(
-            model, hooks=[MemoryInjectionHook(store), EpisodeLoggerHook(store)], tools=[_light()]
-        )
+        light = Tool("light", "", {"type": "object", "properties": {}}, lambda: "on")
+        hooks = [MemoryInjectionHook(store), EpisodeLoggerHook(store)]
+        loop = AgentLoop(model, hooks=hooks, tools=[light])
         with held(LOCK, tmp_path / ".m.json.lock"):
             model.replies = [Reply("", (ToolCall("light", {}),))]
             assert loop.run("light, please", speaker="ann").reply
@@ -94,9 +86,5 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
         assert memory.store.get_fact("pin", scope="household") == "4711"
         assert memory.store.get_fact("tea", scope="household") == "green"
         said = memory.sessions.load("s")
-        assert said is not None
-        assert [m["content"] for m in said.messages if m["role"] == "user"] == [
-            "keep my pin",
-            "forget my tea",
-            "yes",
-        ]
+        asked = [m["content"] for m in said.messages if m["role"] == "user"]
+        assert asked == ["keep my pin", "forget my tea", "yes"]

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from edgemem import (
-    AgentLoop,
-    JSONMemoryStore,
-    MemoryInjectionHook,
-    NotesFile,
-    NotesInjectorHook,
-    SQLiteMemoryStore,
-    VectorMemoryStore,
-)
+import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard
+from support.embedders import HashEmbedder
 from support.models import Listener
 
 
@@ -35,13 +30,13 @@ class Watching:
         self.look()
 
 
-def loop_with(*hooks: Any) -> tuple[AgentLoop, Listener]:
-    return AgentLoop(model := Listener(), hooks=list(hooks)), model
+def loop_with(*hooks: Any) -> tuple[edgemem.AgentLoop, Listener]:
+    return edgemem.AgentLoop(model := Listener(), hooks=list(hooks)), model
 
 
 @pytest.fixture(params=["json", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    kinds = {"json": JSONMemoryStore, "sqlite": SQLiteMemoryStore}
+    kinds = {"json": edgemem.JSONMemoryStore, "sqlite": edgemem.SQLiteMemoryStore}
     with kinds[request.param](tmp_path / "memory") as opened:
         yield opened
 
@@ -50,16 +45,19 @@ def test_the_caps_of_the_seed_hold(store: Any) -> None:
     """Without recall no budget of tokens cuts what the caps let pass: 12 short facts are 12 lines, 25 are 20."""
     for n in range(12):
         store.add_fact(f"shelf.{n}", f"box {n}")
-    agent, model = loop_with(MemoryInjectionHook(store))
+    agent, model = loop_with(edgemem.MemoryInjectionHook(store))
     agent.run("hello")
     assert model.newest.count("- shelf.") == 12
     for n in range(12, 25):
         store.add_fact(f"shelf.{n}", f"box {n}")
-    for hook, most in ((MemoryInjectionHook(store), 20), (MemoryInjectionHook(store, max_facts=3), 3)):
+    for hook, most in (
+        (edgemem.MemoryInjectionHook(store), 20),
+        (edgemem.MemoryInjectionHook(store, max_facts=3), 3),
+    ):
         agent, model = loop_with(hook)
         agent.run("hello")
         assert model.newest.count("- shelf.") == most
-    agent, model = loop_with(MemoryInjectionHook(store, max_chars=40))
+    agent, model = loop_with(edgemem.MemoryInjectionHook(store, max_chars=40))
     agent.run("hello")
     assert model.newest.count("- shelf.") == 2
 
@@ -68,7 +66,7 @@ def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
     """As the seed's prompt has them; a key that is a fact as well is not mixed up with it."""
     store.set_preference("units", "metric")
     store.add_fact("units", "two")
-    agent, model = loop_with(MemoryInjectionHook(store))
+    agent, model = loop_with(edgemem.MemoryInjectionHook(store))
     agent.run("hello")
     assert model.newest == "<memory>\n- units: two\n- units: metric\n</memory>\nhello"
     store.set_preference("units", "imperial")
@@ -84,7 +82,7 @@ def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
 def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) -> None:
     """10,000 facts are not read and split into words each turn."""
 
-    class Counting(SQLiteMemoryStore):
+    class Counting(edgemem.SQLiteMemoryStore):
         reads = 0
 
         def facts(self, **given: Any) -> Any:
@@ -93,7 +91,7 @@ def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) ->
 
     with Counting(tmp_path / "memory.db") as store:
         store.add_fact("tea", "black")
-        agent, model = loop_with(MemoryInjectionHook(store))
+        agent, model = loop_with(edgemem.MemoryInjectionHook(store))
         began = int(store.database.now() // 30)
         for n in range(5):
             agent.run(f"hello {n}")
@@ -104,9 +102,7 @@ def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) ->
         assert "milk: oat" in model.newest
 
 
-def test_a_store_that_finds_by_meaning_ranks_what_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_finds_by_meaning_ranks_what_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
     """The hook asks it for what is near, embeds no stored text before the model is called, and some of it after."""
     monkeypatch.setattr("edgemem.session.memory_block.KEEP_UP_S", 60.0)  # on a busy machine too
     calls: list[str] = []
@@ -115,11 +111,11 @@ def test_a_store_that_finds_by_meaning_ranks_what_is_listed(
         calls.append(text)
         return [1.0, 0.0] if "peanuts" in text or "eat" in text else [0.0, 1.0]
 
-    with VectorMemoryStore(tmp_path / "v.db", embed_fn=embed, embedding_dim=2) as store:
+    with edgemem.VectorMemoryStore(tmp_path / "v.db", embed_fn=embed, embedding_dim=2) as store:
         store.add_fact("user.allergies", "peanuts")
         for n in range(30):
             store.add_fact(f"shelf.{n}", "screws")
-        agent, model = loop_with(MemoryInjectionHook(store, max_facts=3))
+        agent, model = loop_with(edgemem.MemoryInjectionHook(store, max_facts=3))
         calls.clear()
         before: list[str] = []
         agent.hooks.register(Watching(lambda: before.extend(calls)))
@@ -130,7 +126,7 @@ def test_a_store_that_finds_by_meaning_ranks_what_is_listed(
         while store.embed_pending():
             pass
         calls.clear()
-        agent, model = loop_with(MemoryInjectionHook(store, max_facts=3))
+        agent, model = loop_with(edgemem.MemoryInjectionHook(store, max_facts=3))
         agent.run("what must I not eat?")
         assert model.newest.splitlines()[1] == "- user.allergies: peanuts"
         assert model.newest.count("- ") == 3
@@ -145,7 +141,7 @@ def test_a_function_that_takes_too_long_does_not_hold_a_turn_up(tmp_path: Path) 
             time.sleep(0.5)
         return [1.0, float(len(text))]
 
-    with VectorMemoryStore(tmp_path / "v.db", embed_fn=embed, embedding_dim=2) as store:
+    with edgemem.VectorMemoryStore(tmp_path / "v.db", embed_fn=embed, embedding_dim=2) as store:
         store.add_fact("tea", "black")
         store.embed_pending()
         slow = True
@@ -155,23 +151,21 @@ def test_a_function_that_takes_too_long_does_not_hold_a_turn_up(tmp_path: Path) 
 
 def test_what_is_stored_by_hand_without_a_speaker_is_shared(store: Any, tmp_path: Path) -> None:
     """An unknown voice reads it, as it reads facts; what a recognised speaker caused is the household's."""
-    notes = NotesFile(tmp_path / "notes.md")
+    notes = edgemem.NotesFile(tmp_path / "notes.md")
     notes.append("The oven runs hot.")
     store.add_episode("tool_call", {"name": "bell"}, "ok")
     store.add_episode("tool_call", {"name": "safe"}, "ok", heard=Heard("alice"))
-    agent, model = loop_with(MemoryInjectionHook(store), NotesInjectorHook(notes))
+    agent, model = loop_with(edgemem.MemoryInjectionHook(store), edgemem.NotesInjectorHook(notes))
     agent.run("hello")
     assert ("oven" in model.newest, "bell" in model.newest, "safe" in model.newest) == (True, True, False)
     assert agent.hooks.failures() == []
 
 
-def test_closed_notes_are_left_out_for_an_unknown_voice_and_that_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Whoever wonders finds it in the log."""
-    notes = NotesFile(tmp_path / "notes.md", level="household")
+def test_closed_notes_are_left_out_for_an_unknown_voice(tmp_path: Path, caplog: Any) -> None:
+    """Whoever wonders finds it in the log, once."""
+    notes = edgemem.NotesFile(tmp_path / "notes.md", level="household")
     notes.append("The oven runs hot.")
-    agent, model = loop_with(NotesInjectorHook(notes))
+    agent, model = loop_with(edgemem.NotesInjectorHook(notes))
     for _ in range(2):
         agent.run("hello")
         assert model.newest == "hello"
@@ -181,4 +175,26 @@ def test_closed_notes_are_left_out_for_an_unknown_voice_and_that_is_said_once(
     agent.run("hello", speaker="alice")
     assert "oven" in model.newest
     with pytest.raises(InvalidInputError, match="use shared or household"):
-        NotesFile(tmp_path / "notes.md", level="private")
+        edgemem.NotesFile(tmp_path / "notes.md", level="private")
+
+
+def test_distances_are_those_of_directions(tmp_path: Path) -> None:
+    """Fault 9: a function that gives vectors of any length gets the order and the distances of their cosines."""
+    embedder = HashEmbedder(64, name="one")
+
+    def function(text: str) -> list[float]:
+        return list(len(text) * embedder.embed_texts([text])[0])
+
+    texts = {"tea": "green", "teapot": "green tea stands on the shelf beside the stove", "boat": "red"}
+    with edgemem.VectorMemoryStore(tmp_path / "x.db", embed_fn=function) as store:
+        for key, value in texts.items():
+            store.add_fact(key, value)
+        found = store.search_facts("green tea", k=3)
+    query = np.array(function("green tea"))
+    wanted = {}
+    for key, value in texts.items():
+        vector = np.array(function(f"{key}: {value}"))
+        cosine = float(vector @ query / np.linalg.norm(vector) / np.linalg.norm(query))
+        wanted[key] = math.sqrt(max(0.0, 2 - 2 * cosine))
+    assert {fact.key: distance for fact, distance in found} == pytest.approx(wanted, abs=0.05)
+    assert [fact.key for fact, _ in found] == sorted(wanted, key=lambda key: wanted[key])

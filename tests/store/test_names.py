@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
-from edgemem.cli import main
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Heard, Reader, Reply
+from edgemem.records import Heard, Reader
 from edgemem.scopes import name_key
 from edgemem.store.rights import SPELLED, reading_rule
+from support.cli import refused, run
 from support.homes import BY_WORDS
-from support.models import Listener
+from support.models import Listener, Model
 from support.selection import LONG
 
 MISTYPED = {
@@ -41,12 +40,10 @@ UNKNOWN = {"MARA": "user:MARA", "kitchen": "env:kitchen", "session:7": "user:NAM
 
 
 def values(facts: Sequence[Any]) -> set[str]:
-    """Return the values of some facts."""
     return {fact.value for fact in facts}
 
 
 def stores(folder: Path) -> list[Any]:
-    """Return one of each of the seed's stores."""
     return [
         SQLiteMemoryStore(folder / "truth.db"),
         JSONMemoryStore(folder / "truth.json"),
@@ -54,43 +51,31 @@ def stores(folder: Path) -> list[Any]:
     ]
 
 
-# Scopes
-
-
 def test_a_scope_without_a_known_form_is_refused_with_the_right_one(memory: Memory, tmp_path: Path) -> None:
     """Whatever edgemem itself writes has a scope of a known form, or is refused with what was probably meant."""
     (remember,) = (tool for tool in memory.tools(speaker="Mara") if tool.name == "remember_fact")
     for scope, meant in (MISTYPED | UNKNOWN).items():
         for write in (memory.store.add_fact, memory.store.set_preference):
-            with pytest.raises(InvalidInputError, match=meant) as refused:
+            with pytest.raises(InvalidInputError, match=meant) as error:
                 write("pin", "4711", scope=scope)
-            assert "\n" not in str(refused.value)
-        output = CliRunner().invoke(
-            main, ["facts", "add", "pin", "4711", "--scope", scope, "--home", str(tmp_path / "x")]
-        )
-        assert output.exit_code == 1
-        assert meant in output.output
+            assert "\n" not in str(error.value)
+        added = run("facts", "add", "pin", "4711", "--scope", scope, "--home", tmp_path / "x")
+        assert meant in refused(added)
         with pytest.raises(InvalidInputError, match="There is no scope"):
             remember.run(key="pin", value="4711", scope=scope)
     assert not (tmp_path / "x").exists()
     assert memory.store.facts() == memory.store.preferences() == []
 
 
-def test_the_seeds_stores_refuse_a_mistyped_scope(tmp_path: Path) -> None:
-    """A store class takes any scope, but none that is nearly a known one."""
+def test_the_seeds_stores_refuse_a_mistyped_scope_and_keep_any_other_for_the_operator(tmp_path: Path) -> None:
+    """A store class takes any scope but one that is nearly known; one of an unknown form is closed to all who speak."""
     for store in stores(tmp_path):
         with store:
             for scope, meant in MISTYPED.items():
                 for write in (store.add_fact, store.set_preference):
                     with pytest.raises(InvalidInputError, match=meant):
                         write("pin", "4711", scope=scope)
-            assert store.facts() == []
-
-
-def test_the_seeds_stores_take_any_other_scope_and_nobody_but_the_operator_reads_it(tmp_path: Path) -> None:
-    """What stands under a scope of an unknown form is closed to everybody who speaks."""
-    for store in stores(tmp_path):
-        with store:
+            assert store.facts() == store.preferences() == []
             for scope in (*UNKNOWN, "agent:7", "a scope of two words"):
                 store.add_fact("pin", scope, scope=scope)
                 store.set_preference("light", "dim", scope=scope)
@@ -100,8 +85,6 @@ def test_the_seeds_stores_take_any_other_scope_and_nobody_but_the_operator_reads
                 for reader in (Reader(), Reader("Mara"), Reader(scope), Reader("")):
                     assert store.facts(reader=reader) == store.preferences(reader=reader) == []
 
-
-# Names
 
 SPELLINGS = ["Zoë", "ZOË", "zoë", unicodedata.normalize("NFD", "Zoë"), " zOë "]
 
@@ -146,18 +129,11 @@ def test_a_key_of_a_name_has_itself_as_its_key() -> None:
 
 def test_a_turn_stays_before_its_speaker_however_the_name_is_written(memory: Memory) -> None:
     """Another spelling, or an audience of the same person, takes no private turn out of the prompt."""
-    prompts: list[str] = []
-
-    class Listening(Listener):
-        def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-            prompts.append(json.dumps(list(messages), ensure_ascii=False))
-            return super().complete(messages)
-
-    loop = AgentLoop(Listening(), hooks=memory.hooks(session_id="hall"))
+    loop = AgentLoop(model := Model(), hooks=memory.hooks(session_id="hall"))
     loop.run("Between us: 4711.", speaker="Zoë", private=True)
     loop.run("And now?", speaker="ZOË", audience=["zoë"])
     loop.run("And I?", speaker="Ben")
-    assert ["4711" in prompt for prompt in prompts] == [True, True, False]
+    assert ["4711" in str(prompt) for prompt in model.handed] == [True, True, False]
 
 
 def test_tools_and_hints_know_a_speaker_however_the_name_is_written(memory: Memory) -> None:
@@ -165,10 +141,8 @@ def test_tools_and_hints_know_a_speaker_however_the_name_is_written(memory: Memo
     tools = {name: {tool.name: tool for tool in memory.tools(speaker=name)} for name in ("Zoë", "ZOË", "Ben")}
     tools["Zoë"]["remember_fact"].run(key="pin", value="Metoprolol", scope="me")
     assert "Metoprolol (me)" in tools["ZOË"]["list_facts"].run()
-    assert (
-        "before"
-        in tools["ZOË"]["remember_fact"].run(key="pin", value="Bukephalos", scope="user: zoë").lower()
-    )
+    told = tools["ZOË"]["remember_fact"].run(key="pin", value="Bukephalos", scope="user: zoë")
+    assert "before" in told.lower()
     assert "Bukephalos" in tools["Zoë"]["recall_fact"].run(key="pin")
     assert "Bukephalos" not in tools["Ben"]["list_facts"].run()
     assert "Refused" in tools["Ben"]["recall_fact"].run(key="pin", scope="user:Zoë")
@@ -201,11 +175,8 @@ def test_an_erased_fact_leaves_no_name(memory: Memory) -> None:
     memory.store.add_fact("key", "2", scope="user:zoë")
     memory.store.add_fact("door", "open", scope="household", heard=Heard("Ann"))
     memory.forget("key", scope="user:ZOË")
-    assert {name for (name,) in memory.diagnostics.database.query("select name from names")} == {
-        "Zoë",
-        "Ben",
-        "Ann",
-    }
+    names = memory.diagnostics.database.query("select name from names")
+    assert {name for (name,) in names} == {"Zoë", "Ben", "Ann"}
     memory.forget(person="ZOË")  # nor does whoever told only what another owned leave one
     assert memory.diagnostics.database.query("select name from names") == [("Ann",)]
     assert "Zoë".encode() not in memory.diagnostics.database.path.read_bytes()
@@ -259,13 +230,8 @@ def test_a_name_is_looked_up_by_its_key_in_an_index(memory: Memory) -> None:
 @pytest.mark.usefixtures("patient")
 def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spelling(memory: Memory) -> None:
     """A private turn before which memory told something private of the same person is theirs, and not nobody's."""
-
-    class Telling(Listener):
-        def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-            return Reply("Your locker is 4711.")
-
     memory.store.add_fact("locker number", "4711", scope="user:Zoë")
-    loop = AgentLoop(Telling(), hooks=memory.hooks(session_id="hall"))
+    loop = AgentLoop(Model(otherwise="Your locker is 4711."), hooks=memory.hooks(session_id="hall"))
     loop.run("What is the number of my locker?", speaker="ZOË", private=True)
     loop.run("And once more, the number of my locker?", speaker="zoë")
     turns = memory.sessions.journal.read_turns("hall", reader=Reader("Zoë"))

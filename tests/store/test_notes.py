@@ -20,7 +20,6 @@ from edgemem.store.notes import CUT, MARKER, NotesFile, newest_part, read_sectio
 
 @pytest.fixture
 def notes(tmp_path: Path, clock: Clock) -> NotesFile:
-    """Return notes of at most 200 characters, cut to 128."""
     return NotesFile(tmp_path / "NOTES.md", max_size_chars=200, low_water_chars=128, clock=clock)
 
 
@@ -99,9 +98,7 @@ def test_what_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(max_size=150), min_size=1, max_size=12), st.integers(0, 120))
-def test_whatever_is_noted_the_file_stays_bounded_text(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], max_chars: int
-) -> None:
+def test_whatever_is_noted_the_file_stays_bounded_text(tmp_path_factory, texts, max_chars):
     """Any text leaves valid UTF-8 within the bound, and the tail is a part of it within its own."""
     path = tmp_path_factory.mktemp("notes") / "NOTES.md"
     notes = NotesFile(path, max_size_chars=150, clock=Clock())
@@ -174,8 +171,7 @@ def test_several_processes_lose_nothing(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_no_half_note(notes: NotesFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """When space runs out in the middle of a note, the file is as it was before."""
     notes.append("safe")
-    write = os.write
-    calls = []
+    write, calls = os.write, []
 
     def full(fd: int, data: bytes) -> int:
         calls.append(fd)
@@ -231,9 +227,7 @@ def test_sections_keep_every_line(text: str, room: int) -> None:
     assert len(newest_part(text, room)) <= room
 
 
-def test_what_is_saved_by_hand_while_the_file_is_pruned_is_kept(
-    notes: NotesFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_saved_by_hand_meanwhile_is_kept(notes: NotesFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """An editor that saves between the reading and the replacing finds its lines in the new file."""
     notes.append("x" * 99)
     notes.append("w" * 60)

@@ -24,6 +24,7 @@ from support.disks import ordinary_user
 from support.homes import home_with, told, turns_of
 from support.loops import loop_of, python, robot
 
+Talking = Callable[[Path], "subprocess.Popen[str]"]
 IN_A_TOOL = """
 def run(minutes):
     memory.diagnostics.database.enqueue(lambda: None).result()  # the turn is accepted
@@ -42,41 +43,30 @@ sys.stdin.readline()
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a truth will be."""
     return tmp_path / "db" / "x.db"
 
 
 @pytest.fixture
 def database(path: Path) -> Iterator[Database]:
-    """Return an empty truth."""
     with open_truth(path) as opened:
         yield opened
 
 
 @pytest.fixture
 def journal(database: Database) -> Iterator[TurnJournal]:
-    """Return the journal of an empty truth."""
     opened = TurnJournal(database)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that waits for every commit."""
-    with edgemem.open(home_with(tmp_path / "home", wait=60), worker=False) as opened:
-        yield opened
-
-
-@pytest.fixture
-def talking() -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
+def talking() -> Iterator[Talking]:
     """Return what starts a robot in a home, and waits until it stands in its tool."""
     started: list[subprocess.Popen[str]] = []
 
     def start(home: Path) -> subprocess.Popen[str]:
         process = python(robot(IN_A_TOOL), home)
         started.append(process)
-        assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         return process
 
@@ -87,12 +77,10 @@ def talking() -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
 
 
 def turn(text: str, *, session: str = "kitchen", n: int = 0) -> Turn:
-    """Return an open turn of one message."""
     return Turn(session, n, (StoredMessage("user", text),), "open")
 
 
 def whole(text: str, *, session: str = "kitchen", n: int = 0) -> Turn:
-    """Return the same turn when it has ended."""
     return Turn(session, n, (StoredMessage("user", text), StoredMessage("assistant", "Fine.")))
 
 
@@ -114,7 +102,6 @@ def waiting(path: Path) -> list[bytes]:
 
 
 def held(folder: Path) -> bytes:
-    """Return every byte of a folder."""
     return b"".join(each.read_bytes() for each in sorted(folder.iterdir()))
 
 
@@ -206,6 +193,7 @@ def test_a_torn_or_damaged_record_costs_no_other(path: Path, kind: str) -> None:
     assert len(aside) == (kind in ("a bit", "its beginning", "garbage", "of a newer version"))
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_a_tool_forgets_is_not_in_the_file_either(memory: Memory) -> None:
     """What memory shows is kept with no open turn, so nothing of it waits; and the turn's commit brings nothing back."""
     memory.store.add_fact("timer.code", "zebra", scope="user:alice")
@@ -228,9 +216,7 @@ def test_what_a_tool_forgets_is_not_in_the_file_either(memory: Memory) -> None:
     assert loop.hooks.failures() == []
 
 
-def test_a_person_is_forgotten_in_the_turn_of_a_dead_process_too(
-    tmp_path: Path, talking: Callable[[Path], subprocess.Popen[str]]
-) -> None:
+def test_a_person_is_forgotten_in_the_turn_of_a_dead_process_too(tmp_path: Path, talking: Talking) -> None:
     """Who forgets takes over first what was left, although it was open before the other died."""
     home = home_with(tmp_path / "home", wait=60)
     with edgemem.open(home, worker=False) as memory:
@@ -245,10 +231,7 @@ def test_a_person_is_forgotten_in_the_turn_of_a_dead_process_too(
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_forgetting_beside_a_turn_of_another_process(
-    tmp_path: Path,
-    killed: bool,
-    talking: Callable[[Path], subprocess.Popen[str]],
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, killed: bool, talking: Talking, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It does not wait for that turn; if it is killed then, nobody knows what stands in it, and it is not taken in."""
     home = home_with(tmp_path / "home", wait=60)
@@ -284,10 +267,8 @@ def test_a_turn_whose_commit_is_refused_keeps_what_was_accepted(journal: TurnJou
     bad = journal.commit(whole("one"), [lambda tx: tx.execute("no sql")], accepted=accepted)
     assert "syntax error" in str(bad.exception(30))
     assert journal.commit(whole("two", n=1)).result(30) == 1
-    assert [(each.state, told(each)[0][1]) for each in journal.read_turns("kitchen")] == [
-        ("unfinished", "one"),
-        ("complete", "two"),
-    ]
+    kept = [(each.state, told(each)[0][1]) for each in journal.read_turns("kitchen")]
+    assert kept == [("unfinished", "one"), ("complete", "two")]
 
 
 def test_where_no_file_can_be_made_the_turn_is_committed_all_the_same(database: Database, path: Path) -> None:
@@ -318,18 +299,15 @@ def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> 
         journal.close()
         database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
     for texts in ((older, newer), (newer, older)):
-        file.write_bytes(
-            bytes(HEAD_BYTES) + b"".join(b"%08x %s\n\0" % (crc32(text), text) for text in texts) + bytes(500)
-        )
+        records = b"".join(b"%08x %s\n\0" % (crc32(text), text) for text in texts)
+        file.write_bytes(bytes(HEAD_BYTES) + records + bytes(500))
         assert heard(path) == [("open", "what can I cook?")]
         with open_truth(path) as database:
             database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
-    journal: TurnJournal, stored: bool
-) -> None:
+def test_what_replaces_a_turn_that_another_loop_took_up_is_read(journal: TurnJournal, stored: bool) -> None:
     """Whether the database has the open turn or not, its newest words are those that are read, and erased when thrown away."""
     first = journal.accept(turn("what can I"))
     if stored:

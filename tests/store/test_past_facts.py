@@ -16,13 +16,9 @@ DAY = 86_400.0
 
 @pytest.fixture
 def memory(tmp_path: Path, hand: HandClock) -> Iterator[Memory]:
-    """Return a memory that finds by words."""
     (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
     with edgemem.open(tmp_path, worker=False, watch=False, clock=hand.clock) as memory:
         yield memory
-
-
-# The end that somebody may not know
 
 
 @pytest.mark.parametrize("since", [-5 * DAY, -20 * DAY], ids=["another came", "taken back"])
@@ -52,9 +48,6 @@ def test_an_end_that_is_private_is_not_told(memory: Memory, hand: HandClock, sin
     if how == "ever":
         assert his
         assert recalled("ann") == []  # that it is over is as private
-
-
-# The tick at which something was said
 
 
 def test_recall_knows_at_that_tick_too(memory: Memory, hand: HandClock) -> None:

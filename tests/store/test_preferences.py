@@ -6,7 +6,6 @@ import edgemem
 
 
 def texts(memory, query, speaker):
-    """Return what of the preferences is recalled."""
     return [r.text for r in memory.recall(query, speaker=speaker) if r.kind == "preference"]
 
 

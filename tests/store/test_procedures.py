@@ -20,12 +20,10 @@ STEPS = (
 
 
 def fetch(name: str = "p", success: int = 0, failure: int = 0, **more: Any) -> Procedure:
-    """Return a procedure that brings the red cup."""
     return Procedure(name, "Fetch", "", "bring me the red cup", STEPS, success, failure, **more)
 
 
 def suggested(memory: edgemem.Memory, query: str = "bring the red cup", **how: Any) -> list[str]:
-    """Return the ids of what is suggested."""
     return [procedure.id for procedure in memory.procedures.suggest(query, **how)]
 
 
@@ -34,7 +32,6 @@ def test_a_procedure_is_read_as_it_was_stored(memory: edgemem.Memory) -> None:
     given = fetch(success=3, failure=1, tags=("cup",), metadata={"by": [1]}, session="hall", turn=2)
     memory.procedures.store(given)
     kept = memory.procedures.get("p")
-    assert kept is not None
     assert (kept.level, kept.total_uses, kept.success_rate) == ("shared", 4, 0.75)
     assert memory.procedures.list() == [kept]
     assert memory.procedures.count() == 1
@@ -76,7 +73,6 @@ def test_outcomes_are_counted_from_any_thread(memory: edgemem.Memory) -> None:
         done = list(pool.map(lambda n: memory.procedures.record_outcome("p", success=n % 4 > 0), range(40)))
     assert all(done)
     kept = memory.procedures.get("p")
-    assert kept is not None
     assert (kept.success_count, kept.failure_count) == (30, 10)
     assert not memory.procedures.record_outcome("q", success=True)
 

@@ -18,13 +18,11 @@ BLOCK = "<memory>\n- Alice is allergic to nuts\n</memory>\n"
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[SQLiteSessionStore]:
-    """Return an empty store."""
     with SQLiteSessionStore(tmp_path / "sessions.db", clock=clock) as sessions:
         yield sessions
 
 
 def talk(turns: int, *, system: bool = True) -> list[Message]:
-    """Return a conversation with a tool call in each turn."""
     said: list[Message] = [{"role": "system", "content": "You help."}] if system else []
     for n in range(turns):
         said += [
@@ -70,7 +68,6 @@ def test_a_copied_list_is_recognised_by_content(store: SQLiteSessionStore, tmp_p
         assert rows(again) == 5 * 4 + 1
     with SQLiteSessionStore(tmp_path / "sessions.db") as again:
         session = again.load("a")
-        assert session is not None
         session.messages.append({"role": "user", "content": "more"})
         again.save("a", session)
         assert rows(again) == 5 * 4 + 2
@@ -108,7 +105,6 @@ def test_a_rewrite_keeps_who_may_read_what(store: SQLiteSessionStore) -> None:
     for turn in turns:
         store.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
     session = store.load("a")
-    assert session is not None
     session.messages[0:2] = [{"role": "user", "content": "summary: alice's PIN is 1234"}]
     store.save("a", session)
     found = read_turns(store.database, "a")
@@ -135,7 +131,6 @@ def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore) -> 
     )
     assert rows(store) == 3
     found = store.load("a")
-    assert found is not None
     assert [message["content"] for message in found.messages] == ["what can I eat?", BLOCK, alike]
     assert [turn.block for turn in read_turns(store.database, "a")] == [BLOCK, ""]
 

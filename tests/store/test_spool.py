@@ -18,13 +18,11 @@ from support.disks import no_file_larger_than
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a truth would be."""
     return tmp_path / "x.db"
 
 
 @pytest.fixture
 def spool(path: Path) -> Iterator[Spool]:
-    """Return an empty spool."""
     opened = Spool.create(path)
     yield opened
     opened.close()
@@ -106,9 +104,7 @@ def test_a_file_that_grew_for_a_very_long_turn_is_cut_once_it_is_empty(spool: Sp
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
-def test_a_file_that_cannot_be_written_is_left_alone(
-    path: Path, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_is_left_alone(path: Path, code: int, monkeypatch: Any) -> None:
     """On a disk that is mounted read-only nothing is taken over, and nothing fails; what waits there can be counted."""
     spool = Spool.create(path)
     spool.put(b"one")

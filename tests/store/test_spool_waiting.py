@@ -24,7 +24,6 @@ PROFILE = '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\n[llama]\nembed
 
 
 def home_in(folder: Path, *, busy: float = 0.05) -> Path:
-    """Make a home that waits so long for others."""
     home = folder / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text(PROFILE.format(busy=busy))
@@ -33,23 +32,19 @@ def home_in(folder: Path, *, busy: float = 0.05) -> Path:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that does not wait long for others."""
     with edgemem.open(home_in(tmp_path), worker=False) as opened:
         yield opened
 
 
 def said(memory: Memory, session: str = "kitchen") -> list[str | None]:
-    """Return the utterances of a session."""
     return [told(turn)[0][1] for turn in turns_of(memory, session)]
 
 
 def pending(memory: Memory) -> list[Path]:
-    """Return the files beside a memory in which something waits."""
     return [path for path in spool_paths(memory.diagnostics.database.path) if read_foreign_spool(path)[0]]
 
 
 def check_of(memory: Memory, name: str) -> Any:
-    """Return one of the checks."""
     (found,) = [each for each in memory.check() if each.name == name]
     return found
 
@@ -91,17 +86,11 @@ def test_a_session_is_taken_up_while_nothing_can_be_written(memory: Memory) -> N
     loop = loop_of(memory)
     with held(SQLITE, memory.diagnostics.database.path):
         (handed,) = loop.run("and now?").handed
-        assert [message["content"] for message in handed if message["role"] == "user"] == [
-            "before",
-            "cut off",
-            "and now?",
-        ]
+        asked = [message["content"] for message in handed if message["role"] == "user"]
+        assert asked == ["before", "cut off", "and now?"]
     assert memory.idle(10)
-    assert [(turn.n, turn.state) for turn in turns_of(memory)] == [
-        (0, "complete"),
-        (1, "unfinished"),
-        (2, "complete"),
-    ]
+    states = [(turn.n, turn.state) for turn in turns_of(memory)]
+    assert states == [(0, "complete"), (1, "unfinished"), (2, "complete")]
 
 
 def test_idle_time_writes_what_waits(memory: Memory) -> None:

@@ -11,7 +11,6 @@ from support.cli import refused, run
 
 
 def values(memory: Memory, name: str) -> dict[str, str]:
-    """Return what somebody who speaks may read, by key."""
     return {fact.key: fact.value for fact in memory.store.facts(reader=Reader(name))}
 
 

@@ -15,13 +15,11 @@ from edgemem.store.episodes import TOOL_CALL, ToolStats, call_record, tool_stats
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SQLiteMemoryStore]:
-    """Return an empty store."""
     with SQLiteMemoryStore(tmp_path / "memory.db", max_episodes=300) as opened:
         yield opened
 
 
 def call(store: SQLiteMemoryStore, tool: str, *, ok: bool = True, **more: Any) -> None:
-    """Keep one call of a tool."""
     store.add_episode(TOOL_CALL, {"name": tool}, "ok" if ok else "failed", **more)
 
 

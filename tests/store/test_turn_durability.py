@@ -17,14 +17,12 @@ from support.loops import loop_of, python, robot
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that waits for every commit."""
     with edgemem.open(home_with(tmp_path / "home", wait=60), worker=False) as opened:
         yield opened
 
 
 @pytest.fixture
 def hurried(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that waits for none."""
     with edgemem.open(home_with(tmp_path / "hurried", wait=0), worker=False) as opened:
         yield opened
 
@@ -37,17 +35,11 @@ class SlowDisk:
         self._future = memory.diagnostics.database.submit(lambda tx: self._written.wait(60))
 
     def goes_on(self) -> None:
-        """Let the writes run."""
         self._written.set()
         assert self._future.result()
 
 
-WHOLE = [
-    ("user", "a timer"),
-    ("assistant", "One moment."),
-    ("tool", "set"),
-    ("assistant", "You said: set"),
-]
+WHOLE = [("user", "a timer"), ("assistant", "One moment."), ("tool", "set"), ("assistant", "You said: set")]
 
 
 def test_closing_writes_what_the_disk_owes(hurried: Memory) -> None:
@@ -81,9 +73,6 @@ def test_a_write_that_fails_is_told(hurried: Memory) -> None:
     assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {("session", True)}
 
 
-# -- several loops in one home -----------------------------------------------------------------------
-
-
 def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
     """Where both want a number one gets the next; every turn is there once, with its own barge-in."""
     home = home_with(tmp_path / "home", wait=60)
@@ -104,10 +93,8 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
     talks = [python(talk, home, name) for name in ("anna", "bert")]
     for _ in range(6):  # neither is done before the other begins, however the processor is shared
         for talk_ in talks:
-            assert talk_.stdout is not None
             assert talk_.stdout.readline() == "ready\n"
         for talk_ in talks:
-            assert talk_.stdin is not None
             talk_.stdin.write("go\n")
             talk_.stdin.flush()
     assert [talk_.communicate(timeout=60)[0] for talk_ in talks] == ["[]\n"] * 2

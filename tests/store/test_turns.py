@@ -3,60 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, TurnState
 from edgemem.scopes import Level
+from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
-from edgemem.store.kinds import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.turns import (
-    amend_turn,
-    append_epoch,
-    begin_turn,
-    commit_turn,
-    discard_turn,
-    has_open,
-    last_number,
-    latest_epoch,
-    mark_unfinished,
-    read_turns,
-)
 
 CALL = [{"id": "1", "type": "function", "function": {"name": "timer", "arguments": '{"minutes": 5}'}}]
 
 
-@pytest.fixture
-def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
-    """Return an empty truth."""
-    with open_truth(tmp_path / "memory.db", clock=clock) as database:
-        yield database
+def turn(n: int, *, reply: str = "Hello.", state: TurnState = "complete", **more: Any) -> Turn:
+    answer = StoredMessage("assistant", reply, tokens=(1, 2, 2**31 - 1))
+    said = (StoredMessage("user", f"utterance {n}"), answer)
+    return Turn("kitchen", n, said, state, **more)
 
 
-def turn(
-    n: int, *, reply: str = "Hello.", state: TurnState = "complete", level: Level = "household", **more: Any
-) -> Turn:
-    """Return a turn of two messages in the session `kitchen`."""
-    said = (
-        StoredMessage("user", f"utterance {n}"),
-        StoredMessage("assistant", reply, tokens=(1, 2, 2**31 - 1)),
-    )
-    return Turn("kitchen", n, said, state, level=level, **more)
+def plain(found: list[Turn]) -> list[tuple[int, str, list[tuple[str, str | None]]]]:
+    return [(t.n, t.state, [(m.role, m.content) for m in t.messages]) for t in found]
 
 
-def plain(turns: list[Turn]) -> list[tuple[int, str, list[tuple[str, str | None]]]]:
-    """Return what matters of turns."""
-    return [(t.n, t.state, [(m.role, m.content) for m in t.messages]) for t in turns]
-
-
-def test_a_turn_comes_back_as_it_was_written(db: Database) -> None:
+def test_a_turn_comes_back_as_it_was_written(truth: Database) -> None:
     """Messages, tokens, tool calls, block, what was shown, and how it was heard all survive."""
     heard = Heard("alice", 0.9, 0.8, "mic-1", "kitchen", 1_769_000_000.5)
     said = (
@@ -68,56 +40,58 @@ def test_a_turn_comes_back_as_it_was_written(db: Database) -> None:
     written = Turn(
         "küche", 0, said, "interrupted", "<memory>\n- x\n</memory>\n", ("fact:1", '{"a":1}'), heard=heard
     )
-    db.write(lambda tx: commit_turn(tx, written))
-    (found,) = read_turns(db, "küche")
+    truth.write(lambda tx: turns.commit_turn(tx, written))
+    (found,) = turns.read_turns(truth, "küche")
     assert [m.id for m in found.messages] == sorted(m.id for m in found.messages)
     assert (
         tuple(StoredMessage(m.role, m.content, m.extra, m.tokens, m.unheard) for m in found.messages) == said
     )
     for name in ("session", "n", "state", "block", "shown", "level", "owner", "heard"):
         assert getattr(found, name) == getattr(written, name)
-    assert found.recorded_at == pytest.approx(db.clock.now(), abs=1)
+    assert found.recorded_at == pytest.approx(truth.clock.now(), abs=1)
 
 
-def test_an_open_turn_is_replaced_by_its_commit(db: Database) -> None:
+def test_an_open_turn_is_replaced_by_its_commit(truth: Database) -> None:
     """The commit ends the turn, and writes its messages anew."""
     begun = Turn("kitchen", 0, (StoredMessage("user", "a timer"), StoredMessage("assistant", "hm")))
-    db.write(lambda tx: begin_turn(tx, "kitchen", 0, begun))
-    assert has_open(db, "kitchen")
-    before = read_turns(db, "kitchen")[0]
+    truth.write(lambda tx: turns.begin_turn(tx, "kitchen", 0, begun))
+    assert turns.has_open(truth, "kitchen")
+    before = turns.read_turns(truth, "kitchen")[0]
     assert before.state == "open"
     final = Turn("kitchen", 0, (begun.messages[0], StoredMessage("assistant", "done")))
-    db.write(lambda tx: commit_turn(tx, final))
-    (after,) = read_turns(db, "kitchen")
+    truth.write(lambda tx: turns.commit_turn(tx, final))
+    (after,) = turns.read_turns(truth, "kitchen")
     assert plain([after]) == [(0, "complete", [("user", "a timer"), ("assistant", "done")])]
     # The index, which passed the open turn over, finds it at this id.
     assert after.messages[0].id > before.messages[1].id
-    assert db.query("select count(*) from messages") == [(2,)]
-    assert not has_open(db, "kitchen")
+    assert truth.query("select count(*) from messages") == [(2,)]
+    assert not turns.has_open(truth, "kitchen")
 
 
-def test_a_turn_is_written_once(db: Database) -> None:
+def test_a_turn_is_written_once(truth: Database) -> None:
     """A number that is taken, an empty turn and bad token ids are refused, and nothing is lost."""
-    db.write(lambda tx: commit_turn(tx, turn(0)))
-    db.write(lambda tx: commit_turn(tx, turn(1)))
+    truth.write(lambda tx: turns.commit_turn(tx, turn(0)))
+    truth.write(lambda tx: turns.commit_turn(tx, turn(1)))
     for wrong in (turn(1, reply="other"), turn(0), Turn("kitchen", 2, ()), turn(2, state="open")):
         with pytest.raises(InvalidInputError):
-            db.write(lambda tx, wrong=wrong: commit_turn(tx, wrong))
+            truth.write(lambda tx, wrong=wrong: turns.commit_turn(tx, wrong))
     bad = Turn("kitchen", 2, (StoredMessage("assistant", "x", tokens=(2**40,)),))
     with pytest.raises(InvalidInputError, match="Token ids"):
-        db.write(lambda tx: commit_turn(tx, bad))
-    assert [t.n for t in read_turns(db, "kitchen")] == [0, 1]
-    assert (last_number(db, "kitchen"), last_number(db, "nobody")) == (1, -1)
-    assert read_turns(db, "nobody") == []
+        truth.write(lambda tx: turns.commit_turn(tx, bad))
+    assert [t.n for t in turns.read_turns(truth, "kitchen")] == [0, 1]
+    assert (turns.last_number(truth, "kitchen"), turns.last_number(truth, "nobody")) == (1, -1)
+    assert turns.read_turns(truth, "nobody") == []
 
 
-def test_a_reader_gets_only_what_is_meant_for_them(db: Database) -> None:
+def test_a_reader_gets_only_what_is_meant_for_them(truth: Database) -> None:
     """The reading rule decides in SQL which turns come back."""
     levels: tuple[tuple[Level, str | None], ...] = (
         ("shared", None), ("household", None), ("private", "alice"), ("private", "bob"),
     )  # fmt: skip
     for n, (level, owner) in enumerate(levels):
-        db.write(lambda tx, n=n, level=level, owner=owner: commit_turn(tx, turn(n, level=level, owner=owner)))
+        truth.write(
+            lambda tx, n=n, level=level, owner=owner: turns.commit_turn(tx, turn(n, level=level, owner=owner))
+        )
     for reader, numbers in (
         (None, [0, 1, 2, 3]),
         (Reader(None), [0]),
@@ -125,12 +99,12 @@ def test_a_reader_gets_only_what_is_meant_for_them(db: Database) -> None:
         (Reader("alice"), [0, 1, 2]),
         (Reader("alice", frozenset({"alice", "bob"})), [0, 1]),
     ):
-        assert [t.n for t in read_turns(db, "kitchen", reader=reader)] == numbers
-        later = read_turns(db, "kitchen", reader=reader, from_n=2)
+        assert [t.n for t in turns.read_turns(truth, "kitchen", reader=reader)] == numbers
+        later = turns.read_turns(truth, "kitchen", reader=reader, from_n=2)
         assert [t.n for t in later] == [n for n in numbers if n > 1]
 
 
-def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_scanned(truth: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every statement of turns, epochs and sessions finds its rows through a key; only names are all listed."""
     run: list[tuple[str, Any]] = []
     execute, query, many = Transaction.execute, Database.query, Transaction.executemany
@@ -145,25 +119,24 @@ def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> No
     )
     monkeypatch.setattr(Transaction, "executemany", note_many)
     monkeypatch.setattr(Database, "query", lambda d, sql, p=(): (run.append((sql, p)), query(d, sql, p))[1])
-    db.write(lambda tx: begin_turn(tx, "kitchen", 0, turn(0)))
-    db.write(lambda tx: commit_turn(tx, turn(0, reply="x")))
-    db.write(lambda tx: amend_turn(tx, "kitchen", 0, heard_text="H"))
-    db.write(lambda tx: begin_turn(tx, "kitchen", 1, turn(1)))
-    db.write(lambda tx: discard_turn(tx, "kitchen", 1))
-    db.write(lambda tx: mark_unfinished(tx, "kitchen"))
-    has_open(db, "kitchen")
-    last_number(db, "kitchen")
-    read_turns(db, "kitchen", from_n=1, reader=Reader("alice"))
-    db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 0)))
-    latest_epoch(db, "kitchen")
-    store = SQLiteSessionStore(db)
+    truth.write(lambda tx: turns.begin_turn(tx, "kitchen", 0, turn(0)))
+    truth.write(lambda tx: turns.commit_turn(tx, turn(0, reply="x")))
+    truth.write(lambda tx: turns.amend_turn(tx, "kitchen", 0, heard_text="H"))
+    truth.write(lambda tx: turns.begin_turn(tx, "kitchen", 1, turn(1)))
+    truth.write(lambda tx: turns.discard_turn(tx, "kitchen", 1))
+    truth.write(lambda tx: turns.mark_unfinished(tx, "kitchen"))
+    turns.has_open(truth, "kitchen")
+    turns.last_number(truth, "kitchen")
+    turns.read_turns(truth, "kitchen", from_n=1, reader=Reader("alice"))
+    truth.write(lambda tx: turns.append_epoch(tx, Epoch("kitchen", 0)))
+    turns.latest_epoch(truth, "kitchen")
+    store = SQLiteSessionStore(truth)
     session = store.load("kitchen")
-    assert session is not None
     store.save("kitchen", Session([session.messages[0], {"role": "user", "content": "new"}], {"a": 1}))
     store.save("kitchen", Session([session.messages[0]]))
     monkeypatch.undo()
     store.delete("kitchen")  # forgetting looks at the blocks of all turns, and waits for nobody
-    with sqlite3.connect(f"file:{db.path}?mode=ro", uri=True) as plans:
+    with sqlite3.connect(f"file:{truth.path}?mode=ro", uri=True) as plans:
         for sql, values in run:
             if sql.startswith(("savepoint", "release", "rollback", "pragma")):
                 continue

@@ -35,7 +35,6 @@ create table sessions (session_id text primary key, messages text not null, stat
 
 
 def fact(key, value, begin, end=None, *, scope="global", source="user", number=0):
-    """Return one of EdgeVox's facts."""
     return {
         "key": key, "value": value, "scope": scope, "updated_at": begin, "source": source,
         "id": f"f_{number:010x}", "valid_from": begin, "valid_to": end, "invalidated_at": end, "supersedes": None,
@@ -72,7 +71,6 @@ def write_sqlite(path, *, facts=(), preferences=(), episodes=(), sessions=()):
 
 
 def conversation(n):
-    """Return messages of a session."""
     return [
         {"role": "system", "content": "You help.\n\n## Memory\n- x"},
         {"role": "user", "content": f"hello {n}"},
@@ -83,7 +81,6 @@ def conversation(n):
 
 
 def episode(n):
-    """Return one of EdgeVox's episodes."""
     payload = {"name": "light", "args": {"on": True}, "result": n, "error": None}
     at = START + n / 7
     return {"kind": "tool_call", "payload": payload, "outcome": "ok", "timestamp": at, "agent": "hall"}
@@ -91,7 +88,6 @@ def episode(n):
 
 @pytest.fixture
 def memory(tmp_path):
-    """Return an empty memory."""
     wall = START + 1e8
     clock = Clock(wall=lambda: wall, monotonic=lambda: 0.0)
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False, clock=clock) as opened:
@@ -99,7 +95,6 @@ def memory(tmp_path):
 
 
 def take(memory, path):
-    """Import, and return the report."""
     return import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, EdgevoxMemory(path))
 
 

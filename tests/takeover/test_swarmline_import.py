@@ -24,7 +24,6 @@ FILES = Path(__file__).parents[1] / "data" / "swarmline"
 
 
 def take_over(memory, path=FILES):
-    """Take a file or folder over, and return the report."""
     return import_swarmline(memory.diagnostics.database, memory.bank, SwarmlineMemory(path))
 
 

@@ -21,18 +21,15 @@ NOTES = Schema((Migration("m001_notes", ("create table notes (text)",)),), {})
 
 @pytest.fixture
 def db(tmp_path):
-    """Return a database with one table."""
     with Database(tmp_path / "x.db", schema=NOTES, busy_timeout_s=0.2) as database:
         yield database
 
 
 def note(text):
-    """Return work that stores one note."""
     return lambda tx: tx.execute("insert into notes values (?)", (text,))
 
 
 def notes(db):
-    """Return all notes."""
     return [row[0] for row in db.query("select text from notes order by rowid")]
 
 
@@ -219,9 +216,6 @@ def test_a_forked_child_is_told_to_open_its_own(db):
     assert notes(db) == ["one", "two"]
 
 
-# Ticks
-
-
 def remember(tx):
     """Store one row with a tick and return it."""
     tx.execute(
@@ -270,9 +264,6 @@ def test_an_erased_newest_row_does_not_take_its_tick_along(tmp_path, hand):
         assert db.write(remember) > tick
 
 
-# What reaches the disk
-
-
 @pytest.fixture
 def synced(monkeypatch):
     """Return the names of the files that this process asks the disk to sync, as it asks."""
@@ -288,7 +279,6 @@ def synced(monkeypatch):
 
 
 def write(db, value, *, durable):
-    """Commit one row."""
     sql = "insert or replace into meta values ('x', ?)"
     db.submit(lambda tx: tx.execute(sql, (value,)), durable=durable).result()
 

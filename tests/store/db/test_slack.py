@@ -31,7 +31,6 @@ def slack_of(path: Path) -> int:
 
 
 def word(dice: random.Random) -> str:
-    """Return a word that stands nowhere else."""
     return "w" + "".join(dice.choice("bcdfghjklmnpqrstvz") for _ in range(10))
 
 

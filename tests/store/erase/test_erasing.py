@@ -15,23 +15,19 @@ ANN, BO = Heard(speaker="Ann"), Heard(speaker="Bo")
 
 @pytest.fixture
 def memory(tmp_path):
-    """Return an open memory."""
     with edgemem.open(tmp_path / "home", worker=False) as opened:
         yield opened
 
 
 def files_of(memory):
-    """Return every byte of the databases and their logs."""
     return b"".join(file.read_bytes() for file in (memory.home / "db").iterdir())
 
 
 def everything(memory):
-    """Return every byte of the home."""
     return b"".join(file.read_bytes() for file in memory.home.rglob("*") if file.is_file())
 
 
 def say(memory, text, heard, shown=(), block=""):
-    """Store one turn."""
     n = turns.last_number(memory.diagnostics.database, "hall") + 1
     turn = Turn("hall", n, (StoredMessage("user", text),), "complete", block, shown, heard=heard)
     memory.diagnostics.database.write(lambda tx: turns.commit_turn(tx, turn))
@@ -60,9 +56,8 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     store.add_fact("door", "teal", valid_from=250.0)
     assert [f.value for f in fact_queries.facts_as_of(memory.diagnostics.database, 260.0)] == ["teal"]
     assert [e.payload["result"] for e in store.recent_episodes()] == ["trombone"]
-    assert [turn.messages[0].content for turn in turns.read_turns(memory.diagnostics.database, "hall")] == [
-        "the bicycle is in the hall"
-    ]
+    (turn,) = turns.read_turns(memory.diagnostics.database, "hall")
+    assert turn.messages[0].content == "the bicycle is in the hall"
     assert memory.forget(person="Ann").erased == {}
     say(memory, "the bicycle again", BO)
     assert memory.recall("bicycle")
@@ -80,21 +75,11 @@ def test_what_was_lived_through_leaves_no_byte(memory, way):
     """Episodes, calls of tools, and what procedures were given go with a person, a session or a turn; the rest with the person."""
     users, store = UserMemory.in_home(memory), memory.store
     users.save_message("Ann", "hall", "user", "fetch the zebra-1")
-    store.add_episode(
-        "task",
-        {"of": "zebra-2"},
-        "failure",
-        summary="zebra-3",
-        tags=["zebra-4"],
-        session="hall",
-        turn=0,
-        heard=ANN,
-    )
+    lived = {"session": "hall", "turn": 0, "heard": ANN}
+    store.add_episode("task", {"of": "zebra-2"}, "failure", summary="zebra-3", tags=["zebra-4"], **lived)
     users.save_tool_event("Ann", ToolEvent("hall", "drive", {"to": "zebra-5"}, {"error": "zebra-6"}))
     steps = (ProcedureStep("drive", {"to": "zebra-7"}),)
-    memory.procedures.store(
-        Procedure("fetch", "Fetch", "", "fetch it", steps, session="hall", turn=0, heard=ANN)
-    )
+    memory.procedures.store(Procedure("fetch", "Fetch", "", "fetch it", steps, **lived))
     words = {f"zebra-{n}".encode() for n in range(1, 8)}
     if way == "a person":
         users.upsert_fact("Ann", "place", {"street": "zebra-8"}, topic_id="hall")
@@ -103,9 +88,8 @@ def test_what_was_lived_through_leaves_no_byte(memory, way):
         users.save_session_state("Ann", "hall", "zebra-13", ["zebra-14"])
         users.save_summary("Ann", "hall", "zebra-15", 1)
         memory.bank.for_person("Ann", "hall").write("plan.md", "zebra-16")
-        memory.procedures.store(
-            Procedure("own", "zebra-17", "", "zebra-18", steps, owner="Ann", level="private")
-        )
+        own = {"owner": "Ann", "level": "private"}
+        memory.procedures.store(Procedure("own", "zebra-17", "", "zebra-18", steps, **own))
         words |= {f"zebra-{n}".encode() for n in range(8, 19)}
     memory.idle(5)
     assert {word for word in words if word in everything(memory)} == words

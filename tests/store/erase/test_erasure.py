@@ -25,7 +25,6 @@ STEM = "quixot"
 
 @pytest.fixture
 def home(tmp_path):
-    """Return a home whose commands do not wait long."""
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.2\n')
@@ -46,7 +45,6 @@ def reading(file: Path):
 
 
 def erasing(memory) -> tuple[str, str]:
-    """Return what `check` says about erasings."""
     (row,) = [row for row in memory.check() if row.name == "erasing"]
     return row.state, row.detail
 
@@ -169,9 +167,8 @@ def test_a_person_who_stands_in_an_episode_alone_leaves_no_word_in_the_index(hom
 def test_the_command_says_with_its_exit_code_that_bytes_are_left(home, how):
     """3 where a reader keeps them, with a sentence that names the file."""
     with edgemem.open(home, worker=False) as memory:
-        edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run(
-            "quixotry it is"
-        )
+        hooks = memory.hooks(session_id="hall", speaker="Ann")
+        edgemem.AgentLoop(Caller(), hooks=hooks).run("quixotry it is")
         memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
         (episode,) = memory.store.recent_episodes()
         how = [episode.id if word == "ID" else word for word in how]
@@ -192,10 +189,8 @@ def test_a_store_that_stands_alone_finishes_when_it_is_opened(tmp_path, kind):
     store.add_fact("gate.code", "quixotry")
     sessions.save("hall", edgemem.Session([{"role": "user", "content": "quixotry"}]))
     store.database.checkpoint()
-    with (
-        reading(path),
-        closing(sqlite3.connect(path)) as other,
-    ):  # keeps the log from being emptied by the store's closing
+    # The second keeps the log from being emptied by the store's closing.
+    with reading(path), closing(sqlite3.connect(path)) as other:
         assert other.execute("select count(*) from facts").fetchone()
         assert sessions.erase("hall") == 1
         store.database.write(lambda tx: edgemem.store.erase.delete_rows.erase_fact(tx, "gate.code"))

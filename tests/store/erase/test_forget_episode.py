@@ -24,7 +24,6 @@ BEN = Heard(speaker="Ben")
 
 @pytest.fixture
 def memory(tmp_path):
-    """Return a memory of two games."""
     with edgemem.open(tmp_path / "home", worker=False) as opened:
         opened.store.add_episode("tool_call", LOST, "ok", heard=BEN)
         opened.store.add_episode("tool_call", WON, "ok", heard=BEN)

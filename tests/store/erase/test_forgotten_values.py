@@ -11,15 +11,6 @@ import msgspec
 import pytest
 
 import edgemem
-from edgemem import (
-    AgentLoop,
-    JSONMemoryStore,
-    JSONSessionStore,
-    MemoryInjectionHook,
-    PersistSessionHook,
-    SQLiteMemoryStore,
-    SQLiteSessionStore,
-)
 from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
@@ -48,7 +39,9 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
     """The model is asked not to use what it has read, without the value; that line is stored nowhere either."""
     for run in range(2):
         with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-            agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
+            agent = edgemem.AgentLoop(
+                model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice")
+            )
             if run == 0:
                 memory.store.add_fact("gate.code", "YETI4711")
                 agent.run("what is the gate code?")
@@ -68,7 +61,7 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
 def test_of_a_forgotten_person_not_even_the_key_is_said(tmp_path: Path) -> None:
     """That person's model is told that a value above is gone, and nobody else's is told anything."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k"))
+        agent = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k"))
         for key in ("diet", "shoes"):
             memory.store.add_fact(key, "VEGANX", scope="user:alice")
             agent.run(f"what about my {key}?", speaker="alice")
@@ -87,9 +80,9 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
     for way in ("person", "session"):
         home = tmp_path / way
         with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
-            kitchen = AgentLoop(Listener(), hooks=memory.hooks(session_id="kitchen"))
+            kitchen = edgemem.AgentLoop(Listener(), hooks=memory.hooks(session_id="kitchen"))
             kitchen.run("we hid the ZEBRA9 tickets in the flour tin", speaker="alice")
-            hall = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="hall"))
+            hall = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="hall"))
             hall.run("who hid the tickets in the flour tin?", speaker="bob")
             assert "ZEBRA9" in model.newest
             if way == "person":
@@ -103,7 +96,7 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
 def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Path) -> None:
     """The value before is history only where it was not erased."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
+        agent = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
         for kind in ("fact", "preference"):
             put = memory.store.add_fact if kind == "fact" else memory.store.set_preference
             forget = memory.store.forget_fact if kind == "fact" else memory.store.forget_preference
@@ -121,14 +114,21 @@ def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Pat
 def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
     """Also where the blocks stand in another file than the facts: the next turn takes them out there."""
     store: Any = (
-        JSONMemoryStore(tmp_path / "m.json") if stores == "json" else SQLiteMemoryStore(tmp_path / "m.db")
+        edgemem.JSONMemoryStore(tmp_path / "m.json")
+        if stores == "json"
+        else edgemem.SQLiteMemoryStore(tmp_path / "m.db")
     )
     sessions: Any = (
-        JSONSessionStore(tmp_path / "s") if stores == "json" else SQLiteSessionStore(tmp_path / "s.db")
+        edgemem.JSONSessionStore(tmp_path / "s")
+        if stores == "json"
+        else edgemem.SQLiteSessionStore(tmp_path / "s.db")
     )
     with store, sessions:
-        hooks = [MemoryInjectionHook(store), PersistSessionHook(session_store=sessions, session_id="k")]
-        agent = AgentLoop(model := Listener(), hooks=hooks)
+        hooks = [
+            edgemem.MemoryInjectionHook(store),
+            edgemem.PersistSessionHook(session_store=sessions, session_id="k"),
+        ]
+        agent = edgemem.AgentLoop(model := Listener(), hooks=hooks)
         store.add_fact("gate.code", "JAM4711")
         agent.run("gate code?")
         assert "JAM4711" in model.newest
@@ -138,7 +138,7 @@ def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
         agent.run("once more")
         assert agent.hooks.failures() == []
     if stores == "two files":
-        with SQLiteSessionStore(tmp_path / "s.db") as again:
+        with edgemem.SQLiteSessionStore(tmp_path / "s.db") as again:
             again.database.checkpoint()
     assert files_with(tmp_path, "JAM4711") == []
 
@@ -153,9 +153,8 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
         memory.forget("gate.code")
         memory.sessions.journal.commit(turn, [DropErased("k", before)]).result()
         later = msgspec.structs.replace(turn, n=1, block="<memory>tea</memory>")
-        memory.sessions.journal.commit(
-            later, [DropErased("k", last_forgotten(memory.diagnostics.database))]
-        ).result()
+        drop = DropErased("k", last_forgotten(memory.diagnostics.database))
+        memory.sessions.journal.commit(later, [drop]).result()
         kept = memory.diagnostics.database.query("select block from turns order by n")
         assert kept == [(None,), ("<memory>tea</memory>",)]
 
@@ -163,7 +162,7 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
 def test_a_doubt_goes_with_its_fact(tmp_path: Path) -> None:
     """What was perhaps misheard stands in blocks of its own, and is erased there too."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
+        agent = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
         memory.store.add_fact("gate.code", "WELLX1", heard=Heard("alice", asr_confidence=0.9))
         memory.store.add_fact("gate.code", "BADX2", heard=Heard("alice", asr_confidence=0.1))
         agent.run("what is the gate code?")
@@ -182,7 +181,7 @@ def test_whatever_happens_a_forgotten_value_stands_nowhere(tmp_path: Path, seed:
     live: dict[tuple[str, str], set[str]] = {}
     gone: set[str] = set()
     memory = edgemem.open(tmp_path, worker=False)
-    agent: AgentLoop | None = None
+    agent: edgemem.AgentLoop | None = None
     model = Listener()
 
     def forget_one() -> str:
@@ -195,7 +194,7 @@ def test_whatever_happens_a_forgotten_value_stands_nowhere(tmp_path: Path, seed:
         for _ in range(40):
             act = chance.choice(("add", "add", "ask", "ask", "talk", "forget", "within", "restart", "idle"))
             if agent is None:
-                agent = AgentLoop(
+                agent = edgemem.AgentLoop(
                     model,
                     hooks=memory.hooks(session_id="k", speaker="alice"),
                     tools=[Tool("forget_one", "Forget.", {}, forget_one)],
@@ -215,9 +214,8 @@ def test_whatever_happens_a_forgotten_value_stands_nowhere(tmp_path: Path, seed:
             else:
                 model.replies = [Reply("", (ToolCall("forget_one", {}),))] if act == "within" else []
                 before = set(gone)
-                agent.run(
-                    "thanks" if act == "talk" else f"what is the {chance.choice(keys).replace('.', ' ')}?"
-                )
+                asked = f"what is the {chance.choice(keys).replace('.', ' ')}?"
+                agent.run("thanks" if act == "talk" else asked)
                 assert agent.hooks.failures() == []
                 assert [value for value in before if value in model.newest] == []
         for kind, key in list(live):

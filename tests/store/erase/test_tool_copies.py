@@ -20,14 +20,11 @@ from edgemem.store.turns import append_epoch
 from support.homes import BY_WORDS, files_with
 from support.models import Listener
 
-SECRET = "TOOLX77"
+SECRET, SAID = "TOOLX77", 'say "hi"\nnow'
 
 
 class Model(Listener):
-    """Answers what a test has it answer."""
-
     def calls(self, name: str, **arguments: Any) -> None:
-        """Have the next reply call a tool."""
         self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok", tokens=(1, 2))]
 
 
@@ -64,7 +61,6 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
             memory.diagnostics.database.checkpoint()
             assert files_with(home, SECRET) == []
             said = memory.sessions.load("k")
-            assert said is not None
             assert sum(ERASED in json.dumps(message) for message in said.messages) >= 6
             assert "my pin, please" in json.dumps(said.messages)
     if way == "command line":
@@ -78,9 +74,8 @@ def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         _remembered(memory)
         memory.forget("pin", scope="household")
-        rows = memory.diagnostics.database.query(
-            "select tokens, extra from messages where extra like '%tool_calls%'"
-        )
+        calls = "select tokens, extra from messages where extra like '%tool_calls%'"
+        rows = memory.diagnostics.database.query(calls)
         assert [tokens for tokens, extra in rows if "remember_fact" in extra] == [None, None]
         assert any(tokens for tokens, extra in rows if "list_facts" in extra)
 
@@ -93,7 +88,6 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
         loop.run(f"my pin is {SECRET}", speaker="alice")
         memory.forget("pin", scope="household")
         said = memory.sessions.load("k")
-        assert said is not None
         left = [message for message in said.messages if SECRET in json.dumps(message)]
         assert [message["role"] for message in left] == ["user", "assistant"]
 
@@ -119,23 +113,15 @@ def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
         ("milk, eggs", {"key": "list", "value": ["milk", "eggs"]}, "Remembered: list: milk, eggs."),
         ("4711", {"key": "list", "value": 4711}, "- list: 4711 (household)"),
         ("5", {"key": "list", "value": "5"}, "Remembered: list: 5."),
-        (
-            'say "hi"\nnow',
-            {"key": "list", "value": 'say "hi"\nnow'},
-            "Remembered: list: " + clean('say "hi"\nnow', max_chars=50),
-        ),
+        (SAID, {"key": "list", "value": SAID}, "Remembered: list: " + clean(SAID, max_chars=50)),
         ("word " * 200, {"key": "list", "value": "word " * 200}, f"Remembered: list: {'word ' * 90}wo…"),
     ],
 )
 def test_values_are_found_as_tools_write_them(value: str, arguments: dict[str, Any], content: str) -> None:
     """Lists, numbers, short, quoted, broken and cut values are found in calls and in results."""
     function = {"name": "remember_fact", "arguments": json.dumps(arguments)}
-    said = [
-        StoredMessage(
-            "assistant", None, {"tool_calls": [{"id": "c", "type": "function", "function": function}]}
-        ),
-        StoredMessage("tool", content, {"tool_call_id": "c"}),
-    ]
+    calls = {"tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    said = [StoredMessage("assistant", None, calls), StoredMessage("tool", content, {"tool_call_id": "c"})]
     call, result = without_copies(said, [Erased.with_values("global", "list", [value])])
     left = json.loads(call.extra["tool_calls"][0]["function"]["arguments"])
     assert left == {"key": "list", "value": ERASED}

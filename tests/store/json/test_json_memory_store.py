@@ -25,12 +25,10 @@ from support.kills import kill_after, start
 
 @pytest.fixture
 def path(tmp_path):
-    """Return where the file will be."""
     return tmp_path / "memory" / "kitchen.json"
 
 
 def written(path):
-    """Return what stands in the file."""
     return json.loads(path.read_text())
 
 
@@ -106,7 +104,6 @@ def test_hand_edits_are_taken_with_all_that_follows_from_them(path, hand):
 
 
 def written_after_flush(store):
-    """Return what stands in the file once it has been written."""
     store.flush()
     return written(store.path)
 

@@ -20,7 +20,6 @@ from support.disks import no_file_larger_than
 
 @pytest.fixture
 def store(tmp_path, clock):
-    """Return an empty store."""
     return JSONSessionStore(tmp_path / "sessions", clock=clock)
 
 
@@ -132,7 +131,6 @@ def test_a_file_dated_in_the_future_does_not_move_the_clock(store, clock):
 
 
 def text(*words):
-    """Return messages of a user."""
     return [{"role": "user", "content": word} for word in words]
 
 

@@ -47,21 +47,17 @@ class Home:
         return self.db.write(lambda tx: work(tx, *args, **options))
 
     def export(self, speaker=None):
-        """Return the lines of an export."""
         return list(export_lines(self.db, notes=self.notes, speaker=speaker))
 
     def export_lazily(self):
-        """Yield the lines of an export."""
         return export_lines(self.db, notes=self.notes)
 
     def take(self, lines):
-        """Import lines."""
         return import_lines(self.db, (f"{line}\n".encode() for line in lines), notes=self.notes)
 
 
 @pytest.fixture
 def homes(tmp_path):
-    """Return a function that opens homes, which are closed in the end."""
     opened = []
 
     def open_one():
@@ -76,19 +72,16 @@ def homes(tmp_path):
 
 
 def retract(tx, key):
-    """End a fact, if there is one."""
     if facts.find_key(tx, "global", key) is not None:
         facts.assert_fact(tx, key, None, level="shared")
 
 
 def live(home, seed, steps):
-    """Let a robot live through a random history."""
     rng = random.Random(seed)
     for step in range(steps):
         who = rng.choice(WHO)
-        heard = rng.choice(
-            (None, Heard(speaker=who, asr_confidence=rng.random(), room="hall", event_time=START))
-        )
+        spoken = Heard(speaker=who, asr_confidence=rng.random(), room="hall", event_time=START)
+        heard = rng.choice((None, spoken))
         text = rng.choice(TEXTS) + str(step)
         match rng.randrange(9):
             case 0 | 1 | 2:
@@ -98,18 +91,13 @@ def live(home, seed, steps):
                 value = rng.choice(("red", "green", text, step, {"a": [text]}))
                 options = {"valid_from": begin, "valid_to": end, "heard": heard, "source": text[:9]}
                 options |= {"trust": rng.choice((None, 0)), "topic": rng.choice((None, None, "t"))}
-                home.write(
-                    facts.assert_fact, rng.choice("ab"), value, scope=scope, doubtful_below=0.4, **options
-                )
+                options |= {"scope": scope, "doubtful_below": 0.4}
+                home.write(facts.assert_fact, rng.choice("ab"), value, **options)
             case 3:
                 home.write(rng.choice((retract, facts.forget_fact)), rng.choice("ab"))
             case 4:
-                home.write(
-                    memory_store.put_preference,
-                    rng.choice("ab"),
-                    text,
-                    scope=rng.choice(("global", "user:bob")),
-                )
+                key, scope = rng.choice("ab"), rng.choice(("global", "user:bob"))
+                home.write(memory_store.put_preference, key, text, scope=scope)
             case 5:
                 called = {"z": text, "a": [1.0, 2, None]}
                 home.write(append_episode, Episode("tool_call", called, "ok", heard=heard, latency_ms=1.5))
@@ -144,19 +132,14 @@ def live(home, seed, steps):
 
 
 def say(home, session, text, *, heard=None, step=0, state="complete"):
-    """Store one turn."""
     calls = {"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]} if step % 2 else {}
     reply = StoredMessage("assistant", text * 2, calls, tuple(range(step % 5)))
     said = (StoredMessage("user", text), reply)
-    turn = Turn(
-        session, turns.last_number(home.db, session) + 1, said, state, "<memory>\nx\n</memory>\n", ("fact:1",)
-    )
-    level = "private" if heard and heard.speaker and step % 3 == 0 else "household"
-    turn = Turn(
-        turn.session, turn.n, said, state, turn.block, turn.shown, 0.0, level,
-        heard.speaker if heard and level == "private" else None, heard,
-    )  # fmt: skip
-    home.write(turns.commit_turn, turn)
+    private = bool(heard and heard.speaker and step % 3 == 0)
+    read = {"level": "private", "owner": heard.speaker} if private else {"level": "household"}
+    shown = {"block": "<memory>\nx\n</memory>\n", "shown": ("fact:1",), "heard": heard}
+    n = turns.last_number(home.db, session) + 1
+    home.write(turns.commit_turn, Turn(session, n, said, state, **shown, **read))
 
 
 def keep(home, session, text):
@@ -273,34 +256,25 @@ def test_what_tools_answered_goes_with_its_turn(homes):
     end = '{"record":"end","lines":%d}'
     lost = [line for line in lines if '"record":"turn"' not in line]
     lost[-1] = end % (len(lost) - 2)
-    with pytest.raises(
-        InvalidInputError, match=r"turn 0 of 'hall' comes without it\. Nothing was imported\.$"
-    ):
+    with pytest.raises(InvalidInputError, match=r"turn 0 of 'hall' comes without it\. Nothing was imported"):
         homes().take(lost)
+
+
+EPISODE = '{"record":"episode","payload":{},"outcome":"","level":"shared",'
+PREFERENCE = '{"record":"preference","scope":"global","id":1,"value":"x","recorded":1,"level":"shared",'
+TURN = '{"record":"turn","n":0,"first":1,"last":1,"recorded":1,"state":"complete","level":"shared","answer":"shared",'
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"record":"episode","id":1e30,"kind":"a","payload":{},"outcome":"","level":"shared"}', "damaged"),
-        (
-            '{"record":"episode","id":9000000000000000,"kind":"a","payload":{},"outcome":"","level":"shared"}',
-            "another age",
-        ),
-        ('{"record":"episode","id":1,"kind":"a\\u0000","payload":{},"outcome":"","level":"shared"}', "NUL"),
-        (
-            '{"record":"episode","id":1,"kind":"a\\ud800","payload":{},"outcome":"","level":"shared"}',
-            "damaged",
-        ),
-        (
-            '{"record":"preference","scope":"global","key":"","id":1,"value":"x","recorded":1,"level":"shared"}',
-            "must not be empty",
-        ),
+        (EPISODE + '"id":1e30,"kind":"a"}', "damaged"),
+        (EPISODE + '"id":9000000000000000,"kind":"a"}', "another age"),
+        (EPISODE + '"id":1,"kind":"a\\u0000"}', "NUL"),
+        (EPISODE + '"id":1,"kind":"a\\ud800"}', "damaged"),
+        (PREFERENCE + '"key":""}', "must not be empty"),
         ('{"record":"session","id":1,"name":"../../x\\n","recorded":1}', "control character"),
-        (
-            '{"record":"turn","session":"x","n":0,"first":1,"last":1,"recorded":1,"state":"complete","level":"shared","answer":"shared","messages":[]}',
-            "comes before",
-        ),
+        (TURN + '"session":"x","messages":[]}', "comes before"),
         ('{"record":"what"}', "damaged"),
         ('{"record":"end","lines":7}', "cut short"),
         ('{"record":"episode","id":8,"ki', "Line 3 is damaged"),
@@ -312,9 +286,8 @@ def test_bad_lines_are_refused_in_one_sentence(homes, line, message):
     home = homes()
     live(home, 1, 10)
     before = home.export()
-    episode = '{"record":"episode","id":7,"kind":"a","payload":{},"outcome":"","level":"shared"}'
     with pytest.raises(InvalidInputError, match=rf"{message}.* Nothing was imported\.$"):
-        home.take(['{"record":"edgemem","format":5}', episode, line])
+        home.take(['{"record":"edgemem","format":5}', EPISODE + '"id":7,"kind":"a"}', line])
     assert home.export() == before
 
 
@@ -410,7 +383,6 @@ def test_a_bit_that_flipped_is_refused_or_read_but_never_half(homes, broken, dat
 
 @pytest.fixture
 def broken(homes):
-    """Return the lines of a short export, and a home to take them."""
     first, second = homes(), homes()
     live(first, 11, 12)
     live(second, 12, 6)
