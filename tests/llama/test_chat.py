@@ -11,6 +11,7 @@ import pytest
 
 from edgemem.errors import ClosedError, ContextOverflowError
 from edgemem.llama.chat import LlamaChat
+from support.models import opening
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +35,7 @@ def asked(text: str) -> list[dict[str, Any]]:
 def test_the_conversation_evaluates_only_what_is_new(chat: LlamaChat) -> None:
     """After each answer of the second context the next turn evaluates its new tokens and the last one generated."""
     side = chat.side_chat(n_ctx=512)
-    messages = [
-        {"role": "system", "content": "You are a kitchen robot. " * 10},
-        *asked("Where is my cup? " * 10),
-    ]
+    messages = opening()
     reply = "".join(chat.stream(messages, max_tokens=12))
     for turn in range(4):
         seen = chat.last.prompt_tokens + len(chat.last.ids)
@@ -52,11 +50,8 @@ def test_the_conversation_evaluates_only_what_is_new(chat: LlamaChat) -> None:
 
 def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
     """The ids are those of a conversation at temperature 0, also where a part of the prompt was in the cache."""
-    prompts = [
-        asked("Where is my cup? " * 30),
-        asked("Where is my cup? " * 30 + "And hers?"),
-        asked("Hello."),
-    ]
+    cup = "Where is my cup? " * 30
+    prompts = [asked(cup), asked(cup + "And hers?"), asked("Hello.")]
     with chat.side_chat(n_ctx=1024) as side:
         made = [side.answer(prompt, max_tokens=16) for prompt in prompts]
     assert made[0].evaluated_tokens == made[0].prompt_tokens
@@ -73,14 +68,9 @@ def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: Lla
     side = chat.side_chat(n_ctx=1024)
     wanted = side.answer(asked("Where is my cup?"), max_tokens=8)
     side.rest()
-    looks = 0
-
-    def stop() -> bool:
-        nonlocal looks
-        looks += 1
-        return looks > 2
-
-    made = side.answer(asked("Where is my cup? " * 180), max_tokens=20, stop=stop)
+    looks = iter([False] * 2)
+    long = asked("Where is my cup? " * 180)
+    made = side.answer(long, max_tokens=20, stop=lambda: next(looks, True))
     assert made.stopped == "interrupted"
     assert made.ids == ()
     assert side.answer(asked("Where is my cup?"), max_tokens=8).ids == wanted.ids
@@ -95,12 +85,9 @@ def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
     ended: list[str] = []
 
     def write() -> None:
-        def looks() -> bool:
-            begun.set()
-            return False
-
+        long = asked("Where is my cup? " * 200)
         try:
-            ended.append(side.answer(asked("Where is my cup? " * 200), max_tokens=800, stop=looks).stopped)
+            ended.append(side.answer(long, max_tokens=800, stop=lambda: bool(begun.set())).stopped)
         except ClosedError:
             ended.append("closed")
 

@@ -86,16 +86,14 @@ def test_no_text_can_end_the_process(embedder: LlamaEmbedder, text: str) -> None
     assert np.array_equal(embedder.embed_texts([text])[0], vector)
 
 
-def test_a_text_is_cut_before_its_end_token(minilm: Path) -> None:
-    """Not with it; and what looks like a special token stays text."""
+def test_a_text_is_cut_before_its_end_token(minilm: Path, tiny: Path) -> None:
+    """Not with it, and at what the model was trained for, whatever is asked for; what looks like a special token stays text."""
     with LlamaEmbedder(minilm, n_ctx=32) as short:
         assert np.array_equal(*short.embed_texts(["hello " * 500, "hello " * 30]))
         assert short.count_tokens(["hello " * 300, "[CLS] [SEP]"]) == [302, 9]
-
-
-def test_the_context_never_exceeds_what_the_model_was_trained_for(tiny: Path) -> None:
-    """Asking for more than the model's 64 positions would end the process in llama.cpp; here it is cut."""
-    with LlamaEmbedder(tiny, n_ctx=4096) as embedder:
+    with LlamaEmbedder(
+        tiny, n_ctx=4096
+    ) as embedder:  # more than its 64 positions ends the process in llama.cpp
         assert embedder.embed_texts(["a b c d " * 100]).shape == (1, 32)
 
 
@@ -103,16 +101,16 @@ def test_the_fingerprint_tells_what_makes_other_vectors(
     minilm: Path, tiny: Path, embedder: LlamaEmbedder
 ) -> None:
     """The same file and settings give the same one; another file, prefix or length another."""
-    others = [
-        LlamaEmbedder(minilm, query_prefix="q: "),
-        LlamaEmbedder(minilm, text_prefix="q: "),
-        LlamaEmbedder(minilm, n_ctx=128),
-        LlamaEmbedder(tiny),
-    ]
-    prints = {each.fingerprint for each in others}
-    for each in others:
-        each.close()
-    assert len(prints | {embedder.fingerprint}) == 5
+    prints = {embedder.fingerprint}
+    for file, more in (
+        (minilm, {"query_prefix": "q: "}),
+        (minilm, {"text_prefix": "q: "}),
+        (minilm, {"n_ctx": 128}),
+        (tiny, {}),
+    ):
+        with LlamaEmbedder(file, **more) as other:
+            prints.add(other.fingerprint)
+    assert len(prints) == 5
     with LlamaEmbedder(minilm, threads=2) as same:
         assert same.fingerprint == embedder.fingerprint
 
@@ -249,9 +247,7 @@ def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
 
 def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
     """Queries and texts from eight threads at once are neither mixed up nor lost."""
-    texts = [
-        f"sentence number {i} about the {word}" for i, word in enumerate(["cat", "oven", "key", "tea"] * 8)
-    ]
+    texts = [f"sentence {i} about the {word}" for i, word in enumerate(["cat", "oven", "key", "tea"] * 8)]
     expected = embedder.embed_texts(texts)
 
     def ask(i: int) -> bool:

@@ -29,6 +29,23 @@ from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24
 CAP_MB = 64.0
+_FORGETFUL = """
+import sys, edgemem
+with edgemem.open(sys.argv[1], worker=False) as memory: assert memory.store.forget_fact("tea")
+"""
+"""Ends before it has looked at any file."""
+_ROBOT = """
+import sys, time
+import edgemem
+from edgemem.loop.replies import ChatReplies
+from edgemem.llama.chat import LlamaChat
+from edgemem.loop.loop import AgentLoop
+with edgemem.open(sys.argv[1], worker=False) as memory, LlamaChat(sys.argv[2], n_ctx=2048, threads=1) as chat:
+    loop = AgentLoop(ChatReplies(chat, max_tokens=4), hooks=memory.hooks(model=chat), instructions=sys.argv[3])
+    loop.run("Where is my cup?")
+    print(chat.last.evaluated_tokens, flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -300,20 +317,6 @@ def test_model_whose_memory_cannot_be_cut_is_left_alone(
     assert not headers_in(home / "db")
 
 
-_ROBOT = """
-import sys, time
-import edgemem
-from edgemem.loop.replies import ChatReplies
-from edgemem.llama.chat import LlamaChat
-from edgemem.loop.loop import AgentLoop
-with edgemem.open(sys.argv[1], worker=False) as memory, LlamaChat(sys.argv[2], n_ctx=2048, threads=1) as chat:
-    loop = AgentLoop(ChatReplies(chat, max_tokens=4), hooks=memory.hooks(model=chat), instructions=sys.argv[3])
-    loop.run("Where is my cup?")
-    print(chat.last.evaluated_tokens, flush=True)
-    time.sleep(60)
-"""
-
-
 def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
     """Killed some moment after a turn, the next start evaluates little, or all of it, and answers."""
     dice = random.Random(6)
@@ -335,16 +338,12 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
     assert evaluated[-1] < evaluated[0] / 4  # the conversation has grown by three turns
 
 
-# -- in a home ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return a home without an embedder."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    return home
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    return tmp_path / "home"
 
 
 def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
@@ -398,15 +397,6 @@ def test_forgetting_deletes_it(file: Path, home: Path) -> None:
         assert loop.run("And now?").reply is not None
 
 
-def forget_elsewhere(home: Path) -> None:
-    """Let another process forget, which ends before it has looked at any file."""
-    code = (
-        "import sys, edgemem\n"
-        "with edgemem.open(sys.argv[1], worker=False) as memory: assert memory.store.forget_fact('tea')"
-    )
-    subprocess.run([sys.executable, "-c", code, str(home)], check=True)
-
-
 @pytest.mark.parametrize("moment", ["between turns", "while it is written", "at the renaming"])
 def test_no_conversation_is_kept_that_another_process_forgot_of(
     file: Path, home: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -428,20 +418,15 @@ def test_no_conversation_is_kept_that_another_process_forgot_of(
         def forget() -> None:
             if not forgotten:
                 forgotten.append(moment)
-                forget_elsewhere(home)
+                subprocess.run([sys.executable, "-c", _FORGETFUL, str(home)], check=True)
 
-        if moment != "between turns":
-            state.remove()
         if moment == "between turns":
             forget()
-        elif moment == "while it is written":
-            fsync = os.fsync
-            monkeypatch.setattr(os, "fsync", lambda fd: (by_the_writer() and forget(), fsync(fd))[1])
         else:
-            replace = Path.replace
-            monkeypatch.setattr(
-                Path, "replace", lambda path, to: (by_the_writer() and forget(), replace(path, to))[1]
-            )
+            state.remove()
+            of, name = (os, "fsync") if moment == "while it is written" else (Path, "replace")
+            step = getattr(of, name)
+            monkeypatch.setattr(of, name, lambda *args: (by_the_writer() and forget(), step(*args))[1])
         loop.run("And the kettle?")
         state.wait()
         assert forgotten

@@ -25,6 +25,13 @@ NAMES = frozenset({"timer"})
 
 
 CALLS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "calls.toml").read_bytes())
+PRINTED = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
+REST = "<|im_end|>\n<|im_start|>user\nDone."
+values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='ab"\\ \n{}é', max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+    max_leaves=5,
+)
 
 
 def said(text: str) -> str:
@@ -96,12 +103,6 @@ def test_calls_as_templates_print_them(vocabularies: Path) -> None:
     assert spoken == {"GigaChat3-10B-A1.8B", "Kimi-K3"}
 
 
-PRINTED = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
-
-
-REST = "<|im_end|>\n<|im_start|>user\nDone."
-
-
 @pytest.mark.parametrize(
     ("reply", "printed"),
     [
@@ -152,13 +153,6 @@ def test_a_thought_that_the_prompt_opened() -> None:
     assert behind(reply, f"</think>\n\nFirst we bake.{REST}", opened="<think>\n") == REST
     assert behind(reply, f"</think>\n\nThen we bake.{REST}", opened="<think>\n") is None
     assert behind(reply, f"First we bake.{REST}", opened="<think>\n") is None
-
-
-values: Any = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='ab"\\ \n{}é', max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
-    max_leaves=5,
-)
 
 
 @given(

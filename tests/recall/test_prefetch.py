@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -47,19 +48,21 @@ def searches(hand: HandClock) -> Searches:
     return Searches(hand)
 
 
-@pytest.fixture
-def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
-    made = Prefetch(
-        searches,
-        stamp=lambda: searches.stamp,
-        late=lambda: searches.late,
-        share=lambda: 1.0,
-        now=lambda: hand.wall,
-        clock=lambda: hand.monotonic,
-    )
+@contextmanager
+def prefetching(search: Callable[..., list[Recalled]], **more: Any) -> Iterator[Prefetch]:
+    """Recall ahead with a search, at once."""
+    made = Prefetch(search, **{"stamp": lambda: 0, "share": lambda: 1.0, "now": lambda: 0.0, **more})
     made.settle_s = 0.0
     yield made
     made.close()
+
+
+@pytest.fixture
+def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
+    of_hand = {"now": lambda: hand.wall, "clock": lambda: hand.monotonic}
+    of_search = {"stamp": lambda: searches.stamp, "late": lambda: searches.late}
+    with prefetching(searches, **of_hand, **of_search) as made:
+        yield made
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -125,18 +128,16 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, share=lambda: 1.0, now=lambda: 0.0)
-    ahead.settle_s = 0.0
-    hear(ahead, by, "so far")
-    ahead.ask(by, "sofa", ASKED)
-    assert running.wait(20)
-    ahead.ask(by, "so far", ASKED)
-    go.set()
-    until(lambda: ahead.idle)
-    taken = ahead.claim(by, "so far", ASKED)
-    assert taken.items is not None
-    assert taken.items[0].text == "so far"
-    ahead.close()
+    with prefetching(search) as ahead:
+        hear(ahead, by, "so far")
+        ahead.ask(by, "sofa", ASKED)
+        assert running.wait(20)
+        ahead.ask(by, "so far", ASKED)
+        go.set()
+        until(lambda: ahead.idle)
+        taken = ahead.claim(by, "so far", ASKED)
+        assert taken.items is not None
+        assert taken.items[0].text == "so far"
 
 
 @pytest.mark.parametrize("way", ["another sentence", "another word", "dropped"])
@@ -153,24 +154,22 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, share=lambda: 1.0, now=lambda: 0.0)
-    ahead.settle_s = 0.0
-    ahead.ask(by, "so far", ASKED)
-    assert running.wait(20)
-    if way == "another sentence":
-        ahead.claim(by, "so far so good", ASKED)
-    elif way == "another word":
-        ahead.settle_s = 60.0
-        ahead.ask(by, "so far so", ASKED)
-    elif way == "dropped":
-        ahead.drop(by)
-    go.set()
-    until(lambda: len(told) == 2)
-    assert told == [False, True]
-    if way == "another word":
+    with prefetching(search) as ahead:
         ahead.ask(by, "so far", ASKED)
-    assert ahead.claim(by, "so far", ASKED).items is None
-    ahead.close()
+        assert running.wait(20)
+        if way == "another sentence":
+            ahead.claim(by, "so far so good", ASKED)
+        elif way == "another word":
+            ahead.settle_s = 60.0
+            ahead.ask(by, "so far so", ASKED)
+        elif way == "dropped":
+            ahead.drop(by)
+        go.set()
+        until(lambda: len(told) == 2)
+        assert told == [False, True]
+        if way == "another word":
+            ahead.ask(by, "so far", ASKED)
+        assert ahead.claim(by, "so far", ASKED).items is None
 
 
 def test_what_is_said_tells_sentences_apart_and_not_how_it_is_written() -> None:
@@ -200,9 +199,7 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
         return 0
 
     by = Talk()
-    ahead = Prefetch(lambda text, _asked, **_: [], stamp=stamp, now=lambda: 0.0)
-    ahead.settle_s = 0.0
-    hear(ahead, by, "so far")
-    broken.append(True)
-    assert ahead.claim(by, "so far", ASKED) == ("stale", None)
-    ahead.close()
+    with prefetching(lambda text, _asked, **_: [], stamp=stamp) as ahead:
+        hear(ahead, by, "so far")
+        broken.append(True)
+        assert ahead.claim(by, "so far", ASKED) == ("stale", None)

@@ -132,10 +132,7 @@ def corpora(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Corp
     """Return what is found with MiniLM, and by words."""
     folder = tmp_path_factory.mktemp("weeks")
     with LlamaEmbedder(minilm) as embedder:
-        return [
-            asked_of_weeks("with MiniLM", folder, embedder),
-            asked_of_weeks("by words", folder, None),
-        ]
+        return [asked_of_weeks("with MiniLM", folder, embedder), asked_of_weeks("by words", folder, None)]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,9 @@ from support.homes import ALICE, BOB, STRANGER, Robot
 from support.models import Listener
 from support.oracles import Assertion, NaiveFacts
 
+DAY = 86400.0
+HOUR = 3600.0
+
 
 def filled(*rows):
     """Return table with messages of one session, each given by what differs."""
@@ -38,9 +41,6 @@ def filled(*rows):
 def asking(*times):
     """Return a question of some times."""
     return ParsedQuery(terms=("cup",), meaning="the cup", times=tuple(Range(*time) for time in times))
-
-
-DAY = 86400.0
 
 
 def at(text: str) -> float:
@@ -65,28 +65,6 @@ def test_the_words_around_a_time_tell_what_is_meant():
     assert {query: ["..".join(time) for time in days(query)] for query in meant} == {
         query: [time] for query, time in meant.items()
     }
-
-
-words = st.sampled_from(
-    [
-        "before",
-        "since",
-        "from",
-        "to",
-        "between",
-        "and",
-        "March",
-        "2025",
-        "yesterday",
-        "April 3rd",
-        "bis",
-        "was",
-        "之前",
-    ]
-)
-
-
-HOUR = 3600.0
 
 
 def values(found) -> set[str]:
@@ -129,6 +107,9 @@ def test_a_time_that_is_none_is_refused(robot, which, moment):
     ) as told:
         robot.recall("milk", **{which: moment})
     assert "\n" not in str(told.value)
+    with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
+        robot.recall("milk", known_at=-5)
+    assert robot.recall("milk", known_at=0, valid_at=1e300) == []
 
 
 def test_the_past_of_others_stays_theirs(robot, settled, hand):
@@ -172,17 +153,11 @@ def test_a_question_about_the_past_finds_it(robot, settled, hand):
     robot.store.add_fact("mara.drink", "juice", scope="household", valid_from=hand.wall + HOUR)
     settled()
     assert values(robot.recall("what does Mara drink?")) == {"coffee"}
-    for question in (
-        "what did Mara drink before",
-        "¿qué tomaba Mara antes? drink",
-        "was war Maras drink früher",
-    ):
+    told = [("cocoa", True), ("tea", True), ("coffee", False)]
+    asked = "what did Mara drink before", "¿qué tomaba Mara antes? drink", "was war Maras drink früher"
+    for question in asked:
         found = [item for item in robot.recall(question) if item.kind == "fact"]
-        assert [(item.value, item.past) for item in found] == [
-            ("cocoa", True),
-            ("tea", True),
-            ("coffee", False),
-        ]
+        assert [(item.value, item.past) for item in found] == told
         assert "past" in found[0].why
     first, *_ = robot.recall("what did Mara drink at first?")
     assert first.value == "tea"
@@ -243,13 +218,6 @@ def test_it_is_what_plain_python_says(tmp_path_factory, said, taken, valid, know
     held = naive.as_of("global", start + valid, None if known is None else known)
     assert {(item.key, item.value) for item in found} == set(held.items())
     robot.close()
-
-
-def test_before_1970_nothing_was_known(robot):
-    """A negative `known_at` is a mistake, and is told so."""
-    with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
-        robot.recall("milk", known_at=-5)
-    assert robot.recall("milk", known_at=0, valid_at=1e300) == []
 
 
 def test_messages_of_a_day_are_found_whatever_they_say():

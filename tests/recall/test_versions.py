@@ -19,6 +19,13 @@ from support.data import sentences
 from support.embedders import HashEmbedder
 from support.homes import Robot
 
+DAY = 86400.0
+SETTINGS = 600
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
+said = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=12
+)
+
 
 def at(text: str) -> float:
     """Return a moment of the local calendar, given as 2026-03-14."""
@@ -81,10 +88,7 @@ def test_an_explicit_moment_is_stronger(settled):
     assert [item.value for item in found if item.key == "door.code"] == ["3333"]
 
 
-DAY = 86400.0
 YEAR_AGO = NOW - 365 * DAY
-SETTINGS = 600
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
 
 
 def usual(moment: float) -> str:
@@ -136,10 +140,8 @@ def test_of_hundreds_of_versions_that_of_the_month_is_first(warm):
         then = at(f"2026-{number:02d}-10")
         asked = f"What was the thermostat target in {month}?"
         assert first_fact(warm, asked) == ("thermostat.target", usual(then))
-        values = [
-            item.value for item in warm.recall(asked, kinds={"fact"}) if item.key == "thermostat.target"
-        ]
-        assert usual(NOW) in values  # what holds now is told as well
+        found = warm.recall(asked, kinds={"fact"})
+        assert ("thermostat.target", usual(NOW)) in [(item.key, item.value) for item in found]  # of now, too
     assert first_fact(warm, "What was the target of the thermostat yesterday?")[1] == usual(NOW - DAY)
 
 
@@ -153,17 +155,9 @@ def test_what_joins_may_be_read(settled, scope):
     asked, reader = "What was the safe code in March?", Reader("ann")
     before = settled.recall(asked, reader=reader, kinds={"fact"})
     assert before[0].value == "1212"
-    settled.store.add_fact(
-        "safe.code",
-        "7777",
-        scope=scope,
-        valid_from=at("2026-03-05"),
-        level="private",
-        owner="bob",
-    )
-    settled.store.add_fact(
-        "safe.code", "8888", scope=scope, valid_from=at("2026-03-28"), level="private", owner="bob"
-    )
+    for code, day in (("7777", "2026-03-05"), ("8888", "2026-03-28")):
+        since = at(day)
+        settled.store.add_fact("safe.code", code, scope=scope, valid_from=since, level="private", owner="bob")
     found = settled.recall(asked, reader=reader, kinds={"fact"})
     assert not {"7777", "8888"} & {item.value for item in found}
     if scope == "user:bob":
@@ -185,11 +179,6 @@ def test_what_was_forgotten_does_not_join(settled):
     assert settled.recall(asked, kinds={"fact"})[0].value == "5003"
     settled.store.forget_fact("safe.code", scope="household")
     assert "safe.code" not in [item.key for item in settled.recall(asked, kinds={"fact"})]
-
-
-said = st.lists(
-    st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=12
-)
 
 
 @settings(max_examples=40)

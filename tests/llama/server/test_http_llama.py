@@ -25,6 +25,7 @@ from support.servers import RunningServer
 MODELS = ("qwen2", "llama-bpe", "phi-3")
 Start = Callable[..., RunningServer]
 SHORT = [{"role": "user", "content": "Where is my cup?"}]
+REFUSED = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "addresses.toml").read_bytes())
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +147,7 @@ def test_tokens_that_share_a_character_are_found_again(opened: Callable[[str], H
 # -- the same cache --------------------------------------------------------------------------------------
 
 
-def test_a_turn_costs_the_same_requests_however_long_the_talk(
-    opened: Callable[[str], HttpLlama],
-) -> None:
+def test_a_turn_costs_the_same_requests_however_long_the_talk(opened: Callable[[str], HttpLlama]) -> None:
     """The 40th turn asks the server as often as the third, and has only its own text tokenised."""
     chat = opened("phi-3")
     messages = opening("requests")
@@ -406,9 +405,6 @@ def test_addresses(text: str, host: str, port: int, file: str) -> None:
     """This machine, a socket file, and what the profile names."""
     found = Address.parse(text, hosts=("10.0.0.5", "Robot.local"))
     assert (found.host, found.port, found.file) == (host, port, file)
-
-
-REFUSED = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "addresses.toml").read_bytes())
 
 
 @pytest.mark.parametrize(

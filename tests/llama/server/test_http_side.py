@@ -19,14 +19,6 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from support.servers import RunningServer, free_port
 
-
-@pytest.fixture(scope="module")
-def one(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Return a server with one slot."""
-    with RunningServer(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
-        yield server
-
-
 PROFILE = """
 [llama]
 embedder = ""
@@ -41,6 +33,13 @@ reply_tokens = 64
 summary_tokens = 80
 """
 QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Write down what still matters. " * 30}]
+
+
+@pytest.fixture(scope="module")
+def one(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Return a server with one slot."""
+    with RunningServer(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

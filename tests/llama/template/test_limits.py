@@ -36,6 +36,11 @@ TOOLS = [
     }
     for name in NAMES
 ]
+IMAGE = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
+LATE: Message = {"role": "system", "content": "Be brief from now on."}
+NUMBER = re.compile(r"(?<=functions\.probe:)\d+")
+words = st.sampled_from(["cup", "<think>", "</think>", "table\n", " ", "[INST]", "q7w9x3v5t1k8", "好"])
+said = st.lists(words, min_size=1, max_size=6).map(" ".join)
 
 
 def user(text: str) -> Message:
@@ -65,8 +70,6 @@ def calls(*rooms: str) -> list[Message]:
     return [{"role": "assistant", "content": None, "tool_calls": made}, *results]
 
 
-IMAGE = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
-LATE: Message = {"role": "system", "content": "Be brief from now on."}
 LAST = [user("Last question"), reply("Last answer")]
 SCENES: dict[str, list[list[Message]]] = {
     "plain": [[user("Question 1"), reply("Answer 1")], LAST],
@@ -190,8 +193,6 @@ def test_ids_of_calls_and_results_still_agree(vocabularies: Path) -> None:
 
 # -- rendering by increment ----------------------------------------------------------------
 
-NUMBER = re.compile(r"(?<=functions\.probe:)\d+")
-
 
 def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> None:
     """Step by step, a template that leaves history alone gives the very text that it gives at once."""
@@ -219,10 +220,6 @@ def test_most_templates_are_kept_from_rewriting(vocabularies: Path) -> None:
     lost = [name for name, found in append_only.items() if found.rewrites and found.increments is None]
     assert lost == ["CohereForAI-c4ai-command-r-plus-tool_use"]
     assert sum(bool(found.rewrites) for found in append_only.values()) > 30
-
-
-words = st.sampled_from(["cup", "<think>", "</think>", "table\n", " ", "[INST]", "q7w9x3v5t1k8", "好"])
-said = st.lists(words, min_size=1, max_size=6).map(" ".join)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ TOOL = {
 
 
 SHOW = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
+ODD = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "templates.toml").read_bytes())
+DAY = 86_400.0
+BROKEN = {**ODD["broken"], "too deep to compile": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}"}
 
 
 def source(vocabularies: Path, name: str) -> str:
@@ -76,9 +79,6 @@ def test_refusal_is_one_sentence() -> None:
     template = ChatTemplate("{{ raise_exception('No cups\nhere, please.') }}")
     with pytest.raises(TemplateError, match=r"refuses these messages: No cups here, please\.$"):
         template.render([{"role": "user", "content": "one"}])
-
-
-ODD = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "templates.toml").read_bytes())
 
 
 @pytest.mark.parametrize("silent", ODD["silent"])
@@ -149,9 +149,6 @@ def test_check_says_what_a_template_costs(
         found = next(check for check in memory.check() if check.name == "tokenizer")
     assert found.state == state
     assert re.search(said, found.detail), found.detail
-
-
-DAY = 86_400.0
 
 
 class Listens:
@@ -226,12 +223,6 @@ def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand
         moved = template.render(shown[1][0], now=(shown[1][1] or 0.0) + DAY)
         assert not moved.startswith(texts[0]), f"{file.stem}: without freezing it would have changed"
     assert dated >= 7
-
-
-BROKEN = {
-    **ODD["broken"],
-    "too deep to compile": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}",
-}
 
 
 @pytest.mark.parametrize("broken", BROKEN)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,21 +22,18 @@ from edgemem.records import Session
 from support.data import LATIN, OTHERS
 from support.models import write_llama_gguf
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+TALK = [
+    {"role": "system", "content": "You help in the kitchen."},
+    *({"role": ("user", "assistant")[n % 2], "content": f"Xqzkv {n} of wrmbl. " * 20} for n in range(41)),
+]
 
 
 @pytest.fixture(scope="module")
 def tokenizers(vocabularies: Path) -> Iterator[list[LlamaTokenizer]]:
     """Return the tokenizers that the estimate is set to."""
-    found = [
-        LlamaTokenizer(vocabularies / f"ggml-vocab-{name}.gguf", template=CHATML)
-        for name in ("qwen2", "llama-bpe", "gemma-4")
-    ]
-    yield found
-    for tokenizer in found:
-        tokenizer.close()
+    with ExitStack() as stack:
+        files = (vocabularies / f"ggml-vocab-{name}.gguf" for name in ("qwen2", "llama-bpe", "gemma-4"))
+        yield [stack.enter_context(LlamaTokenizer(file, template=CHATML)) for file in files]
 
 
 def counts(texts: list[str], tokenizers: list[LlamaTokenizer]) -> tuple[int, list[int]]:
@@ -82,15 +80,6 @@ def test_estimate_tokens_of_the_seed(tokenizers: list[LlamaTokenizer]) -> None:
     assert 300 < estimate_tokens(messages, SeedModel()) < 330
     assert 0 < estimate_tokens(messages) < 30
     assert estimate_tokens([]) == 0
-
-
-TALK = [
-    {"role": "system", "content": "You help in the kitchen."},
-    *(
-        {"role": "user" if n % 2 == 0 else "assistant", "content": f"Xqzkv {n} of wrmbl. " * 20}
-        for n in range(41)
-    ),
-]
 
 
 class Letters:

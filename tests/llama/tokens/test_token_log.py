@@ -10,6 +10,9 @@ from edgemem.llama.protocols import Prompt, Segment, common_prefix
 
 PAIRS = {"th": 1000, "he": 1001, "e ": 1002, "\n\n": 1003, "in": 1004}
 BYTES = {token: text.encode() for text, token in PAIRS.items()}
+words = st.text(alphabet="the in\n", min_size=1, max_size=12)
+# ids as a model may generate them: any spelling, also in single bytes where a pair exists
+replies = st.lists(st.sampled_from([*PAIRS.values(), *b"thein \n", *"é好".encode()]), min_size=1, max_size=12)
 
 
 def tokenize(text: str) -> tuple[int, ...]:
@@ -43,11 +46,6 @@ def generate(log: TokenLog, ids: list[int]) -> str:
     for token in ids:
         log.append(token, piece(token))
     return b"".join(map(piece, ids)).decode("utf-8", "replace")
-
-
-words = st.text(alphabet="the in\n", min_size=1, max_size=12)
-# ids as a model may generate them: any spelling, also in single bytes where a pair exists
-replies = st.lists(st.sampled_from([*PAIRS.values(), *b"thein \n", *"é好".encode()]), min_size=1, max_size=12)
 
 
 @given(st.lists(st.tuples(words, replies), min_size=1, max_size=6), st.booleans())

@@ -17,6 +17,19 @@ from edgemem.llama.tokens.vocabulary import FileVocabulary
 from support.selection import LONG
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
+BITS = [
+    "<|",
+    "|>",
+    "<|im_end|>",
+    "<|im_start|>",
+    "</s>",
+    "<s>",
+    "<|end|>",
+    "<|user|>",
+    "[PAD151700]",
+    "\n",
+    "  ",
+]
 Open = Callable[..., LlamaTokenizer]
 
 
@@ -53,10 +66,8 @@ def test_vectors(vocabularies: Path) -> None:
     assert len(inputs) >= 15
     for file in inputs:
         texts = file.read_bytes().decode().removesuffix(SEPARATOR).split(SEPARATOR)
-        ids = [
-            [int(token) for token in line.split()]
-            for line in file.with_suffix(".out").read_text().splitlines()
-        ]
+        lines = file.with_suffix(".out").read_text().splitlines()
+        ids = [[int(token) for token in line.split()] for line in lines]
         with LlamaTokenizer(file.with_suffix("")) as tokenizer:
             for special in (False, True):
                 assert [tokenizer.encode(text, special=special) for text in texts] == ids, file.stem
@@ -70,28 +81,11 @@ def test_vectors(vocabularies: Path) -> None:
 def test_segments_equal_the_whole_for_any_text(open_tokenizer: Open, vocabulary: str, template: str) -> None:
     """Whatever is said, also bits of special tokens, the segments give the ids of the whole."""
     tokenizer = open_tokenizer(vocabulary, template)
-    bits = st.sampled_from(
-        [
-            "<|",
-            "|>",
-            "<|im_end|>",
-            "<|im_start|>",
-            "</s>",
-            "<s>",
-            "<|end|>",
-            "<|user|>",
-            "[PAD151700]",
-            "\n",
-            "  ",
-        ]
-    )
+    bits = st.sampled_from(BITS)
+    texts = st.lists(st.one_of(bits, st.text(max_size=8)), max_size=8).map("".join)
 
     @settings(max_examples=150 if LONG else 30, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(
-        st.lists(
-            st.lists(st.one_of(bits, st.text(max_size=8)), max_size=8).map("".join), min_size=1, max_size=5
-        )
-    )
+    @given(st.lists(texts, min_size=1, max_size=5))
     def check(texts: list[str]) -> None:
         roles = ("user", "assistant")
         prompt = tokenizer.render([{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)])
@@ -105,10 +99,7 @@ def test_only_new_segments_are_tokenised(open_tokenizer: Open) -> None:
     tokenizer = open_tokenizer("qwen2", "Qwen-Qwen2.5-7B-Instruct")
     messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
     for n in range(400):
-        messages += [
-            {"role": "user", "content": f"Question {n}"},
-            {"role": "assistant", "content": f"Answer {n}"},
-        ]
+        messages += [{"role": role, "content": f"{role} {n}"} for role in ("user", "assistant")]
     before = tokenizer.render(messages)
     seen = tokenizer.tokenised_bytes
     messages += [{"role": "user", "content": "And now something new"}]
@@ -147,9 +138,7 @@ def test_special_tokens_in_content_are_only_words(open_tokenizer: Open) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "unit", ["a", "好", *([" ", ".", "1", "\n", "😀"] if LONG else [])]
-)  # varies fastest
+@pytest.mark.parametrize("unit", ["a", "好", *(" .1\n😀" if LONG else "")])  # varies fastest
 @pytest.mark.parametrize("vocabulary", ["deepseek-llm", "falcon", "qwen2"])
 def test_no_text_can_kill_the_process(open_tokenizer: Open, vocabulary: str, unit: str) -> None:
     """A run of 100,000 equal characters, which overflows llama.cpp's stack, is tokenised in parts."""
@@ -165,12 +154,8 @@ def test_closed(vocabularies: Path) -> None:
     vocabulary = tokenizer.vocabulary
     tokenizer.close()
     tokenizer.close()
-    for use in (
-        tokenizer.warm,
-        lambda: tokenizer.encode("x"),
-        lambda: tokenizer.count([]),
-        lambda: vocabulary.piece(5),
-    ):
+    uses = (lambda: tokenizer.encode("x"), lambda: tokenizer.count([]), lambda: vocabulary.piece(5))
+    for use in (tokenizer.warm, *uses):
         with pytest.raises(ClosedError):
             use()
 

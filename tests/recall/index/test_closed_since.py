@@ -15,6 +15,7 @@ from edgemem.memory import Memory
 from support.models import Listener
 
 pytestmark = pytest.mark.usefixtures("patient")
+KINDS = ("fact", "preference", "episode", "turn", "note")
 
 
 @pytest.fixture
@@ -31,9 +32,6 @@ def memory(tmp_path: Path) -> Any:
         opened.notes.append("- oil the bicycle")
         opened.idle(seconds=20)
         yield opened
-
-
-KINDS = ("fact", "preference", "episode", "turn", "note")
 
 
 def found(memory: Memory, kind: Any, speaker: str | None) -> set[str]:

@@ -12,23 +12,9 @@ from conftest import HandClock
 import edgemem
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Reply
 from edgemem.store.db.database import Database
 from support.embedders import HashEmbedder
-
-
-class Answering:
-    """A model that answers with something of its own each time."""
-
-    def __init__(self) -> None:
-        self._turns = 0
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        self._turns += 1
-        return Reply(f"Noted as number {self._turns}. Shelf {self._turns} is free now.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
+from support.models import Model
 
 
 @pytest.fixture
@@ -47,7 +33,8 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def talk(memory: Memory, turns: int, hand: HandClock) -> None:
     """Have Ben say two sentences a turn, with enough silence behind each for all that the worker does."""
-    loop = AgentLoop(Answering(), hooks=memory.hooks(session_id="hall", speaker="ben"), speaker="ben")
+    model = Model(*(f"Noted as number {n}. Shelf {n} is free now." for n in range(turns)))
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="hall", speaker="ben"), speaker="ben")
     for n in range(turns):
         loop.run(f"Lamp {n} stands in room {n}. Its colour is number {n} of the chart.")
         hand.advance(1)

@@ -7,15 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.recall.index.packed import (
-    PackedVectors,
-    count_ones,
-    pack,
-)
+from edgemem.recall.index.packed import PackedVectors, count_ones, pack
 
 DIMENSIONS = 64
 VECTORS = np.random.default_rng(1).standard_normal((40, DIMENSIONS)).astype(np.float32)
 VECTORS /= np.linalg.norm(VECTORS, axis=1, keepdims=True)
+changes = st.lists(
+    st.one_of(
+        # ids, and which vectors; the same id several times is a text in pieces
+        st.tuples(
+            st.just("add"),
+            st.lists(st.tuples(st.integers(1, 25), st.integers(0, 39)), min_size=1, max_size=9),
+        ),
+        st.tuples(st.just("wipe"), st.lists(st.integers(1, 25), max_size=6)),
+        st.tuples(
+            st.just("wipe before"), st.lists(st.tuples(st.integers(1, 25), st.integers(0, 90)), max_size=6)
+        ),
+    ),
+    max_size=14,
+)
 
 
 def unit(*shape: int, seed: int = 1) -> np.ndarray:
@@ -38,29 +48,8 @@ def exactly(ids, rows, query):
     return lambda some: {id_: c for id_, c in best_of_each(ids, rows, query, None) if id_ in set(some)}
 
 
-changes = st.lists(
-    st.one_of(
-        # ids, and which vectors; the same id several times is a text in pieces
-        st.tuples(
-            st.just("add"),
-            st.lists(st.tuples(st.integers(1, 25), st.integers(0, 39)), min_size=1, max_size=9),
-        ),
-        st.tuples(st.just("wipe"), st.lists(st.integers(1, 25), max_size=6)),
-        st.tuples(
-            st.just("wipe before"), st.lists(st.tuples(st.integers(1, 25), st.integers(0, 90)), max_size=6)
-        ),
-    ),
-    max_size=14,
-)
-
-
 @settings(max_examples=60, deadline=None)
-@given(
-    changes=changes,
-    k=st.integers(0, 30),
-    seed=st.integers(0, 5),
-    filtered=st.booleans(),
-)
+@given(changes=changes, k=st.integers(0, 30), seed=st.integers(0, 5), filtered=st.booleans())
 def test_what_is_found_is_what_comparing_all_finds(changes, k, seed, filtered):
     """After any additions and wipes, filtered or not, the same ids come in the same order."""
     packed, kept, tick = PackedVectors(DIMENSIONS), [], 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from math import log
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,14 +15,23 @@ from edgemem.recall.index import table
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import KEPT, SCHEMA, Removals, State, note_removals, trim_removals
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
-from edgemem.recall.index.table import DocTable, ResidentPostings, Row
+from edgemem.recall.index.table import ResidentPostings
 from edgemem.recall.index.view import Filter, QueryView
 from edgemem.recall.people.phonetics import TermWeight
 from edgemem.recall.search.words import Statistics, score_bm25
-from edgemem.records import Reader
 from edgemem.store.db.database import Database
 
 WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from((TURN, EPISODE)), texts),
+        st.tuples(st.just("remove"), st.integers(0, 20), st.just("")),
+        st.tuples(st.just("replace"), st.integers(0, 20), texts),
+        st.tuples(st.just("look"), st.just(0), st.just("")),
+    ),
+    max_size=25,
+)
 
 
 def opened(folder):
@@ -55,14 +62,9 @@ def compare(database, memory):
     """Assert that memory and FTS5 count and score alike."""
     assert memory.follow(State.read(database))
     docs = database.query("select id, terms from docs")
-    with closing(sqlite3.connect(":memory:")) as oracle:
-        oracle.execute("create virtual table words using fts5 (terms)")
-        oracle.executemany("insert into words (rowid, terms) values (?, ?)", docs)
-        compare_with(oracle, memory, docs)
-
-
-def compare_with(oracle, memory, docs):
-    """Assert that memory and an FTS5 table count and score alike."""
+    oracle = sqlite3.connect(":memory:")
+    oracle.execute("create virtual table words using fts5 (terms)")
+    oracle.executemany("insert into words (rowid, terms) values (?, ?)", docs)
     there = {word: sum(word in text.split() for _, text in docs) for word in WORDS}
     length = sum(len(text.split()) for _, text in docs)
     for word in WORDS:
@@ -77,18 +79,7 @@ def compare_with(oracle, memory, docs):
         # What stands in the file is near to itself, spelled otherwise.
         near = dict(memory.table.similar.similar_to(f"{word}e", wide=False))
         assert word in near if there[word] else True
-
-
-texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
-steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.sampled_from((TURN, EPISODE)), texts),
-        st.tuples(st.just("remove"), st.integers(0, 20), st.just("")),
-        st.tuples(st.just("replace"), st.integers(0, 20), texts),
-        st.tuples(st.just("look"), st.just(0), st.just("")),
-    ),
-    max_size=25,
-)
+    oracle.close()
 
 
 @settings(max_examples=25, deadline=None)
@@ -186,77 +177,3 @@ def test_the_log_of_removals_stays_short(tmp_path):
         database.write(trim_removals)
         assert database.query("select count(*) from removals") == [(KEPT,)]
         assert few.read_newest(9999) is None
-
-
-class Text(NamedTuple):
-    """A text, as far as matching looks at it."""
-
-    id: int
-    kind: int
-    session: int | None
-    turn: int | None
-    level: int
-    owner: str | None
-    past: bool
-    words: tuple[str, ...]
-    shown: bool = True
-    """Whether it may be found."""
-
-    @property
-    def length(self) -> int:
-        """Return how many words it has; none where it may not be found, so that those of others do not count."""
-        return len(self.words) if self.shown else 0
-
-
-def columns_of(texts):
-    """Return texts as table."""
-    table = DocTable()
-    for t in texts:
-        who = t.owner
-        table.append(
-            Row(t.id, t.kind, t.id, t.level, t.owner, who, t.session, t.turn, 0.0, int(t.past), None, None, 0, None, None, t.length)
-        )  # fmt: skip
-    return table
-
-
-def occurrences(table, texts, asked):
-    """Return where terms stand."""
-    places = []
-    for term in asked:
-        some = {t.id: t.words.count(term) for t in texts if term in t.words}
-        if some:
-            places.append((term, table.slots_of(some), np.array(list(some.values()), np.float32)))
-    return places
-
-
-def matched_in(view, where, statistics, weight=1.0):
-    """Return the BM25 of terms that were each said, by text, window and session."""
-    asked = {name: TermWeight(weight, statistics.counts[name]) for name, _, _ in where}
-    score_bm25(view, where, asked, statistics)
-    return view.words, view.window, view.session
-
-
-words = st.lists(st.sampled_from((*WORDS, "x", "y")), max_size=7).map(tuple)
-
-
-def talk(*said, level=0, session=1):
-    """Return messages of one session, one after another."""
-    return [
-        Text(n, TURN, session, n, level, "ann", past=False, words=tuple(text.split()))
-        for n, text in enumerate(said, start=1)
-    ]
-
-
-def beside_hidden(text):
-    """Return what ann finds beside and in the session of what bob said in private."""
-    texts = talk("cup x", text, "kettle", "x", "garden cup")
-    texts[1] = texts[1]._replace(level=2, owner="bob")
-    table = columns_of(texts)
-    statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
-    where = occurrences(table, texts, ["cup"])
-    return [each.tolist() for each in matched_in(QueryView(table, Filter(Reader("ann"))), where, statistics)]
-
-
-def test_the_words_of_a_hidden_text_find_nothing():
-    """Whether somebody else said the word in private, beside a message and in its session, makes no difference."""
-    assert beside_hidden("cup cup cup") == beside_hidden("x x x")

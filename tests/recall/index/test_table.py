@@ -26,6 +26,8 @@ READERS = (
     Reader(""),
 )
 WORDS = ("cup", "kettle", "pot")
+names = st.sampled_from([None, "ann", "bob", "eva"])
+texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
 
 
 def row(number, **more):
@@ -53,7 +55,6 @@ def may(table, only):
     return QueryView(table, only).findable.tolist()
 
 
-names = st.sampled_from([None, "ann", "bob", "eva"])
 rows = st.builds(
     row,
     st.integers(1, 9) | st.just(FIRST_OTHER),
@@ -70,7 +71,6 @@ rows = st.builds(
     subject=st.sampled_from([None, "door"]),
     length=st.integers(0, 40),
 )
-texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
 steps = st.lists(
     st.tuples(rows, texts, st.booleans()) | st.integers(1, 9) | st.just("drop unindexed"), max_size=40
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 
 import pytest
 
@@ -27,10 +26,6 @@ def embedder_line(memory) -> str:
     (line,) = [one for one in memory.check() if one.name == "embedder"]
     assert line.state == "ok"
     return line.detail
-
-
-def _refs(index) -> list[int]:
-    return [ref for (ref,) in index.database.query("select ref from docs")]
 
 
 def pieces_of(index: Index, doc: int) -> int:
@@ -186,6 +181,27 @@ class Interrupted(HashEmbedder):
         return None
 
 
+@pytest.mark.parametrize("embedder", [HashEmbedder(), Interrupted()])
+def test_what_is_interrupted_stays_in_the_queue(truth, store, opened, embedder):
+    """Vectors that were made are kept, each of its own text, and the other texts are embedded later."""
+    for n in range(7):
+        store.add_fact(f"cup {n}", f"stands in drawer {n}")
+    with opened(embedder) as index:
+        index.catch_up()
+        before = index.pending()["vectors"]
+        looks = iter(range(1000))
+        index.embed_pending(stop=lambda: next(looks) > 3)
+        check(index)
+        assert 0 < index.pending()["vectors"] < before
+        while index.pending()["vectors"]:
+            index.embed_pending(stop=lambda: False)
+        check(index)
+        assert len(embedder.embedded) == len(set(embedder.embedded)) == before
+        for number, terms in index.database.query("select id, terms from docs"):
+            (nearest, *_) = index.vectors(index.state()).nearest(embedder.vector_of(terms), 1)
+            assert nearest[0] == number
+
+
 def test_a_long_text_gets_on_although_it_is_always_interrupted(truth, opened):
     """Pieces that were made are not made again, and nothing is stored before the text is whole."""
     say(truth, 0, " ".join(f"Anecdote {n} about the fishing trip." for n in range(200)), "I see.")
@@ -304,16 +320,12 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         work(index)
         assert embedder.embedded == ["milk kind: empty zeppelin", "kind", "milk kind: full", "kind"]
         query = embedder.embed_query("milk kind")
-        assert [len(index.vectors(index.state()).nearest(query, 9, past=past)) for past in (False, True)] == [
-            1,
-            1,
-        ]
+        vectors = index.vectors(index.state())
+        assert [len(vectors.nearest(query, 9, past=past)) for past in (False, True)] == [1, 1]
         check(index)
-        (doc,) = [
-            doc
-            for doc in read_docs(index.truth, FACT_SOURCE[0], _refs(index), hand.wall).values()
-            if doc.past
-        ]
+        refs = [ref for (ref,) in index.database.query("select ref from docs")]
+        docs = read_docs(index.truth, FACT_SOURCE[0], refs, hand.wall).values()
+        (doc,) = [doc for doc in docs if doc.past]
         for past in (False, True, True, False, True):
             index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
             check(index)
@@ -335,33 +347,6 @@ def test_check_tells_how_far_the_vectors_are(tmp_path):
             assert "2 texts wait for their vectors" in embedder_line(memory)
             assert memory.idle(30)
             assert "wait" not in embedder_line(memory)
-
-
-def test_what_is_forgotten_while_it_is_embedded_gets_no_vector(truth, store, tmp_path):
-    """The model is not waited for, and what it was making is thrown away."""
-
-    class Slow(HashEmbedder):
-        begun, go_on = threading.Event(), threading.Event()
-
-        def embed_texts(self, texts):
-            if "secret" in texts[0]:
-                self.begun.set()
-                assert self.go_on.wait(10)
-            return super().embed_texts(texts)
-
-    store.add_fact("secret", "xylophone")
-    embedder = Slow()
-    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
-        index.catch_up()
-        thread = threading.Thread(target=index.embed_pending)
-        thread.start()
-        assert embedder.begun.wait(10)
-        store.forget_fact("secret")
-        index.erase()
-        embedder.go_on.set()
-        thread.join()
-        assert count(index, "vectors") == count(index, "docs") == 0
-        check(index)
 
 
 def test_a_long_text_is_found_by_its_end(truth, opened):

@@ -7,7 +7,6 @@ import pytest
 import edgemem
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints, statements
 from edgemem.records import Heard, Reader, StoredMessage, Turn
-from edgemem.store import facts
 from support.homes import BY_WORDS
 
 
@@ -29,9 +28,8 @@ def test_people_come_first_whatever_they_are_called(memory):
     """Whoever speaks here, has facts or stands in the profile is expected, also under a name that is a common word."""
     memory.store.add_fact("tea", "Lapsang Souchong", scope="user:mark", level="household")
     memory.store.add_fact("doctor", "Oyelaran", heard=Heard("mai"))
-    hits = find_hints(
-        memory.diagnostics.database, reader=SOMEBODY_HERE, now=memory.diagnostics.clock.now(), names=["Joni"]
-    )
+    now = memory.diagnostics.clock.now()
+    hits = find_hints(memory.diagnostics.database, reader=SOMEBODY_HERE, now=now, names=["Joni"])
     assert set(hits[:3]) == {"Joni", "Mark", "Mai"}
     assert {"Lapsang", "Souchong", "Oyelaran"} <= set(hits)
 
@@ -48,22 +46,19 @@ def test_terms_are_names_rare_words_and_fresh_keys(memory):
 
 def test_words_that_every_recogniser_knows_are_none_in_other_languages_either(memory):
     """German and Vietnamese function words stay out; the names and terms between them are found."""
-    memory.store.add_fact(
-        "wohnzimmer.leuchte", "Das ist die Lampe, und sie ist nicht mit dem Dimmer Wallenstein verbunden"
-    )
+    said = "Das ist die Lampe, und sie ist nicht mit dem Dimmer Wallenstein verbunden"
+    memory.store.add_fact("wohnzimmer.leuchte", said)
     memory.store.add_fact("con_meo", "tên là Mướp và thích ăn cá của bà Quỳnh")
     hits = {word.casefold() for word in memory.hints()}
     assert {"wohnzimmer", "leuchte", "wallenstein", "mướp", "quỳnh"} <= hits
-    assert hits.isdisjoint(
-        ["das", "ist", "die", "und", "sie", "nicht", "mit", "dem", "tên", "là", "và", "của", "bà", "ăn"]
-    )
+    small = "das ist die und sie nicht mit dem tên là và của bà ăn"
+    assert hits.isdisjoint(small.split())
 
 
 def test_letters_of_codes_and_addresses_are_no_words(memory):
     """Nobody says the letters of a serial number, a key, an address or a time as a word."""
-    memory.store.add_fact(
-        "pergola.opener", "needs a CR2032, see https://quokka.example/faq or mail zorro@quokka.example"
-    )
+    told = "needs a CR2032, see https://quokka.example/faq or mail zorro@quokka.example"
+    memory.store.add_fact("pergola.opener", told)
     memory.store.add_fact("box", "serial a8f3-22bb-QUX, seen 2026-11-02T18:30:00Z, 部屋は3階です")
     hits = {word.casefold() for word in memory.hints()}
     assert not hits & {"cr", "quokka", "zorro", "qux", "faq", "t", "z", "bb"}
@@ -98,10 +93,8 @@ def test_at_most_sixty_of_any_script(memory):
     """Names are found in scripts without capitals, whole; sixty hints are given at most, unless another number is asked for."""
     memory.store.add_fact("user.name", "हिन्दी ทิพย์ 味噌")
     assert set(memory.hints()) == {"हिन्दी", "ทิพย์", "味噌"}
-    names = [f"Zz{chr(97 + n % 26) * (n // 26 + 1)}" for n in range(90)]
-    memory.diagnostics.database.write(
-        lambda tx: [facts.assert_fact(tx, f"k{n}", name) for n, name in enumerate(names)]
-    )
+    for n in range(90):
+        memory.store.add_fact(f"k{n}", f"Zz{chr(97 + n % 26) * (n // 26 + 1)}")
     assert (len(memory.hints()), len(memory.hints(limit=70))) == (60, 70)
 
 

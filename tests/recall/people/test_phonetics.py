@@ -13,11 +13,7 @@ import edgemem
 from edgemem.bench.corpus import household_facts
 from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
-from edgemem.recall.people.names import (
-    correct_names,
-    partly_named,
-    people_of,
-)
+from edgemem.recall.people.names import correct_names, partly_named, people_of
 from edgemem.recall.people.phonetics import (
     ENGLISH,
     LIMIT,
@@ -32,6 +28,9 @@ from edgemem.recall.people.phonetics import (
 from edgemem.recall.text.analyse import plain_words, spoken_words, stem, terms
 from edgemem.store.episodes import spell_out
 
+FACTS = {
+    "helene.shoe_size": "39", "helene.job": "carpenter", "maier.phone": "next door, 0171", "cat.name": "Miso", "john.job": "pilot",
+}  # fmt: skip
 SAME = """
 Eleen/Helene Jon/John Meyer/Maier Mayer/Meier Katrin/Catherine Kathryn/Katrin Stefan/Stephen Steven/Stephen Neil/Neal
 Fung/Phuong Hong/Huong Kwang/Quang Min/Minh Lin/Linh Kan/Khanh Tuy/Thuy Hosay/José Havier/Javier Xavier/Javier
@@ -43,6 +42,14 @@ DIFFERENT = """
 Tom/Tim Dan/Tom Mara/Mary Ben/Bob Anna/Ian Alice/Alex Mia/Max Leo/Lea Jan/Hanna Jan/Jon Jonas/Janis Paul/Bill
 Tim/Tina Rosa/Rose Carl/Carla Ada/Otto Mario/Maria Mai/Minh
 """
+NO_RULE = """
+nguyen/wen siobhan/shivon niamh/neave sean/shaun caitlin/katelyn wojciech/voitek thuy/twee hoa/wah trang/chang aoife/eefa
+saoirse/sersha joaquin/wakeen isla/eyela bjorn/beyorn ewa/eva caoimhe/keeva łukasz/wukash joao/jwow zhou/joe
+"""
+LIVING = people_of(["Nana Ruth", "Mrs Achterberg", "Dae-jung", "Jo", "Oleg"])
+TERMS = "paper pepper orchard orchid cello bin ben kettl cattl plumber 4291 味噌 ox"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+TERM_LISTS = st.lists(st.text(LETTERS, min_size=1, max_size=8), max_size=12, unique=True)
 
 
 def sounds_alike(word, names):
@@ -58,12 +65,6 @@ def test_names_that_sound_the_same_are_told():
         assert sounds_alike(name, [heard]) == heard
     for heard, name in map(plain_words, DIFFERENT.split()):
         assert sounds_alike(heard, [name]) is None, (heard, name)
-
-
-NO_RULE = """
-nguyen/wen siobhan/shivon niamh/neave sean/shaun caitlin/katelyn wojciech/voitek thuy/twee hoa/wah trang/chang aoife/eefa
-saoirse/sersha joaquin/wakeen isla/eyela bjorn/beyorn ewa/eva caoimhe/keeva łukasz/wukash joao/jwow zhou/joe
-"""
 
 
 @pytest.mark.parametrize("pair", NO_RULE.split())
@@ -87,13 +88,7 @@ def test_any_text_has_sounds_or_none(text):
 def memory(tmp_path):
     """Return a memory that knows a few people by their names."""
     with edgemem.open(tmp_path / "home", worker=False) as memory:
-        for key, value in (
-            ("helene.shoe_size", "39"),
-            ("helene.job", "carpenter"),
-            ("maier.phone", "next door, 0171"),
-            ("cat.name", "Miso"),
-            ("john.job", "pilot"),
-        ):
+        for key, value in FACTS.items():
             memory.store.add_fact(key, value)
         for name, value in (("Catherine", "peanuts"), ("Bob", "milk")):
             memory.store.add_fact("user.allergies", value, scope=f"user:{name}", level="household")
@@ -138,10 +133,8 @@ def test_questions_about_what_is_known_are_taken_as_they_were_said():
     for fact in askable(facts, 200):
         for question in (fact.question, fact.question.lower()):
             unknown = set(terms(question)) - stems
-            assert (
-                correct_names(question, spoken_words(question), unknown, names=names, database=None)
-                == question
-            )
+            taken = correct_names(question, spoken_words(question), unknown, names=names, database=None)
+            assert taken == question
 
 
 def test_a_forgotten_name_has_no_sound_any_more(memory):
@@ -172,9 +165,8 @@ def test_a_forgotten_name_has_no_sound_any_more(memory):
 def test_a_name_is_put_where_it_was_misheard(question, unknown, heard):
     """Also where it fell in two or two words became one; not where a thing is spoken of, nor for another name."""
     names = ["Xiomara", "Jean-Luc", "Niamh", "Tom", "Jill", "Anneliese", "Louisa"]
-    assert (
-        correct_names(question, spoken_words(question), {stem(unknown)}, names=names, database=None) == heard
-    )
+    taken = correct_names(question, spoken_words(question), {stem(unknown)}, names=names, database=None)
+    assert taken == heard
 
 
 @given(st.text(max_size=60), st.sets(st.text(max_size=12), max_size=5))
@@ -199,9 +191,6 @@ def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
     assert not {"ottoline", "zebulon"} & {name for (name,) in index.query("select name from names")}
 
 
-LIVING = people_of(["Nana Ruth", "Mrs Achterberg", "Dae-jung", "Jo", "Oleg"])
-
-
 @pytest.mark.parametrize(
     ("text", "people"),
     [
@@ -218,29 +207,9 @@ def test_a_question_names_somebody_by_the_same(text: str, people: set[str]) -> N
 
 def test_a_part_that_two_people_share_or_a_name_that_was_understood_names_nobody() -> None:
     """Nobody knows which Ruth was meant; and Anna Ruth is not Nana Ruth if she is known herself."""
-    assert (
-        partly_named(["what", "does", "ruth", "like"], people_of(["Nana Ruth", "Ruth Wolski"]), ()) == set()
-    )
-    assert partly_named(["what", "does", "ruth", "like"], LIVING | people_of(["Ruth"]), ["Ruth"]) == set()
-
-
-TERMS = [
-    "paper",
-    "pepper",
-    "orchard",
-    "orchid",
-    "cello",
-    "bin",
-    "ben",
-    "kettl",
-    "cattl",
-    "plumber",
-    "4291",
-    "味噌",
-    "ox",
-]
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-TERM_LISTS = st.lists(st.text(LETTERS, min_size=1, max_size=8), max_size=12, unique=True)
+    asked = ["what", "does", "ruth", "like"]
+    assert partly_named(asked, people_of(["Nana Ruth", "Ruth Wolski"]), ()) == set()
+    assert partly_named(asked, LIVING | people_of(["Ruth"]), ["Ruth"]) == set()
 
 
 def made_of(terms: Iterable[str]) -> SimilarTerms:
@@ -257,7 +226,7 @@ def made_of(terms: Iterable[str]) -> SimilarTerms:
 def test_terms_that_sound_alike_are_near(pair: str) -> None:
     """What a recogniser takes for one another is found, whether the memory knows the word or not."""
     term, other = pair.split("/")
-    near = dict(made_of(TERMS).similar_to(term, wide=len(other) > 6))
+    near = dict(made_of(TERMS.split()).similar_to(term, wide=len(other) > 6))
     assert near[other] <= LIMIT
     assert term not in near
 
@@ -291,7 +260,7 @@ def test_of_a_term_that_went_nothing_is_left(terms: list[str]) -> None:
 
 def test_what_was_asked_for_is_not_kept_for_ever() -> None:
     """Words of questions that nobody asks any more make room."""
-    similar = made_of(TERMS)
+    similar = made_of(TERMS.split())
     sizes = []
     for n in range(3000):
         similar.similar_to(f"word{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}")

@@ -16,6 +16,7 @@ from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 
 ASKED = "Where is the spare key?"
+PLEASES = "Do you know", "Can you tell me"
 ANSWER = "I hung the spare key behind the shed."
 REPLY = "All right."
 SMALL_TALK = (
@@ -26,6 +27,12 @@ SMALL_TALK = (
     "My tomato plants look thirsty today.",
     "Grandma sends her love from the seaside.",
 )
+LANGUAGES = {
+    "¿Dónde está la llave de repuesto?": "La llave de repuesto cuelga detrás del cobertizo.",
+    "wo ist der ersatzschlüssel": "Der Ersatzschlüssel hängt hinter dem Schuppen.",
+    "备用钥匙在哪里": "备用钥匙挂在棚子后面。",
+    "chìa khóa dự phòng ở đâu": "Chìa khóa dự phòng treo sau nhà kho.",
+}
 
 
 @pytest.fixture(params=["all-minilm-l6-v2", ""], ids=["with MiniLM", "by words"])
@@ -57,11 +64,7 @@ def messages(memory: Memory, query: str, k: int = 5) -> list[str]:
         (["where is the spare key"] * 3, "where is the spare key"),
         ([ASKED, "where is the spare key", "Where's the spare key?"], "spare key"),
         (
-            [
-                "Pip, where is the spare key?",
-                "Do you know where the spare key is?",
-                "Can you tell me where the spare key is?",
-            ],
+            ["Pip, where is the spare key?", *(f"{please} where the spare key is?" for please in PLEASES)],
             ASKED,
         ),
     ],
@@ -78,14 +81,6 @@ def test_the_answer_stands_before_the_question(home: Path, asked: Sequence[str],
         assert [item.score for item in hits] == sorted((item.score for item in hits), reverse=True)
     shown = CliRunner().invoke(main, ["recall", query, "-k", "3", "--home", str(home), "--json"])
     assert [item["text"] for item in json.loads(shown.output)] == [item.text for item in hits]
-
-
-LANGUAGES = {
-    "¿Dónde está la llave de repuesto?": "La llave de repuesto cuelga detrás del cobertizo.",
-    "wo ist der ersatzschlüssel": "Der Ersatzschlüssel hängt hinter dem Schuppen.",
-    "备用钥匙在哪里": "备用钥匙挂在棚子后面。",
-    "chìa khóa dự phòng ở đâu": "Chìa khóa dự phòng treo sau nhà kho.",
-}
 
 
 def test_a_question_is_known_in_each_language(home: Path) -> None:
@@ -109,16 +104,13 @@ def test_who_looks_for_a_phrase_finds_it(home: Path) -> None:
 
 def test_copies_of_a_text_are_told_once(home: Path) -> None:
     """Of what was said several times in the same words the newest is told, and the places of the others go to what else there is."""
+    other, newest = "The spare key is a blue one.", "the spare key hangs behind the shed"
     with edgemem.open(home, worker=False) as memory:
-        say(memory, *["The spare key hangs behind the shed."] * 3, "The spare key is a blue one.")
-        say(memory, "the spare key hangs behind the shed", *SMALL_TALK, speaker="ben")
-        first, second, *_ = memory.recall("spare key", k=2)
-        assert {first.text, second.text} == {
-            "the spare key hangs behind the shed",
-            "The spare key is a blue one.",
-        }
+        say(memory, *["The spare key hangs behind the shed."] * 3, other)
+        say(memory, newest, *SMALL_TALK, speaker="ben")
+        assert {item.text for item in memory.recall("spare key", k=2)} == {newest, other}
         alone = memory.recall("spare key behind the shed", k=1)[0]
-        assert (alone.text, alone.speaker) == ("the spare key hangs behind the shed", "ben")
+        assert (alone.text, alone.speaker) == (newest, "ben")
 
 
 def test_what_two_people_say_of_themselves_is_told_of_both(home: Path) -> None:

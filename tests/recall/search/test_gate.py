@@ -37,9 +37,6 @@ def test_the_shipped_file_names_what_there_is() -> None:
         msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, Gate)
 
 
-# Through the front door
-
-
 @pytest.fixture(params=["words", "meaning"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
     """Return a home that was told a few things, by words alone and with the shipped embedder."""
@@ -50,12 +47,9 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, hand: HandClock, mini
         recall=msgspec.structs.replace(profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0),
     )
     with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
-        for key, value in (
-            ("attic.key", "under the cactus"),
-            ("piano.tuner", "Mrs Oduya"),
-            ("mia.shoe_size", "thirty-four"),
-        ):
-            memory.store.add_fact(key, value)
+        memory.store.add_fact("attic.key", "under the cactus")
+        memory.store.add_fact("piano.tuner", "Mrs Oduya")
+        memory.store.add_fact("mia.shoe_size", "thirty-four")
         loop = AgentLoop(Listener(), hooks=memory.hooks(session_id="old", speaker="mia"), speaker="mia")
         loop.run("We hung the canoe under the roof of the barn.")
         loop.run("Grandpa's train arrives on Saturday at noon.")

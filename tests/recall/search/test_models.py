@@ -22,6 +22,19 @@ from edgemem.recall.text.analyse import plain_words, terms
 from lab.learning import AGAINST, MEANING
 
 both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+DAY = 86400.0
+KEY = "where is the spare key"
+TEXTS = (
+    "the spare key hangs on the hook behind the shed",
+    "I put the spare key under the blue flower pot",
+    "the dentist sees me on friday at three",
+    "lottie has a cold and stays in bed",
+)
+GOOD = {"words": 0.9, "window": 0.9, "meaning": 0.6, "meaning_share": 1.0, "session_meaning": 0.6}
+FAIR = {"words": 0.7, "window": 0.7, "meaning": 0.5, "meaning_share": 0.8, "session_meaning": 0.5}
+POOR = {"words": 0.05, "meaning": 0.1, "meaning_share": 0.1, "session_meaning": 0.1}
+PLUMBER, NUMBER = "the number of the plumber is oh one two", "what is the number of the plumber"
+CUPS = ("cup 0 stands in the tall drawer", "cup 1 stands in the low drawer")
 
 
 def matrix(*rows):
@@ -37,18 +50,14 @@ def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
     assert answers.weights
     assert answers.weights.keys() <= FEATURES.keys()
     assert replaces.weights.keys() <= set(PAIR_FEATURES)
-    assert np.isfinite(
-        [answers.bias, *answers.weights.values(), replaces.bias, *replaces.weights.values()]
-    ).all()
+    for each in (answers, replaces):
+        assert np.isfinite([each.bias, *each.weights.values()]).all()
     weights = {feature: weight for feature, weight in answers.weights.items() if feature != "fact"}
-    assert all(
-        (weight <= 0) if feature in AGAINST else (0 <= weight < 50) for feature, weight in weights.items()
-    )
+    for feature, weight in weights.items():
+        assert (weight <= 0) if feature in AGAINST else (0 <= weight < 50)
     assert MEANING.isdisjoint(weights) == (name == "words_only")
     showing = {"words", "meaning", "neighbour", "session"}
-    of_texts = {
-        feature: 1.0 for feature, reason in FEATURES.items() if reason in showing and "fact" not in feature
-    }
+    of_texts = {name: 1.0 for name, reason in FEATURES.items() if reason in showing and "fact" not in name}
     of_facts = {"fact": 1.0, "fact_words": 1.0, "fact_meaning": 1.0}
     for nothing, everything in (({}, of_texts), ({"fact": 1.0}, of_facts)):
         least, most = answers.odds(matrix(nothing, everything)).tolist()
@@ -81,26 +90,9 @@ def test_reasons_are_what_adds_to_the_odds():
     """The strongest comes first; what adds next to nothing, or speaks against it, is no reason."""
     weights = {"fact": 1.0, "fact_words": 4.0, "fact_meaning": 6.0, "named": 1.0, "asks": -1.0}
     model = Model(LinearModel(-4.0, weights))
-    for row, names in (
-        (
-            {"fact": 1.0, "fact_words": 0.2, "fact_meaning": 0.5, "named": 1.0, "past": 1.0},
-            ("meaning", "subject", "words"),
-        ),
-        ({"fact_words": 0.01, "asks": 1.0}, ()),
-    ):
-        assert model.reasons(matrix(row)[0].tolist()) == names
-
-
-DAY = 86400.0
-TEXTS = (
-    "the spare key hangs on the hook behind the shed",
-    "I put the spare key under the blue flower pot",
-    "the dentist sees me on friday at three",
-    "lottie has a cold and stays in bed",
-)
-GOOD = {"words": 0.9, "window": 0.9, "meaning": 0.6, "meaning_share": 1.0, "session_meaning": 0.6}
-FAIR = {"words": 0.7, "window": 0.7, "meaning": 0.5, "meaning_share": 0.8, "session_meaning": 0.5}
-POOR = {"words": 0.05, "meaning": 0.1, "meaning_share": 0.1, "session_meaning": 0.1}
+    row = {"fact": 1.0, "fact_words": 0.2, "fact_meaning": 0.5, "named": 1.0, "past": 1.0}
+    assert model.reasons(matrix(row)[0].tolist()) == ("meaning", "subject", "words")
+    assert model.reasons(matrix({"fact_words": 0.01, "asks": 1.0})[0].tolist()) == ()
 
 
 def messages_of(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 1)):
@@ -108,7 +100,7 @@ def messages_of(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 
     stems, words = (
         np.array([frozenset(words_of(text)) for text in texts], object) for words_of in (terms, plain_words)
     )
-    asked = frozenset(terms("where is the spare key"))
+    asked = frozenset(terms(KEY))
     spoken = Contents(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
     return Candidates(matrix(*rows), np.array(at, float) * DAY, tense, spoken)
 
@@ -118,21 +110,12 @@ def order(model, messages):
     return np.argsort(-odds_of(messages, model)[0], kind="stable").tolist()
 
 
-PLUMBER, NUMBER = "the number of the plumber is oh one two", "what is the number of the plumber"
-CUPS = ("cup 0 stands in the tall drawer", "cup 1 stands in the low drawer")
-
-
 @both_models
 @pytest.mark.parametrize(
     ("texts", "asked", "who", "first"),
     [
-        (
-            TEXTS[:2],
-            "where is the spare key",
-            (1, NOBODY, 1),
-            0,
-        ),  # what the robot repeats is newer, and no news
-        (TEXTS[:2], "where is the spare key", (NOBODY, NOBODY, 1), 1),
+        (TEXTS[:2], KEY, (1, NOBODY, 1), 0),  # what the robot repeats is newer, and no news
+        (TEXTS[:2], KEY, (NOBODY, NOBODY, 1), 1),
         (CUPS, "where is cup 0", (1, 1, 1), 0),  # what has another number is another thing
         (CUPS, "where is the cup", (1, 1, 1), 1),
         ((PLUMBER, "the number of the dentist is oh four six"), NUMBER, (1, 1, 1), 0),

@@ -30,6 +30,7 @@ DRILL = "Mrs Novak from next door brought back our drill and asks us for dinner"
 DENTIST = "My dentist appointment is moved to the ninth of December"
 BOILER = "The boiler was repaired by Mr Kowalski for 240 euros"
 JAR = "I have put the spare key into the blue jar"
+NAMES = ("scarf", "plumber", "drill", "dentist", "boiler", "jar")
 REPLY = "I will remember that for you."
 TALK = (
     (20, 9, "ann", BOILER),
@@ -45,9 +46,7 @@ TALK = (
 """How many days ago, at which hour, who, what."""
 
 
-def say(
-    robot: Robot, ago: float, hour: float, who: str | None, text: str, reply: str = REPLY, **more
-) -> None:
+def say(robot: Robot, ago: float, hour: float, who: str, text: str, reply: str = REPLY, **more) -> None:
     """Store a turn of a day."""
     at = MIDNIGHT - ago * DAY + hour * 3600
     said = (StoredMessage("user", text), StoredMessage("assistant", reply))
@@ -77,14 +76,7 @@ def told(robot: Robot, query: str, *, reader: Reader | None = BEN, **options) ->
 
 def test_what_was_told_then_is_found(robot):
     """All that tells anything, by whom it is asked for; neither questions, greetings nor the robot's nod."""
-    names = {
-        SCARF: "scarf",
-        PLUMBER: "plumber",
-        DRILL: "drill",
-        DENTIST: "dentist",
-        BOILER: "boiler",
-        JAR: "jar",
-    }
+    names = dict(zip((SCARF, PLUMBER, DRILL, DENTIST, BOILER, JAR), NAMES, strict=True))
     for query, texts in sentences("told_then").items():
         assert " ".join(sorted(names.get(text, text) for text in told(robot, query))) == texts, query
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,12 @@ from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 from support.models import write_reranker_gguf
 
+_LOGITS = st.floats(-50, 50) | st.sampled_from([0.0, float("nan"), float("inf"), -float("inf")])
+SAID = [
+    "The tea is in the blue tin.", "I drank tea with Ben.", "Green tea keeps me awake.", "Tea again, please.",
+    "We have no tea left.", "My tea is cold.", "The tea shop is closed.",
+]  # fmt: skip
+
 
 class Table(Reranker):
     """A reranker that looks up what it thinks of a text, and notes what it was asked."""
@@ -33,14 +40,8 @@ class Table(Reranker):
         self.closed = False
 
     def score(
-        self,
-        query: str,
-        texts: Sequence[str],
-        *,
-        timeout_s: float | None = None,
-        stop: Callable[[], bool] | None = None,
+        self, query: str, texts: Sequence[str], *, timeout_s: float | None = None, stop: Any = None
     ) -> list[float] | None:
-        """Return what the table says, of as many texts as it has time for."""
         self.asked.append((query, list(texts), timeout_s))
         if self.fault is not None:
             raise self.fault
@@ -48,7 +49,6 @@ class Table(Reranker):
         return [self.logits.get(text, 0.0) for text in read] or None
 
     def close(self) -> None:
-        """Note it."""
         self.closed = True
 
 
@@ -57,9 +57,6 @@ def items(*scores: float, kind: str = "turn", offset: int = 0) -> list[Recalled]
     return [
         Recalled(kind, str(at), f"{kind} {at}", score, ("words",)) for at, score in enumerate(scores, offset)
     ]
-
-
-_LOGITS = st.floats(-50, 50) | st.sampled_from([0.0, float("nan"), float("inf"), -float("inf")])
 
 
 @given(
@@ -80,10 +77,10 @@ def test_it_says_which_and_never_how_many(
         assert sorted(map(name_of, before)) == sorted(map(name_of, after))
         assert [item.score for item in after] == sorted((item.score for item in before), reverse=True)
         for turns in (True, False):
-            was, now = (
-                sorted(item.score for item in group if (item.kind == "turn") is turns)
-                for group in (before, after)
+            of_kind = (
+                [one.score for one in group if (one.kind == "turn") is turns] for group in (before, after)
             )
+            was, now = map(sorted, of_kind)
             assert was == now
     assert passed.read <= min(selection.MOST_READ, len(rows))
 
@@ -96,26 +93,14 @@ def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
     assert (passed.groups, passed.read, passed.fault) == ([found], 0, str(fault))
 
 
-# -- in recall -----------------------------------------------------------------------------------------
-
-SAID = [
-    "The tea is in the blue tin.", "I drank tea with Ben.", "Green tea keeps me awake.", "Tea again, please.",
-    "We have no tea left.", "My tea is cold.", "The tea shop is closed.",
-]  # fmt: skip
-
-
 def tell(memory: Memory, *texts: str, level: str = "household", owner: str | None = None) -> None:
     """Store some texts, a turn each."""
 
     def write(tx: object) -> None:
         for at, text in enumerate(texts):
             heard = Heard(speaker=owner or "anna")
-            commit_turn(
-                tx,
-                Turn(
-                    f"talk {level}", at, (StoredMessage("user", text),), heard=heard, level=level, owner=owner
-                ),
-            )
+            said = (StoredMessage("user", text),)
+            commit_turn(tx, Turn(f"talk {level}", at, said, heard=heard, level=level, owner=owner))
 
     memory.diagnostics.database.write(write)
     memory.idle(30)
@@ -149,10 +134,9 @@ def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     few = Table({worst: 30.0})
     monkeypatch.setattr("edgemem.recall.search.selection.MOST_READ", 3)
     with opened(tmp_path, few) as memory:
-        assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [
-            item.text for item in first[:3]
-        ]
-        assert few.asked[0][1] == [item.text for item in first[:3]]
+        best = [item.text for item in first[:3]]
+        assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in best
+        assert few.asked[0][1] == best
 
 
 def test_the_reranker_sees_only_what_the_reader_may(tmp_path: Path) -> None:

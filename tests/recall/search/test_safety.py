@@ -16,6 +16,11 @@ from edgemem.memory import Memory
 from edgemem.records import Heard
 from support.loops import block_before
 
+OTHERS = {
+    "alice.birthday": "4 May", "alice.bicycle": "a blue one", "ben.job": "teacher", "wifi.password": "turnip soup",
+    "car.parking": "level two",
+}  # fmt: skip
+
 
 def patient(**recall: Any) -> Profile:
     """Return the default profile, with time for the embedder on a busy machine."""
@@ -34,13 +39,7 @@ def memory(tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
         memory.store.add_fact("allergy", "hazelnuts", heard=alice, level="private")
         memory.store.add_fact("alice.intolerance", "lactose")
         memory.store.add_fact("rex.medication", "one tablet at breakfast")
-        for key, value in (
-            ("alice.birthday", "4 May"),
-            ("alice.bicycle", "a blue one"),
-            ("ben.job", "teacher"),
-            ("wifi.password", "turnip soup"),
-            ("car.parking", "level two"),
-        ):
+        for key, value in OTHERS.items():
             memory.store.add_fact(key, value)
         memory.idle(60)
         yield memory

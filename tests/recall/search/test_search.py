@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from edgemem.clock import Clock
-from edgemem.records import Heard, Reader, StoredMessage, Turn
-from edgemem.store import turns
+from edgemem.records import Reader
 from support.embedders import HashEmbedder
 from support.homes import Robot
 
-FILLER = [
-    f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")
-]
+CLOCK = Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0)
+FILLER = [f"{a} is {b}" for a in ("bread", "soup", "weather", "music") for b in ("fine", "late", "good")]
 
 
 def scores(folder, secret, query, *, idle, reader=None):
     """Return what bob finds, with the score, in a session in which ann said something in private."""
     folder.mkdir()
-    robot = Robot(folder, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0), HashEmbedder())
-    try:
+    with closing(Robot(folder, CLOCK, HashEmbedder())) as robot:
         for n, text in enumerate(FILLER, start=1):
             robot.say(n, text, speaker="bob")
-        private = Turn(
-            "s",
-            50,
-            (StoredMessage("user", secret),),
-            heard=Heard(speaker="ann"),
-            level="private",
-            owner="ann",
-        )
         robot.say(49, "somebody wants the cup", speaker="bob")
-        robot.truth.write(lambda tx: turns.commit_turn(tx, private))
+        robot.say(50, secret, speaker="ann", level="private", owner="ann")
         robot.say(51, "it stands in the cupboard", speaker="bob")
         robot.say(52, "the kettle is hot", speaker="bob")
         robot.say(53, "the rabbit had no hay", speaker="bob")
@@ -41,8 +32,6 @@ def scores(folder, secret, query, *, idle, reader=None):
         found = robot.recall(query, reader=reader or Reader("bob"), k=30, kinds={"turn"})
         assert all(item.text != secret for item in found)
         return [(item.text, pytest.approx(item.score, abs=1e-6), item.why) for item in found]
-    finally:
-        robot.close()
 
 
 @pytest.mark.parametrize("idle", [False, True])
@@ -65,8 +54,7 @@ def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle
 
 def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
     """It comes before facts that have theirs; once it has one, meaning is a reason too."""
-    robot = Robot(tmp_path, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0), HashEmbedder())
-    try:
+    with closing(Robot(tmp_path, CLOCK, HashEmbedder())) as robot:
         for n, text in enumerate(FILLER):
             robot.store.add_fact(f"thing {n}", text)
         robot.idle()
@@ -80,5 +68,3 @@ def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
         assert "words" in waiting.why
         assert "meaning" not in waiting.why
         assert "meaning" in embedded.why
-    finally:
-        robot.close()

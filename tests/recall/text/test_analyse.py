@@ -14,16 +14,16 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.languages.words import all_words
 from edgemem.memory import Memory
-from edgemem.recall.text.analyse import (
-    language_in,
-    language_of,
-    plain_words,
-    terms,
-)
+from edgemem.recall.text.analyse import language_in, language_of, plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 from support.embedders import HashEmbedder
 from support.selection import LONG
+
+SAID = (
+    "Der Kater schläft im Korb.", "Tom schläft.", "Das Brot ist im Ofen.", "The cat is in the basket.", "猫在篮子里睡觉。",
+)  # fmt: skip
+GERMAN, CHINESE, ENGLISH = "Wo ist denn der Kater?", "猫在哪里睡觉？", "Where is the cat?"
 
 
 def test_signs_are_cut_where_they_tell_nothing() -> None:
@@ -57,9 +57,6 @@ def test_the_stemmer_is_loaded_when_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-GERMAN, CHINESE, ENGLISH = "Wo ist denn der Kater?", "猫在哪里睡觉？", "Where is the cat?"
-
-
 class Knowing(HashEmbedder):
     """An embedder that says which languages it knows, for which a tomcat is a cat, and that notes what it is asked."""
 
@@ -76,22 +73,11 @@ class Knowing(HashEmbedder):
 
 def told(folder: Path, embedder: HashEmbedder | None, **settings: object) -> Memory:
     """Open a memory in which a few things were said."""
-    memory = edgemem.open(
-        folder,
-        profile=Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder="")),
-        embedder=embedder,
-        worker=False,
-    )
-    said = [
-        "Der Kater schläft im Korb.",
-        "Tom schläft.",
-        "Das Brot ist im Ofen.",
-        "The cat is in the basket.",
-        "猫在篮子里睡觉。",
-    ]
+    profile = Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder=""))
+    memory = edgemem.open(folder, profile=profile, embedder=embedder, worker=False)
 
     def write(tx: object) -> None:
-        for at, text in enumerate(said):
+        for at, text in enumerate(SAID):
             commit_turn(tx, Turn("talk", at, (StoredMessage("user", text),), heard=Heard(speaker="anna")))
 
     memory.diagnostics.database.write(write)
@@ -116,9 +102,8 @@ def test_an_english_question_is_scored_as_ever(tmp_path: Path, query: str) -> No
     """Whatever the profile says of other languages."""
     ever = scores(tmp_path / "many", Knowing(()), query)
     for foreign in (0.0, 0.3):
-        assert scores(tmp_path / f"en{foreign}", Knowing(("en",)), query, foreign_meaning=foreign) == near(
-            ever
-        )
+        found = scores(tmp_path / f"en{foreign}", Knowing(("en",)), query, foreign_meaning=foreign)
+        assert found == near(ever)
 
 
 def test_a_german_question_lies_between_words_and_meaning(tmp_path: Path) -> None:
