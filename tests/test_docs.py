@@ -171,11 +171,7 @@ def test_code_of_the_pages_prints_what_is_shown(
     "block", of_kind("shell"), ids=lambda block: f"{block.page} {block.code[2:40].splitlines()[0]}"
 )
 def test_commands_of_the_pages_print_what_is_shown(
-    block: Block,
-    demo: Demo,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    vocabularies: Path,
+    block: Block, demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vocabularies: Path
 ) -> None:
     """Each command works in the home of the demo, at the time at which that ended."""
     with edgemem.open(demo.home, worker=False) as memory:

@@ -14,17 +14,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from edgemem.cli.printing import WIDTH
-from edgemem.cli.timeline import (
-    ASCII,
-    UNICODE,
-    Belief,
-    axis_of,
-    beliefs_of,
-    believed,
-    draw,
-    newest,
-    versions,
-)
+from edgemem.cli.timeline import ASCII, UNICODE, Belief, axis_of, beliefs_of, believed, draw, newest, versions
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 DAY = 86400.0

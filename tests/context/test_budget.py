@@ -13,16 +13,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import ContextSettings, NotesSettings, Profile, Settings, load_profile
-from edgemem.context.budget import (
-    FILLED,
-    PARTS,
-    Bounds,
-    Budget,
-    Plan,
-    divide,
-    fit,
-    measure_head,
-)
+from edgemem.context.budget import FILLED, PARTS, Bounds, Budget, Plan, divide, fit, measure_head
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
 from edgemem.hooks.builtin import part_of

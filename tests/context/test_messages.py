@@ -7,11 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.context.messages import (
-    repair_orphans,
-    split_turns,
-    tool_calls,
-)
+from edgemem.context.messages import repair_orphans, split_turns, tool_calls
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}
 USER = {"role": "user", "content": "What is the weather?"}

@@ -165,10 +165,7 @@ def test_an_episode_is_as_private_as_its_turn_at_the_end(
 def test_so_is_one_in_a_file_of_its_own(tmp_path: Path) -> None:
     """Where the store does not keep the session, episodes are written when the turn ends."""
     with opened(tmp_path / "one") as sessions, opened(tmp_path / "two") as facts:
-        hooks = [
-            PersistSessionHook(sessions.sessions, session_id="k"),
-            EpisodeLoggerHook(facts.store),
-        ]
+        hooks = [PersistSessionHook(sessions.sessions, session_id="k"), EpisodeLoggerHook(facts.store)]
         facts.store.add_fact("door.code", "nine nine", scope="user:alice")
         safe = Tool("safe", "Opens.", NO_ARGUMENTS, lambda: "zqsecret")
         model = Model(Reply("", (ToolCall("safe", {}), ToolCall("recall_fact", {"key": "door.code"}))))

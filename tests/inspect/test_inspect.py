@@ -242,10 +242,7 @@ def test_bad_input_is_one_sentence(home: Path, args: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("vocabulary", "template"),
-    [
-        ("qwen2", "Qwen-Qwen3-0.6B"),
-        ("llama-bpe", "mistralai-Mistral-Nemo-Instruct-2407"),
-    ],
+    [("qwen2", "Qwen-Qwen3-0.6B"), ("llama-bpe", "mistralai-Mistral-Nemo-Instruct-2407")],
 )
 def test_parts_are_exact_through_real_templates(
     home: Path, vocabularies: Path, vocabulary: str, template: str

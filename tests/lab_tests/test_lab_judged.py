@@ -8,11 +8,7 @@ import msgspec
 import pytest
 
 from lab import judged
-from lab.judged import (
-    household,
-    run,
-    stands,
-)
+from lab.judged import household, run, stands
 from lab.languages import LANGUAGES
 
 LEAST = {"en": (150, 45), "de": (60, 25)}

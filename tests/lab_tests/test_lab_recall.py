@@ -13,17 +13,8 @@ import pytest
 
 from edgemem.config import Profile
 from lab import recall
-from lab.recall_asking import (
-    answer_words,
-    share_told,
-    turn_scores,
-)
-from lab.recall_cases import (
-    Said,
-    longmemeval_cases,
-    read_cases,
-    strict_sessions,
-)
+from lab.recall_asking import answer_words, share_told, turn_scores
+from lab.recall_cases import Said, longmemeval_cases, read_cases, strict_sessions
 from lab.recall_home import filled
 from lab.weeks import weeks
 from lab.weeks_world import FormSet

@@ -149,10 +149,7 @@ READERS = {
 
 @pytest.mark.parametrize(
     ("mode", "leave"),
-    [
-        *(("rights", leave) for leave in (closed, killed, without_index)),
-        (MODES[-1], carried),
-    ],
+    [*(("rights", leave) for leave in (closed, killed, without_index)), (MODES[-1], carried)],
 )
 def test_everything_that_reads_works_and_says_so(
     home: Path, mode: str, leave: Callable[[Path], None]

@@ -19,14 +19,7 @@ from typing import Any
 import edgemem
 import edgemem.aio
 from edgemem.aio import AsyncConversation, AsyncMemory, AsyncTurn
-from edgemem.hooks import (
-    BEFORE_LLM,
-    ON_RUN_END,
-    ON_RUN_START,
-    AgentResult,
-    HookRegistry,
-    TurnContext,
-)
+from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.memory import Memory

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.config import Profile
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.context.compaction.model import (
-    INSTRUCTIONS,
-    ModelSummarizer,
-    Refusal,
-    check_summary,
-    way,
-)
+from edgemem.context.compaction.model import INSTRUCTIONS, ModelSummarizer, Refusal, check_summary, way
 from edgemem.errors import ModelError
 from edgemem.fence import CLOSE, OPEN
 from edgemem.llama.chat import LlamaChat
@@ -47,11 +41,7 @@ class Scribe:
         """How many answers it gives before somebody speaks."""
 
     def answer(
-        self,
-        messages: Sequence[dict[str, Any]],
-        *,
-        max_tokens: int,
-        stop: Callable[[], bool] | None = None,
+        self, messages: Sequence[dict[str, Any]], *, max_tokens: int, stop: Callable[[], bool] | None = None
     ) -> Generation:
         if (stop is not None and stop()) or self.left <= 0:
             return Generation(stopped="interrupted")
