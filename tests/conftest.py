@@ -44,7 +44,6 @@ class HandClock:
         self.clock = Clock(wall=lambda: self.wall, monotonic=lambda: self.monotonic)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on both clocks."""
         self.wall += seconds
         self.monotonic += seconds
 
@@ -70,14 +69,12 @@ def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
 
 @pytest.fixture
 def truth(tmp_path: Path, clock: Clock) -> Iterator[Database]:
-    """Return an open truth."""
     with open_truth(tmp_path / "memory.db", clock=clock) as database:
         yield database
 
 
 @pytest.fixture
 def store(truth: Database) -> SQLiteMemoryStore:
-    """Return the store of facts and episodes on it."""
     return SQLiteMemoryStore(truth)
 
 
@@ -181,7 +178,6 @@ def edgevox(edgevox_path: Path) -> Iterator[ModuleType]:
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
-    """Return the real default embedder."""
     from edgemem.llama.models.catalog import find_model
 
     found = find_model("all-minilm-l6-v2")

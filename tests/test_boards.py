@@ -44,12 +44,10 @@ def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def wheels(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the script that collects wheels."""
     return load("wheels", monkeypatch)
 
 
 def write_program(path: Path, body: str) -> Path:
-    """Put a shell program at a path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
@@ -87,11 +85,10 @@ def test_a_step_that_fails_shows_the_end_of_its_log(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
     script = ROOT / ".ci" / "setup_env.py"
     program = (
-        "import runpy, sys; runpy.run_path(sys.argv[1])['run']('trying it', [sys.executable, '-c', 'no'])"
+        "import runpy, sys; runpy.run_path(sys.argv[1])['run']('trying it', [sys.executable, '-c', 'x'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(script)], capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-c", program, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "trying it failed" in done.stderr
     assert "NameError" in done.stderr
@@ -103,9 +100,8 @@ def test_every_python_gets_one_version_of_everything(python: str) -> None:
     """The constraints pin all that the package asks for, once for each Python."""
     lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
     pins = [Requirement(line) for line in lines if not line.startswith("#")]
-    pinned = [
-        pin.name.lower() for pin in pins if not pin.marker or pin.marker.evaluate({"python_version": python})
-    ]
+    wanted = [pin for pin in pins if not pin.marker or pin.marker.evaluate({"python_version": python})]
+    pinned = [pin.name.lower() for pin in wanted]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = sum(project["optional-dependencies"].values(), project["dependencies"])
     wanted = {Requirement(line).name for line in lines}

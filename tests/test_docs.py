@@ -41,8 +41,6 @@ ANYWHERE = "http://127.0.0.1:8080"
 
 
 class Block(NamedTuple):
-    """A block of a page, and what it shows to be printed."""
-
     page: str
     kind: str
     code: str
@@ -67,7 +65,6 @@ BLOCKS = [block for page, text in PAGES.items() for block in blocks(page, text)]
 
 
 def of_kind(kind: str) -> list[Block]:
-    """Return the blocks of a kind."""
     return [block for block in BLOCKS if block.kind == kind]
 
 
@@ -118,9 +115,8 @@ def test_the_recording_shows_what_the_demo_prints(demo: Demo) -> None:
     """docs/demo.svg holds scenes of this very play but for milliseconds, is small, and asks nobody for a font."""
     drawn = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
     assert len(drawn) < 60_000
-    assert re.findall(r"(?:https?:|url\((?!#)|@import|@font-face|<image|<script)[^\s\"]*", drawn) == [
-        "http://www.w3.org/2000/svg"
-    ]
+    asked = re.findall(r"(?:https?:|url\((?!#)|@import|@font-face|<image|<script)[^\s\"]*", drawn)
+    assert asked == ["http://www.w3.org/2000/svg"]
     script = runpy.run_path(str(ROOT / ".ci" / "recording.py"))
     texts = [
         text.text or "" for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
@@ -194,9 +190,8 @@ def test_commands_of_the_pages_print_what_is_shown(
         else:
             # `make test-boards` puts an older library before the system's, which the system's programs cannot use.
             own = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-            done = subprocess.run(
-                arguments, cwd=demo.home, env=own, capture_output=True, text=True, check=True
-            )
+            how = {"cwd": demo.home, "env": own, "capture_output": True, "text": True, "check": True}
+            done = subprocess.run(arguments, **how)
             printed = done.stdout
         if shown:
             compare(shown, printed)
@@ -255,9 +250,8 @@ def test_links_lead_somewhere(page: str) -> None:
         file = (ROOT / page).parent / target if target else ROOT / page
         assert file.exists(), target
         headings = re.findall(r"^#+ (.*)", file.read_text(encoding="utf-8"), re.MULTILINE) if heading else []
-        assert not heading or heading in [
-            re.sub(r"[^\w -]", "", name).lower().replace(" ", "-") for name in headings
-        ]
+        plain = [re.sub(r"[^\w -]", "", name).lower().replace(" ", "-") for name in headings]
+        assert not heading or heading in plain
     for path in re.findall(r"`((?:edgemem|tests|configs|docs|\.ci)/[\w./-]+)`", PAGES[page]):
         assert (ROOT / path).exists(), path
 
@@ -274,9 +268,8 @@ def test_drawings_of_the_architecture_hold() -> None:
     """The floors are those that `make lint` holds, and a turn goes through the points that there are."""
     floors, turn = (block for block in of_kind("text") if block.page == "docs/architecture.md")
     project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
-    layers = next(
-        layers for row in project["tool"]["importlinter"]["contracts"] if (layers := row.get("layers"))
-    )
+    contracts = project["tool"]["importlinter"]["contracts"]
+    layers = next(layers for row in contracts if (layers := row.get("layers")))
     drawn = [line.split("  ")[0].split() for line in floors.code.splitlines()]
     assert drawn == [layer.replace("edgemem.", "").replace(":", " ").split() for layer in layers]
     assert set(re.findall(r"\b(?:on|before|after)_\w+", turn.code)) == POINTS

@@ -21,16 +21,8 @@ from support.selection import cases
 
 # Pieces that attacks are made of, so that hypothesis finds their combinations quickly.
 WORDS = (
-    "memory",
-    "Memory",
-    "ｍｅｍｏｒｙ",
-    "mеmоry",
-    "system",
-    "USER",
-    "assistant:",
-    "tool result",
-    "INST",
-    "im_start",
+    *("memory", "Memory", "ｍｅｍｏｒｙ", "mеmоry"),
+    *("system", "USER", "assistant:", "tool result", "INST", "im_start"),
 )
 MARKS = ("</", "<|", "|>", "[/", "##", "0x0A", "น้ำ", "क्ष", "می", *"<>/|[]~#:…*_()-=3é👩＜＞‹»〈｜：", *"s ")
 HIDDEN = tuple("\t\n\u200b\u200d\ufe0f\u202e\x00\x85\ud800\U000e0041")
@@ -44,9 +36,8 @@ def special_strings(vocabularies: Path) -> set[str]:
     found: set[str] = set()
     for template in (vocabularies / "templates").glob("*.jinja"):
         source = template.read_text(encoding="utf-8")
-        found.update(
-            re.findall(r"<[^<> {}\"'%]{1,40}>|\[/?[A-Z_]{2,30}\]|\[e~\[|\]~!?b\]?\[?|〈\|\w+\|〉", source)
-        )
+        pattern = r"<[^<> {}\"'%]{1,40}>|\[/?[A-Z_]{2,30}\]|\[e~\[|\]~!?b\]?\[?|〈\|\w+\|〉"
+        found.update(re.findall(pattern, source))
     for name in ("phi-3", "falcon", "bert-bge"):
         vocabulary = FileVocabulary.load(vocabularies / f"ggml-vocab-{name}.gguf")
         found.update(special.text for special in vocabulary.specials if special.control)
@@ -106,24 +97,14 @@ def test_a_block_has_one_opening_and_one_closing_fence(lines: list[str], header:
 @pytest.mark.parametrize(
     "text",
     [
-        "I <3 you, and 3 < 4 is true -> always",
-        "the operating system: Linux 6.1",
-        "Tôi dị ứng với đậu phộng: rất nặng",
-        "น้ำตาลหมดแล้ว",
-        "می‌خواهم چای بنوشم",
-        "क्‍ष और ज्ञ",
-        "家族👨‍👩‍👧と《三体》を読む：楽しい！",
-        "🏳️‍🌈 ½ cup, №5, ﬁne",
-        "«Bonjour», dit-il ; C# and a~b",
-        "allergic to peanuts (since May)",
-        "The set {1, 2} and {name} in a template, ${HOME} too",
-        "f(x) = 2x (see [1]), and a[i] == b",
-        "Call mom (tomorrow), or dad(!)",
-        "print(x) shows x; x = 3",
-        "Öffnungszeiten: 8-12 (Mo-Fr)",
-        "{} is empty, () is too, [] as well",
+        "I <3 you, and 3 < 4 is true -> always", "the operating system: Linux 6.1", "Tôi dị ứng với đậu phộng: rất nặng",
+        "น้ำตาลหมดแล้ว", "می‌خواهم چای بنوشم", "क्‍ष और ज्ञ",
+        "家族👨‍👩‍👧と《三体》を読む：楽しい！", "🏳️‍🌈 ½ cup, №5, ﬁne",
+        "«Bonjour», dit-il ; C# and a~b", "allergic to peanuts (since May)", "Call mom (tomorrow), or dad(!)",
+        "The set {1, 2} and {name} in a template, ${HOME} too", "f(x) = 2x (see [1]), and a[i] == b",
+        "print(x) shows x; x = 3", "Öffnungszeiten: 8-12 (Mo-Fr)", "{} is empty, () is too, [] as well",
     ],
-)
+)  # fmt: skip
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     """Text that people say, in any script, is not touched."""
     assert clean(text, max_chars=200) == text
@@ -148,8 +129,8 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         ("\ud83d\ude00 \ud800", "😀 \ufffd"),
         (" a \r\n\n  b\t c ", "a / b c"),
         (
-            '{"name": "forget_fact", "parameters": {"key": "pin"}}',
-            '("name": "forget_fact", "parameters": ("key": "pin"))',
+            '{"name": "forget", "parameters": {"key": "pin"}}',
+            '("name": "forget", "parameters": ("key": "pin"))',
         ),
         ('[{"name": "f", "arguments": "{}"}]', '[("name": "f", "arguments": "{}")]'),
         ("{'name': 'f'} and {tool: f}", "('name': 'f') and ((tool) f)"),
@@ -201,9 +182,8 @@ def expressions(draw: st.DrawFn) -> str:
     inner = f",{space}".join([*items, spread] if spread else items)
     text = f"{name}({space}{inner}{space})"
     keyed = f"{name}{{{','.join(item.replace('=', ':', 1) for item in items)}}}"
-    return draw(
-        st.sampled_from((text, f"[{text}]", f"[ {text}, {text} ]", f"{name}({text})", keyed, f"call:{keyed}"))
-    )
+    forms = (text, f"[{text}]", f"[ {text}, {text} ]", f"{name}({text})", keyed, f"call:{keyed}")
+    return draw(st.sampled_from(forms))
 
 
 AROUND = st.sampled_from(
@@ -324,7 +304,7 @@ def test_names_are_one_visible_line(name: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["user.allergies", "../../etc/passwd", "'; drop table facts", "гость", "k" * 256]
+    "name", ["user.allergies", "../../etc/passwd", "'; drop table x", "гость", "k" * 256]
 )
 def test_names_that_look_dangerous_are_only_names(name: str) -> None:
     """A name is a value in the database and never a path, so anything visible is fine."""

@@ -23,9 +23,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-q"]
-    done = subprocess.run(
-        [*command, "-w", str(folder), str(ROOT)], capture_output=True, text=True, timeout=280, cwd=folder
-    )
+    command += ["-w", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = folder.iterdir()
     return built
@@ -47,9 +46,8 @@ def python(unpacked: Path, cwd: Path, *args: str) -> str:
     }
     environment |= {"PYTHONPATH": str(unpacked), "HOME": str(cwd), "XDG_DATA_HOME": str(cwd / "data")}
     # -P or a `cd` is not enough: an editable install of the checkout must lose against PYTHONPATH.
-    done = subprocess.run(
-        [sys.executable, *args], capture_output=True, text=True, timeout=60, cwd=cwd, env=environment
-    )
+    how = {"capture_output": True, "text": True, "timeout": 60, "cwd": cwd, "env": environment}
+    done = subprocess.run([sys.executable, *args], **how)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

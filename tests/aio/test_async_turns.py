@@ -30,7 +30,6 @@ async def started(memory: AsyncMemory, *hooks: Any, session: str = "talk") -> Lo
 
 
 def stored(home: Path) -> list[Any]:
-    """Return what a home has of the talk."""
     with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         session = memory.sessions.load("talk")
         return [] if session is None else session.messages
@@ -215,9 +214,7 @@ async def test_whatever_is_cancelled_the_home_has_whole_turns_alone(tmp_path: Pa
         assert loop.door.failures() == []
     assert stored(tmp_path) == loop.messages
     asked = [message["content"] for message in loop.messages if message["role"] == "user"]
-    answers = [
-        text for message in loop.messages if message["role"] == "assistant" and (text := message["content"])
-    ]
+    answers = [m["content"] for m in loop.messages if m["role"] == "assistant" and m["content"]]
     assert answers == [f"You said {text}." for text in asked]
     assert done <= set(asked)
 

@@ -120,7 +120,6 @@ async def test_a_model_that_fails_costs_no_summary(call):
 
 
 def provider(name, folder):
-    """Return a provider by its name, over a file or a temporary one."""
     form = getattr(edgemem.aio, name)
     return form() if name.startswith("In") else form(db_path=folder / "agent.db")
 
@@ -188,7 +187,6 @@ async def test_procedures(name, tmp_path):
 
 
 def a_bank(form, folder, user_id="alice", topic_id="my-project"):
-    """Return a bank of each form."""
     if form == "database":
         return DatabaseMemoryBankProvider(
             session_factory=folder / "banks.db", user_id=user_id, topic_id=topic_id

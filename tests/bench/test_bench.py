@@ -28,7 +28,7 @@ def test_every_message_has_a_word_of_its_own() -> None:
     """The four words of a turn stand in its four messages and nowhere else."""
     lines = list(conversation(30))
     texts = [
-        (line.say, str(line.tools[0].arguments), str(line.tools[0].result), line.reply) for line in lines
+        (each.say, str(each.tools[0].arguments), str(each.tools[0].result), each.reply) for each in lines
     ]
     everything = " ".join(text for four in texts for text in four)
     for n, four in enumerate(texts):

@@ -12,6 +12,7 @@ import edgemem
 from edgemem.records import Heard, Procedure, ProcedureStep
 from edgemem.store.episodes import TOOL_CALL
 from support.cli import refused, run
+from support.homes import opened
 
 GRIP = ProcedureStep("grip", {"what": "red cup"})
 FETCH = Procedure("fetch-cup", "Fetch", "", "bring me the red cup", (GRIP,), success_count=1)
@@ -21,19 +22,15 @@ FETCH = Procedure("fetch-cup", "Fetch", "", "bring me the red cup", (GRIP,), suc
 def home(tmp_path: Path) -> Path:
     """Return a home that loads no model, with two episodes and a tool's calls."""
     home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n', encoding="utf-8")
-    with edgemem.open(home, worker=False) as memory:
+    with opened(home) as memory:
         add = memory.store.add_episode
-        add(
-            "task", {}, "success", summary="Watered the tulips.", tags=["garden"], heard=Heard(speaker="Mara")
-        )
+        mara = Heard(speaker="Mara")
+        add("task", {}, "success", summary="Watered the tulips.", tags=["garden"], heard=mara)
         add("task", {}, "failure", summary="Could not reach the red cup.", session="hall", tools=["grip"])
     return home
 
 
 def told(home: Path, *args: str) -> Any:
-    """Return the JSON that a command prints."""
     result = run(*args, "--json", "--home", home)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

@@ -16,19 +16,14 @@ from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
 from edgemem.store.users import put_goal
 from support.cli import refused, run
-
-
-def make_home(path: Path) -> Path:
-    """Make a home that loads no model: these tests look, they do not recall."""
-    path.mkdir()
-    (path / "edgemem.toml").write_text('[llama]\nembedder = ""\n', encoding="utf-8")
-    return path
+from support.homes import opened
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home in which a password changed, and was then corrected for a month of the past."""
-    path = make_home(tmp_path_factory.mktemp("made") / "home")
+    path = tmp_path_factory.mktemp("made") / "home"
+    opened(path).close()
     for args in (
         ("tulip", "--valid-from", "2026-01-05", "--speaker", "Mara"),
         ("rose", "--valid-from", "2026-02-05"),
@@ -50,9 +45,8 @@ def home(made: Path, tmp_path: Path) -> Path:
 def test_a_fact_is_told_with_all_that_belongs_to_it(home: Path) -> None:
     """Scope, speaker, source and both ends of its time are kept; what is told twice is written once."""
     args = ["facts", "add", "ann.tea", "green", "--scope", "user:Ann", "--speaker", "Ann", "--source", "test"]
-    told = json.loads(
-        run(*args, "--valid-from", "2026-01-05", "--valid-to", "2026-01-06", "--home", home, "--json").stdout
-    )
+    args += ["--valid-from", "2026-01-05", "--valid-to", "2026-01-06"]
+    told = json.loads(run(*args, "--home", home, "--json").stdout)
     assert (told["value"], told["scope"], told["owner"]) == ("green", "user:Ann", "Ann")
     assert told["source"] == "test"
     assert told["heard"] == {"speaker": "Ann"}
@@ -111,16 +105,15 @@ def test_recall_looks_at_another_time(home: Path) -> None:
 @pytest.fixture
 def talked(tmp_path: Path) -> Path:
     """Return a home with turns that ended in every way."""
-    path = make_home(tmp_path / "talked")
+    path = tmp_path / "talked"
     heard = Heard("Ann", 0.93, 0.8, "mic-1", "hall", 1_770_000_000.0)
-    with edgemem.open(path, worker=False) as memory:
+    with opened(path) as memory:
         journal = memory.sessions.journal
         user, robot = StoredMessage("user", "How far is the moon?"), StoredMessage("assistant", "Far away.")
         block = "<memory>\n- moon: 384,000 km\n</memory>\n"
         journal.commit(Turn("hall", 0, (user, robot), block=block, heard=heard)).result()
-        journal.commit(
-            Turn("hall", 1, (user, StoredMessage("assistant", "Very far away.")), heard=heard)
-        ).result()
+        cut = StoredMessage("assistant", "Very far away.")
+        journal.commit(Turn("hall", 1, (user, cut), heard=heard)).result()
         journal.amend("hall", 1, "Very").result()
         journal.commit(Turn("hall", 2, (user,), "unfinished", level="private", owner="Ann")).result()
         journal.accept(Turn("hall", 3, (user,), "open")).result()
@@ -157,9 +150,9 @@ def test_turns_that_did_not_end_well_are_marked_and_summed_up(talked: Path) -> N
 
 def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
     """The whole text, line by line and harmless on a terminal, exact as JSON, and only to whoever may read its turn."""
-    path = make_home(tmp_path / "tools")
+    path = tmp_path / "tools"
     text = "pump:  ok\n\x1b[31mvalve\topen\n" * 400
-    with edgemem.open(path, worker=False) as memory:
+    with opened(path) as memory:
         said = (StoredMessage("user", "Read the log."),)
         name = pointer_to("hall", text)
         journal = memory.sessions.journal
@@ -175,7 +168,7 @@ def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
         sentence = refused(run("inspect", "output", *args, "--home", path))
         assert sentence.startswith("edgemem: Nothing is kept under ")
         assert ("that Bob may read" in sentence) == ("Bob" in args)
-    copy = make_home(tmp_path / "copy")
+    copy = tmp_path / "copy"
     lines = run("export", "--home", path).stdout
     assert ", 1 tool output" in run("import", "-", "--home", copy, input=lines).stdout
     assert json.loads(run("inspect", "output", name, "--home", copy, "--json").stdout) == told
@@ -240,8 +233,8 @@ def test_bad_input_is_one_sentence_and_loses_nothing(home: Path) -> None:
 
 def test_goals_are_listed(tmp_path):
     """All of them, those of a person, and as JSON."""
-    home = make_home(tmp_path / "home")
-    with edgemem.open(home, worker=False) as memory:
+    home = tmp_path / "home"
+    with opened(home) as memory:
         data = {"target_amount": 900, "current_amount": 30, "phase": "saving"}
         memory.store.database.write(lambda tx: put_goal(tx, "Ann", "canoe", "buy a canoe", data))
         memory.store.database.write(lambda tx: put_goal(tx, "Bob", "shed", "paint the shed", {}))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a home with a note and a section."""
     home = tmp_path / "home"
     with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         memory.notes.append("The oven runs hot.")

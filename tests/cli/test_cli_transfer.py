@@ -12,21 +12,19 @@ import pytest
 import edgemem
 from edgemem.records import Session
 from support.cli import refused, run
+from support.homes import opened
 
 
 @pytest.fixture
 def home(tmp_path):
     """Return a home with facts of two people, a conversation and notes."""
     path = tmp_path / "home"
-    path.mkdir()
-    (path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    with edgemem.open(path, worker=False) as memory:
+    with opened(path) as memory:
         memory.store.add_fact("tea", "green", scope="user:Ann")
         memory.store.add_fact("door", "red")
         memory.store.add_fact("door", "blue\x1b[31m")
-        memory.sessions.save(
-            "hall", Session([{"role": "user", "content": "the canoe is in the shed"}], {"a": 1})
-        )
+        said = [{"role": "user", "content": "the canoe is in the shed"}]
+        memory.sessions.save("hall", Session(said, {"a": 1}))
         memory.notes.append("Bins on Monday.")
     return path
 
@@ -58,9 +56,8 @@ def test_an_export_comes_back_through_a_pipe(home, tmp_path):
         assert run("export", "--home", other).stdout_bytes == sent
     known = json.loads(run("import", "-", "--json", "--home", other, input=sent).stdout)
     assert known["added"] == {}
-    assert "cut short" in refused(
-        run("import", "-", "--home", other, input=sent[: sent[:-1].rindex(b"\n") + 1])
-    )
+    cut = sent[: sent[:-1].rindex(b"\n") + 1]
+    assert "cut short" in refused(run("import", "-", "--home", other, input=cut))
     assert "not one line came" in refused(run("import", "-", "--home", other, input=b""))
 
 
@@ -71,9 +68,8 @@ def test_json_is_utf_8_whatever_the_terminal_speaks(tmp_path):
         memory.store.add_fact("Straße", "Nguyễn’s 部屋")
     old = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     for args in (("export",), ("facts", "--json")):
-        ran = subprocess.run(
-            [sys.executable, "-m", "edgemem", *args, "--home", home], env=old, capture_output=True, check=True
-        )
+        command = [sys.executable, "-m", "edgemem", *args, "--home", home]
+        ran = subprocess.run(command, env=old, capture_output=True, check=True)
         assert "Nguyễn’s 部屋" in ran.stdout.decode()
 
 
@@ -141,9 +137,8 @@ def test_nobody_there_to_agree_is_a_no(home):
 
 def test_an_export_of_one_person_has_only_theirs(home):
     """`--speaker` gives what a person said or owns."""
-    lines = [
-        json.loads(line) for line in run("export", "--speaker", "Ann", "--home", home).stdout.splitlines()
-    ]
+    told = run("export", "--speaker", "Ann", "--home", home).stdout
+    lines = [json.loads(line) for line in told.splitlines()]
     assert {line.get("key") for line in lines} == {None, "tea"}
     nobody = run("export", "--speaker", "Nobdy", "--home", home)
     assert len(nobody.stdout.splitlines()) == 2

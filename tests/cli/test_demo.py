@@ -98,7 +98,7 @@ def test_two_runs_are_the_same_but_for_milliseconds(
         # Tools that only later days need are offered to the model, and counted, from the first one on.
         left_out = {"late", "tokens", "new_tokens"}
         return [
-            {k: v for k, v in turn.items() if k not in left_out and not k.endswith("_ms")} for turn in turns
+            {k: v for k, v in row.items() if k not in left_out and not k.endswith("_ms")} for row in turns
         ]
 
     assert timeless(told["turns"][:25]) == timeless(again["turns"])
@@ -158,9 +158,8 @@ def test_a_real_model_answers_in_place_of_the_script(
     model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
     monkeypatch.setattr("edgemem.cli.demo.REPLY_TOKENS", 4)
-    result = CliRunner().invoke(
-        main, ["demo", "--json", "--llm", str(model), "--home", str(tmp_path / "home")]
-    )
+    home = str(tmp_path / "home")
+    result = CliRunner().invoke(main, ["demo", "--json", "--llm", str(model), "--home", home])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert not told["summary"]["scripted"]

@@ -15,7 +15,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory.stats import gather
 from edgemem.session.points import HookFailure
-from support.cli import run
+from support.cli import refused, run
+from support.homes import opened
 from support.models import Listener
 
 DAY = 86400.0
@@ -44,11 +45,7 @@ def parse(text: str) -> dict[tuple[str, str], float]:
 def home(tmp_path: Path) -> Path:
     """Return a home with some of everything, and one turn that was talked."""
     path = tmp_path / "home"
-    path.mkdir()
-    (path / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n', encoding="utf-8"
-    )  # a model would only take time
-    with edgemem.open(path, worker=False) as memory:
+    with opened(path) as memory:
         memory.store.add_fact("ann.tea", "green")
         memory.store.add_fact("ann.tea", "black")
         memory.store.add_fact("ann.car", "red", valid_from=0.0, valid_to=9.0)
@@ -96,9 +93,8 @@ def test_growth_and_lag_follow_the_clock(tmp_path: Path, hand: HandClock) -> Non
 def test_no_word_of_what_is_remembered_is_shown(home: Path) -> None:
     """Neither the table nor JSON nor the Prometheus file holds what was said, by whom, or under which key."""
     with edgemem.open(home, worker=False) as memory:
-        memory.diagnostics.failures.note(
-            HookFailure("MyHook", "before_llm", 1, "ValueError: my secret is safe")
-        )
+        secret = HookFailure("MyHook", "before_llm", 1, "ValueError: my secret is safe")
+        memory.diagnostics.failures.note(secret)
     file, before = home / "edgemem.prom", (home / "db" / "memory.db").read_bytes()
     shown = [
         run("stats", "--home", home).stdout,
@@ -139,9 +135,6 @@ def test_labels_are_escaped() -> None:
 @pytest.mark.parametrize(("name", "says"), [("x.txt", "end in .prom"), ("no/x.prom", "no folder")])
 def test_a_file_that_cannot_be_read_or_written_is_one_sentence(home: Path, name: str, says: str) -> None:
     """node_exporter would pass over a file of another name in silence, so it is refused."""
-    result = run("stats", "--home", home, "--prometheus", home / name)
-    assert result.exit_code == 1
-    assert says in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert says in refused(run("stats", "--home", home, "--prometheus", home / name))
     with pytest.raises(InvalidInputError, match=says):
         write_textfile(home / name, "")

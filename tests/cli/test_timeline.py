@@ -17,6 +17,7 @@ from edgemem.cli.printing import WIDTH
 from edgemem.cli.timeline import ASCII, UNICODE, Belief, axis_of, beliefs_of, believed, draw, newest, versions
 from edgemem.store.memory_store import SQLiteMemoryStore
 
+Spoken = list[tuple[str | None, float | None, float | None]]
 DAY = 86400.0
 START = 1_770_000_000.0
 
@@ -27,9 +28,7 @@ VALUES = st.one_of(
 SAID = st.lists(st.tuples(VALUES, TIMES, TIMES), min_size=1, max_size=12)
 
 
-def tell(
-    store: SQLiteMemoryStore, hand: HandClock, spoken: list[tuple[str | None, float | None, float | None]]
-) -> None:
+def tell(store: SQLiteMemoryStore, hand: HandClock, spoken: Spoken) -> None:
     """Tell a store statements, half an hour apart; None retracts."""
     for value, begin, end in spoken:
         hand.advance(1800.0)
@@ -53,9 +52,7 @@ def chain(n: int, *, ends: bool = False) -> list[Belief]:
 
 @settings(max_examples=25, deadline=None)
 @given(spoken=SAID, ascii_only=st.booleans())
-def test_the_drawing_is_narrow_complete_and_true(
-    spoken: list[tuple[str | None, float | None, float | None]], ascii_only: bool
-) -> None:
+def test_the_drawing_is_narrow_complete_and_true(spoken: Spoken, ascii_only: bool) -> None:
     """No line is wider than 80 cells, each version has one line, and every cell says what `facts_as_of` says."""
     hand = HandClock(START)
     with (

@@ -16,7 +16,6 @@ CONFIGS = Path(config.__file__).parents[1] / "configs"
 
 
 def write(folder: Path, text: str | bytes) -> Path:
-    """Write a profile file."""
     path = folder / "edgemem.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,12 +21,9 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message
 from edgemem.session.points import Hook
+from support.homes import BY_WORDS, opened
 from support.models import Model
 from support.tokenizers import WordTokenizer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 sizes = st.integers(0, 9000)
 one = st.builds(lambda a, b: Bounds(min(a, b), max(a, b)), sizes, sizes)
@@ -144,16 +141,12 @@ def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
 
 
 def expected(plan: Plan) -> dict[str, int]:
-    """Return the same as a plan says it."""
     rooms = dict.fromkeys(("epochs", "last word"), plan.room)
     return {**rooms, **{part: plan[part] for part in ("summary", "memory")}}
 
 
 def quiet(**context: Any) -> Profile:
-    """Return a profile without an embedder."""
-    return Profile(
-        context=msgspec.convert(context, ContextSettings), llama=edgemem.config.LlamaSettings(embedder="")
-    )
+    return Profile(context=msgspec.convert(context, ContextSettings), llama=BY_WORDS.llama)
 
 
 def test_every_hook_reads_the_one_plan(tmp_path: Path) -> None:
@@ -190,7 +183,6 @@ def test_notes_have_their_tokens_and_show_nothing_twice(tmp_path: Path) -> None:
 
 
 def told(memory: Memory) -> Any:
-    """Return what `check` says of the window."""
     return next(found for found in memory.check() if found.name == "window")
 
 
@@ -272,10 +264,7 @@ def test_fit_always_ends_with_a_legal_list(
 
 def test_an_estimate_says_so(tmp_path: Path) -> None:
     """Without a tokenizer of its own the memory measures roughly, and says that too."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[context]\nwindow_tokens = 1024\n')
-    with edgemem.open(home, worker=False) as memory:
+    with opened(tmp_path / "home", "[context]\nwindow_tokens = 1024\n") as memory:
         with pytest.raises(ContextOverflowError, match=r"^The instructions take about [\d,]+ tokens .*\.$"):
             memory.hooks(instructions="You are a robot. " * 300)
         assert memory.hooks(instructions="You are a robot.")

@@ -51,9 +51,8 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
     """All hooks together do as much in a turn after 10,000 turns (700 if it must be quick) as after 100."""
     with opened(tmp_path / "home") as memory:
         model = Model(otherwise="It stands on the second shelf, I think.")
-        loop = AgentLoop(
-            model, hooks=memory.hooks(session_id="s"), instructions="You are Pip.", speaker="alice"
-        )
+        hooks = memory.hooks(session_id="s")
+        loop = AgentLoop(model, hooks=hooks, instructions="You are Pip.", speaker="alice")
         loop.run("hello")
         prompt_log = log_of(loop.ctx).prompt_log
         costs, prompts = [], []
@@ -69,6 +68,5 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
         assert loop.hooks.failures() == []
     assert len(loop.session.messages) > 2 * many
     assert prompts[0] == prompts[1]
-    assert costs[1] < 2 * costs[0], (
-        costs
-    )  # recall looks at some more turns; each message would be some thousands
+    # recall looks at some more turns; each message would be some thousands
+    assert costs[1] < 2 * costs[0], costs

@@ -41,18 +41,15 @@ WIDE = "[context]\nwindow_tokens = 20000\n"
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory with a window that holds an utterance of the bound."""
     with opened(tmp_path / "home", WIDE) as memory:
         yield memory
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
-    """Return what stands in messages."""
     return [str(message["content"]) for message in messages]
 
 
 def sizes(home: Path) -> int:
-    """Return the bytes of every file of a home."""
     return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
 
 
@@ -128,6 +125,5 @@ def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.Monke
 def test_recall_of_such_a_question_reads_its_end(memory: Memory) -> None:
     """A query of 10 MB is answered from what it ends with, as any long one is."""
     memory.store.add_fact("goose.name", "Berta")
-    assert [item.key for item in memory.recall(f"{LONG} What is the name of the goose?", k=1)] == [
-        "goose.name"
-    ]
+    found = memory.recall(f"{LONG} What is the name of the goose?", k=1)
+    assert [item.key for item in found] == ["goose.name"]

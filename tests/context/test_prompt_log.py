@@ -101,7 +101,6 @@ def called(
 
 
 def fact(key: str, value: str) -> Recalled:
-    """Return a recalled fact."""
     return Recalled("fact", "7", f"{key}: {value}", 0.5, key=key, value=value, scope="household")
 
 

@@ -30,13 +30,11 @@ summary_tokens = 60
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that finds by words."""
     with opened(tmp_path / "home", SMALL) as memory:
         yield memory
 
 
 def spoken(session: Any) -> list[tuple[str, Any]]:
-    """Return who said what in a session."""
     return [(message["role"], message["content"]) for message in session.messages]
 
 

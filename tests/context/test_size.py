@@ -24,7 +24,6 @@ TOOLS = [
 
 @pytest.fixture(scope="module")
 def tokenizer(vocabularies: Path) -> Any:
-    """Return the tokenizer of phi-3 with ChatML."""
     from edgemem.llama.template.chat_template import CHATML
 
     with LlamaTokenizer(vocabularies / "ggml-vocab-phi-3.gguf", template=CHATML) as opened:

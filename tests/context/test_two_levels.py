@@ -42,7 +42,6 @@ class Robot:
         self.memory.close()
 
     def agent(self, session: str) -> AgentLoop:
-        """Return an agent in a session."""
         return AgentLoop(self.model, hooks=self.memory.hooks(session_id=session), tools=self.tools)
 
     def hear(
@@ -57,19 +56,15 @@ class Robot:
         return handed
 
     def levels(self) -> list[tuple[str, str | None]]:
-        """Return the levels of utterance and answer of each turn."""
         return [(turn.level, turn.answer) for turn in self.memory.sessions.journal.read_turns("kitchen")]
 
     def finds(self, word: str, *, speaker: str = "bob") -> bool:
-        """Tell whether somebody recalls a word."""
-        return any(
-            word in item.text for item in self.memory.recall(f"{word} PIN wifi", speaker=speaker, k=20)
-        )
+        found = self.memory.recall(f"{word} PIN wifi", speaker=speaker, k=20)
+        return any(word in item.text for item in found)
 
 
 @pytest.fixture
 def robot(tmp_path: Path) -> Iterator[Robot]:
-    """Return a robot that finds by words."""
     with Robot(tmp_path / "home") as robot:
         yield robot
 
@@ -77,9 +72,7 @@ def robot(tmp_path: Path) -> Iterator[Robot]:
 # What was said, and what was answered
 
 
-@pytest.mark.parametrize(
-    "reply", ["Okay, noted.", "I'll keep that in mind.", "It is 4711, and plum17harbour."]
-)
+@pytest.mark.parametrize("reply", ["Okay, noted.", "I'll keep it in mind.", "It is 4711, and plum17harbour."])
 def test_what_is_said_aloud_stays_so_whatever_the_robot_answers(robot: Robot, reply: str) -> None:
     """Behind a private turn the answer is the speaker's alone, and the household reads what was said, and one constant line."""
     robot.hear(PIN, "Noted. I'll keep it.", private=True)
@@ -153,9 +146,8 @@ def test_an_episode_is_as_private_as_its_turn_at_the_end(
         robot.model.answers = [*(Reply("", each) for each in calls), Reply("Done.")]
         robot.loop.run("Open my safe and keep that.", speaker="alice")
         robot.memory.idle(3)
-        assert {(episode.level, episode.owner) for episode in robot.memory.store.episodes()} == {
-            ("private", "alice")
-        }
+        whose = {(episode.level, episode.owner) for episode in robot.memory.store.episodes()}
+        assert whose == {("private", "alice")}
         assert "zqsecret" not in str(robot.hear("What did the safe open with?", speaker="bob"))
         assert not robot.finds("zqsecret")
         assert robot.finds("zqsecret", speaker="alice")
@@ -230,9 +222,8 @@ def test_nobody_else_is_told_where_a_private_answer_was_cut_off(robot: Robot) ->
 
 def test_a_summary_is_made_of_what_the_household_sees(tmp_path: Path) -> None:
     """Nothing private is in it, not even the line in its place; the epoch is as private as what it was made of."""
-    with Robot(
-        tmp_path / "home", more="[context]\nwindow_tokens = 2620\nsummary_tokens = 150\nreply_tokens = 100\n"
-    ) as robot:
+    more = "[context]\nwindow_tokens = 2620\nsummary_tokens = 150\nreply_tokens = 100\n"
+    with Robot(tmp_path / "home", more=more) as robot:
         robot.hear(PIN, "Noted, 4711 it is.", private=True)
         robot.hear(WIFI, "Noted, and 4711 too.")
         for n in range(60):
@@ -254,9 +245,8 @@ def test_a_summary_is_made_of_what_the_household_sees(tmp_path: Path) -> None:
 def test_two_owners_are_nobody(tmp_path: Path) -> None:
     """What replaces what two people keep to themselves is read by neither."""
     with SQLiteSessionStore(tmp_path / "sessions.db") as store:
-        for n, (owner, level) in enumerate(
-            (("alice", "private"), ("bob", "household"), ("carol", "household"))
-        ):
+        whose = (("alice", "private"), ("bob", "household"), ("carol", "household"))
+        for n, (owner, level) in enumerate(whose):
             said = (StoredMessage("user", f"{owner}?"), StoredMessage("assistant", f"{owner}!"))
             answer: Any = "private" if n < 2 else "household"
             turn = Turn("a", n, said, level=level, owner=owner, answer=answer)  # type: ignore[arg-type]
@@ -312,9 +302,8 @@ def test_notes_and_open_files_refuse_what_is_private(robot: Robot) -> None:
     ):
         robot.hear("Write it down at the cabin.", call, "Done.")
         assert "Refused" in str(robot.model.handed[-1][-1]["content"])
-    robot.hear(
-        "Note: the cabin is cold.", ToolCall("notes", {"action": "write", "text": "cabin cold"}), "Done."
-    )
+    written = ToolCall("notes", {"action": "write", "text": "cabin cold"})
+    robot.hear("Note: the cabin is cold.", written, "Done.")
     assert "cabin cold" in robot.memory.notes.read()
 
 

@@ -21,7 +21,7 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
-from support.cli import run
+from support.cli import refused, run
 from support.homes import BY_WORDS
 from support.models import Model
 from support.tokenizers import WordTokenizer
@@ -65,9 +65,8 @@ def talk(home: Path, *said: str, profile: Profile | None = None) -> None:
             memory.store.add_fact(key, value)
         memory.store.add_fact("ann.secret", "a surprise party", scope="user:Ann")
         memory.idle(10.0)
-        loop = AgentLoop(
-            Model(), hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer())
-        )
+        hooks = memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer())
+        loop = AgentLoop(Model(), hooks=hooks)
         for text in said:
             loop.run(text)
         memory.idle(10.0)
@@ -75,7 +74,6 @@ def talk(home: Path, *said: str, profile: Profile | None = None) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a home with facts and a conversation of two turns."""
     path = tmp_path_factory.mktemp("look") / "home"
     talk(path, "Is the tea green, without sugar?", "Thank you.")
     return path
@@ -143,7 +141,6 @@ def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: st
 
 
 def reasons(found: Inspection) -> dict[str, str]:
-    """Return why things are left out, by their text."""
     return {item.text: item.left_out for item in found.left_out}
 
 
@@ -162,9 +159,8 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
             memory.profile, context=msgspec.structs.replace(memory.profile.context, block_tokens=16)
         )
         told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))
-        near = reasons(
-            look(memory, "Is the van in the garage until Friday, its red paint scratched?", session="new")
-        )
+        asked = "Is the van in the garage until Friday, its red paint scratched?"
+        near = reasons(look(memory, asked, session="new"))
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
     assert f"{MIN_SHARE_FACT:.0%} of the best one" in near["ann car: a red van"]
 
@@ -234,10 +230,7 @@ def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
 )
 def test_bad_input_is_one_sentence(home: Path, args: tuple[str, ...]) -> None:
     """What cannot be looked at is told in one sentence."""
-    result = run("inspect", "prompt", *args, "--home", home)
-    assert result.exit_code == 1
-    assert result.stderr.startswith("edgemem: ")
-    assert result.stderr.count("\n") == 1
+    refused(run("inspect", "prompt", *args, "--home", home))
 
 
 @pytest.mark.parametrize(
@@ -264,9 +257,8 @@ def test_parts_are_exact_through_real_templates(
         now = memory.sessions.journal.latest_epoch("hall")
         assert found.exact
         assert found.tokens == tokenizer.count(found.messages, now=now.started_at if now else None)
-    assert [part.name for part in found.parts] == [
-        *("instructions", "turn", "turn", "memory", "utterance", "opening")
-    ]
+    names = ["instructions", "turn", "turn", "memory", "utterance", "opening"]
+    assert [part.name for part in found.parts] == names
     assert (found.parts[1].turn, found.parts[1].speaker) == (0, "Ann")
     assert found.free_tokens == found.window_tokens - found.tokens
     assert sum(line.tokens for line in found.lines) <= found.parts[3].tokens <= (found.block_limit or 0)

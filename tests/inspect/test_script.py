@@ -16,7 +16,6 @@ AT = '"at": "2026-11-02T08:00:00+01:00"'
 
 
 def written(tmp_path: Path, *lines: str) -> Path:
-    """Write a script and return its path."""
     path = tmp_path / "talk.jsonl"
     path.write_text("\n".join(lines))
     return path

@@ -93,6 +93,6 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
         assert all("<memory>" in shown for shown in failures[name].values())
     told = figures["found_at_once"]
     assert set(told) == {
-        f"{home}{way}" for home in ("young", "old") for way in ("", ", worker", ", upgraded")
+        f"{home}{how}" for home in ("young", "old") for how in ("", ", worker", ", upgraded")
     }
     assert all(counts["before"] == counts["after"] > 0 for counts in told.values())

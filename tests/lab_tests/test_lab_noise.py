@@ -13,7 +13,6 @@ from lab.weeks_world import FormSet
 
 
 def said(text: str) -> list[str]:
-    """Return the words of a text as they are spoken."""
     return [each.word for each in spoken(text)]
 
 

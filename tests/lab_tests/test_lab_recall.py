@@ -25,12 +25,8 @@ LOCOMO, LONGMEMEVAL = CORPORA["locomo"], CORPORA["longmemeval"]
 
 
 def written(path: Path, records: Any) -> Path:
-    """Write JSON."""
     path.write_text(json.dumps(records), encoding="utf-8")
     return path
-
-
-# -- scores --------------------------------------------------------------------------------------------
 
 
 def test_recall_is_the_share_of_evidence_among_the_first() -> None:
@@ -61,9 +57,6 @@ def test_weeks_are_the_same_bytes_and_evidence_holds_the_answer(forms: FormSet) 
         assert all(turn.at < question.at for turn in evidence)
         assert not question.said or any(question.said.lower() in turn.text.lower() for turn in evidence)
         assert bool(evidence) == bool(question.answer) == (question.category != "off_topic")
-
-
-# -- forms ---------------------------------------------------------------------------------------------
 
 
 def test_locomo_is_read_with_captions_times_and_crooked_references(tmp_path: Path) -> None:
@@ -97,9 +90,6 @@ def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
     assert datetime.fromtimestamp(asked.at, timezone.utc).isoformat() == "2023-05-30T23:40:00+00:00"
 
 
-# -- homes ---------------------------------------------------------------------------------------------
-
-
 def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
     """Each message is found with its speaker and its own time, years before this software, and known by its id."""
     _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
@@ -113,9 +103,6 @@ def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
         assert abs(found.recorded_at - case.said[2].at) < 1
         here.clock.at = case.asked[0].at
         assert here.memory.diagnostics.clock.now() == case.asked[0].at
-
-
-# -- blocks --------------------------------------------------------------------------------------------
 
 
 def test_an_answer_needs_all_its_words_beside_name_and_day() -> None:
@@ -133,9 +120,6 @@ def test_an_answer_needs_all_its_words_beside_name_and_day() -> None:
     assert share_told(["- 8 May somebody said: red, seven"], words, nobody) == 1.0
 
 
-# -- the bench -----------------------------------------------------------------------------------------
-
-
 def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     """Two questions count; a saved run compares with itself without a difference, and with a better one with gains."""
     data, saved = written(tmp_path / "talk.json", [LOCOMO]), tmp_path / "saved.json"
@@ -148,9 +132,8 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     assert 0 < everything["block_tokens"] <= 80
     assert set(figures["bars"]) == {"recall@5", "recall@10", "session_recall@5"}
     assert [everything[f"block_answer{each}"] for each in ("", "_words", "_found")] == [1.0, 1.0, 1.0]
-    assert figures["intervals"]["block_answer"]["n"] == 1, (
-        "who has both is a speaker's name, and no word of theirs"
-    )
+    # who has both is a speaker's name, and no word of theirs
+    assert figures["intervals"]["block_answer"]["n"] == 1
     assert "small_talk" not in figures
     assert "nothing_found" not in figures, "who asked of another person was told of something"
     again = recall.run(data=data, embedder=False, against=saved, home=tmp_path)["against"]

@@ -26,7 +26,6 @@ A_TIME = (-62_135_596_800.0, -1.0, 0.0, 1_770_000_000, 253_402_300_799.0)
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that finds by words, and knows of tea."""
     with opened(tmp_path / "home") as memory:
         memory.store.add_fact("tea", "black")
         yield memory
@@ -92,9 +91,7 @@ def test_a_fact_holds_at_times_of_the_calendar(tmp_path: Path, kind: Any) -> Non
         store.add_fact("cup", "blue", valid_from=0.0)
         for when in NO_TIME:
             refused(lambda when=when: store.add_fact("tea", "black", valid_from=when), "valid_from")
-            refused(
-                lambda when=when: store.add_fact("tea", "black", valid_from=0.0, valid_to=when), "valid_to"
-            )
+            refused(lambda when=when: store.add_fact("tea", "red", valid_from=0.0, valid_to=when), "valid_to")
             refused(lambda when=when: store.retract_fact("cup", valid_from=when), "valid_from")
         assert [fact.value for fact in store.facts()] == ["blue"]
         assert store.fact_history("tea") == []

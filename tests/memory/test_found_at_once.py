@@ -35,9 +35,8 @@ TOLD = (
 def patient_profile() -> Profile:
     """Return the default profile, with time for the embedder on a busy machine."""
     profile = Profile()
-    return msgspec.structs.replace(
-        profile, recall=msgspec.structs.replace(profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0)
-    )
+    recall = msgspec.structs.replace(profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0)
+    return msgspec.structs.replace(profile, recall=recall)
 
 
 def tell(memory: Memory, texts: Iterable[str], session: str, hand: HandClock) -> None:

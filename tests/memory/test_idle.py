@@ -16,14 +16,7 @@ from edgemem.config import Profile
 from edgemem.hooks.builtin import PartHook
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker
-from edgemem.session.points import (
-    AFTER_LLM,
-    BEFORE_LLM,
-    ON_PARTIAL,
-    ON_RUN_END,
-    ON_RUN_START,
-    ON_SPEECH_START,
-)
+from edgemem.session.points import ON_PARTIAL, ON_SPEECH_START
 from edgemem.session.speech import UpkeepHold
 from support.embedders import HashEmbedder
 
@@ -100,7 +93,7 @@ def test_no_step_begins_once_somebody_speaks() -> None:
 class Spy:
     """A hook that notes at each point whether idle work is held."""
 
-    points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, BEFORE_LLM, AFTER_LLM, ON_RUN_END})
+    points = frozenset({ON_SPEECH_START, ON_PARTIAL, "on_run_start", "before_llm", "after_llm", "on_run_end"})
 
     def __init__(self, worker: IdleWorker, priority: int) -> None:
         self.worker, self.priority = worker, priority

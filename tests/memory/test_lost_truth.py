@@ -24,6 +24,7 @@ from support.cli import refused, run
 from support.homes import home_with, told, turns_of
 from support.loops import python, robot
 
+Lose = Callable[[Path], None]
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
 
 
@@ -52,12 +53,10 @@ def cut(home: Path) -> None:
 
 
 def delete(home: Path) -> None:
-    """Delete the truth."""
     (home / "db" / "memory.db").unlink()
 
 
 def overwrite(home: Path) -> None:
-    """Write something else over the truth."""
     (home / "db" / "memory.db").write_bytes(b"\0" * 5000)
 
 
@@ -76,13 +75,12 @@ def swap(home: Path) -> None:
 
 
 def losses(memory: Memory) -> Check:
-    """Return what `check` says of losses."""
     (row,) = [check for check in memory.check() if check.name == "lost data"]
     return row
 
 
 @pytest.mark.parametrize("lose", [cut, delete, swap])
-def test_a_lost_truth_is_never_taken_for_a_new_memory(home: Path, lose: Callable[[Path], None]) -> None:
+def test_a_lost_truth_is_never_taken_for_a_new_memory(home: Path, lose: Lose) -> None:
     """Opening refuses in one sentence that names the newest good backup, by every command, and changes nothing."""
     lose(home)
     before = sorted(home.rglob("*"))
@@ -126,7 +124,7 @@ def test_the_log_beside_an_empty_truth_is_not_thrown_away(home: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [cut, delete, overwrite])
-def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Callable[[Path], None]) -> None:
+def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Lose) -> None:
     """A damaged one is passed over, the index is made again, and the memory goes on."""
     lose(home)
     newest, good = backup_paths(home / "backups")
@@ -146,7 +144,7 @@ def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Callable[[Pa
 
 
 @pytest.mark.parametrize("lose", [cut, delete, overwrite, spoil, swap])
-def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Callable[[Path], None]) -> None:
+def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Lose) -> None:
     """With restore="newest" the newest good backup is put back, and `check` tells until somebody has seen it."""
     lose(home)
     newest = backup_paths(home / "backups")[0]
@@ -165,7 +163,7 @@ def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Callab
 
 @pytest.mark.parametrize(("lose", "damaged"), [(cut, True), (delete, False), (overwrite, True)])
 def test_without_a_good_backup_such_a_robot_begins_empty_and_says_so(
-    home: Path, lose: Callable[[Path], None], damaged: bool
+    home: Path, lose: Lose, damaged: bool
 ) -> None:
     """What is left is put aside under a dated name; damaged backups stay where they are."""
     lose(home)
@@ -252,9 +250,8 @@ for n in itertools.count():
 
 def killed_at_each_step(what: str, folder: Path, *calls: str) -> int:
     """Do something in a home of each number of that folder, killed at each of these calls; return the last home's number."""
-    process = subprocess.run(
-        [sys.executable, "-c", KILLED_AT_EACH_STEP, what, str(folder), *calls], capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", KILLED_AT_EACH_STEP, what, str(folder), *calls]
+    process = subprocess.run(command, capture_output=True, text=True)
     *killed, last = process.stdout.split()
     assert (set(killed), last) == ({str(-signal.SIGKILL)}, "0"), process.stderr
     return len(killed)
@@ -319,7 +316,7 @@ def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
 
 @pytest.mark.parametrize(("lose", "backed_up"), [(cut, True), (delete, False)])
 def test_turns_that_wait_are_written_into_what_was_put_back(
-    tmp_path: Path, lose: Callable[[Path], None], backed_up: bool
+    tmp_path: Path, lose: Lose, backed_up: bool
 ) -> None:
     """They were accepted and stand in no backup: once there is a truth again, nobody's words are missing."""
     home = home_with(tmp_path / "home", wait=60)
@@ -404,18 +401,14 @@ def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
 @pytest.mark.parametrize("command", [("backup",), ("restore", "--yes"), ("restore", "--empty", "--yes")])
 def test_nothing_is_replaced_while_a_robot_has_the_home_open(home: Path, command: tuple[str, ...]) -> None:
     """One sentence says so, also where the truth was deleted under the robot."""
+    hasty = Profile(store=StoreSettings(busy_timeout_s=0.1))
     for lose in (lambda _home: None, delete):
         with opened(home):
             lose(home)
             assert "open; stop it" in refused(run(*command, "--home", home))
             if lose is delete:
                 with pytest.raises(BusyError):
-                    edgemem.open(
-                        home,
-                        profile=Profile(store=StoreSettings(busy_timeout_s=0.1)),
-                        worker=False,
-                        restore="newest",
-                    )
+                    edgemem.open(home, profile=hasty, worker=False, restore="newest")
 
 
 def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Path) -> None:

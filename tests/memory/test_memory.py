@@ -36,9 +36,8 @@ def memory(tmp_path: Path, clock: Clock):
         recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000),
         context=ContextSettings(window_tokens=2048),
     )
-    with edgemem.open(
-        tmp_path / "home", profile=profile, clock=clock, embedder=HashEmbedder(), worker=False
-    ) as opened:
+    how = {"profile": profile, "clock": clock, "embedder": HashEmbedder(), "worker": False}
+    with edgemem.open(tmp_path / "home", **how) as opened:
         yield opened
 
 
@@ -47,9 +46,8 @@ def say(text: str, reply: str = "ok", **fields: object) -> Line:
 
 
 def loop_of(memory: Memory, *, session: str = "kitchen", speaker: str | None = "alice") -> AgentLoop:
-    return AgentLoop(
-        ScriptedModel(), hooks=memory.hooks(session_id=session, speaker=speaker), speaker=speaker
-    )
+    hooks = memory.hooks(session_id=session, speaker=speaker)
+    return AgentLoop(ScriptedModel(), hooks=hooks, speaker=speaker)
 
 
 def test_a_turn_is_kept_with_its_block_apart_from_what_was_said(memory: Memory) -> None:
@@ -93,13 +91,11 @@ def test_private_things_stay_private_in_recall_and_in_the_prompt(memory: Memory)
     told = "The tickets to Lisbon are in the flour tin."
     player.turn(say(told, speaker="alice", private=True, remember=(fact,)))
     for speaker, present in (("bob", ()), (None, ()), ("alice", ("bob",))):
-        played = player.turn(
-            say("What is in the flour tin?", speaker=speaker, present=present, must_not=("Lisbon",))
-        )
+        asked = say("What is in the flour tin?", speaker=speaker, present=present, must_not=("Lisbon",))
+        played = player.turn(asked)
         assert played.leaked == (), speaker
-    assert not [
-        item for item in memory.recall("Lisbon tickets flour tin", speaker="bob") if "Lisbon" in item.text
-    ]
+    found = memory.recall("Lisbon tickets flour tin", speaker="bob")
+    assert not any("Lisbon" in item.text for item in found)
     played = player.turn(say("Where did I put the tickets?", speaker="alice", must=("flour tin",)))
     assert played.missing == ()
 
@@ -155,9 +151,8 @@ def test_a_turn_left_open_is_ended_by_the_close(tmp_path: Path, clock: Clock) ->
         result = loop.run("what did I say?")
         first, second = memory.sessions.journal.read_turns("kitchen")
         assert (first.state, second.state) == ("complete", "complete")
-        assert next(m["content"] for m in result.handed[0] if m["role"] == "user").endswith(
-            "remember the milk"
-        )
+        said = next(m["content"] for m in result.handed[0] if m["role"] == "user")
+        assert said.endswith("remember the milk")
         assert log_of(loop.ctx).prompt_log.next_n == 2
 
 

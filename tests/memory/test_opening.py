@@ -60,9 +60,8 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     home = tmp_path_factory.mktemp("opening") / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    done = subprocess.run(
-        [sys.executable, "-c", _NOTED, str(home)], capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-c", _NOTED, str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 

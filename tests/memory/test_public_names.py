@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import edgemem
 from edgemem.errors import ClosedError, InvalidInputError
-from support.homes import BY_WORDS
 
 NAMES = {
     *("home", "profile", "store", "sessions", "notes", "procedures", "bank"),
@@ -21,14 +17,7 @@ NAMES = {
 
 
 def public_names(thing: object) -> set[str]:
-    """Return the names of an object that do not begin with an underscore."""
     return {name for name in dir(thing) if not name.startswith("_")}
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Any:
-    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as opened:
-        yield opened
 
 
 def test_a_memory_shows_the_names_of_the_contract_and_no_other(memory: edgemem.Memory) -> None:

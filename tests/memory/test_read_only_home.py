@@ -20,20 +20,11 @@ import pytest
 import edgemem
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import ROOT, one_sentence
+from support.disks import UNSHARE, can_mount
 from support.homes import home_with
 from support.loops import python, robot
 
-_UNSHARE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
 _MOUNT = "mount --bind {0} {0} && mount -o remount,bind,ro {0} && exec "
-
-
-def _can_mount() -> bool:
-    try:
-        done = subprocess.run([*_UNSHARE, "sh", "-c", _MOUNT.format("/mnt") + "true"], capture_output=True)
-    except OSError:
-        return False
-    return done.returncode == 0
-
 
 _COMMANDS = """
 import json, sys
@@ -43,7 +34,7 @@ results = [CliRunner().invoke(main, args) for args in json.loads(sys.argv[1])]
 print(json.dumps([(result.exit_code, result.stdout, result.stderr) for result in results]))
 """
 
-MODES = ["rights", *(["mount"] if _can_mount() else [])]
+MODES = ["rights", *(["mount"] if can_mount(_MOUNT) else [])]
 """Rights bind everybody everywhere; a disk that is really mounted so, only where that is allowed."""
 
 
@@ -68,7 +59,7 @@ class Locked:
         command = [sys.executable, "-c", code, *args]
         if self._mode == "mount":
             home = shlex.quote(str(self.home))
-            command = [*_UNSHARE, "sh", "-c", _MOUNT.format(home) + shlex.join(command)]
+            command = [*UNSHARE, "sh", "-c", _MOUNT.format(home) + shlex.join(command)]
         else:
             command = [*self._before, *command]
             self._allow(write=False)
@@ -87,7 +78,6 @@ class Locked:
 
 
 def digests(home: Path) -> dict[Path, str]:
-    """Return what every file holds."""
     return {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in home.rglob("*") if p.is_file()}
 
 
@@ -117,7 +107,6 @@ def carried(home: Path) -> None:
 
 
 def without_index(home: Path) -> None:
-    """Leave it without an index."""
     for path in (home / "db").glob("index.db*"):
         path.unlink()
 

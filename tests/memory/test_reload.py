@@ -41,7 +41,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return a memory whose files are watched."""
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     with edgemem.open(tmp_path) as opened:
         yield opened
@@ -71,17 +70,19 @@ def test_however_a_file_is_saved_it_is_taken(memory: Memory, edit: Callable[[Pat
     eventually(lambda: memory.profile.recall.k == 7)
 
 
-def test_a_folder_that_comes_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
-    """A file of the bank in a folder that is made later is indexed, also when the folder is deleted and made anew."""
+def test_what_is_edited_by_hand_is_indexed(tmp_path: Path) -> None:
+    """Notes, and a file of the bank in folders that come, go and come back, get a vector without anybody speaking."""
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     embedder = HashEmbedder()
     with edgemem.open(tmp_path, embedder=embedder):
         for word in ("first", "second"):
-            folder = tmp_path / "bank" / "house"
+            folder = tmp_path / "bank" / "mara" / "default" / "plans"
             folder.mkdir(parents=True)
             (folder / "keys.md").write_text(f"the {word} spare key hangs behind the clock\n")
             eventually(lambda word=word: any(word in text for text in embedder.embedded))
             shutil.rmtree(folder)
+        _saved(tmp_path / "NOTES.md", "- the third spare key hangs nowhere\n")
+        eventually(lambda: any("third" in text for text in embedder.embedded))
 
 
 def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
@@ -142,9 +143,8 @@ with edgemem.open(home) as memory:
 def test_without_watches_files_are_looked_at(tmp_path: Path) -> None:
     """Where the system gives no watch, the log and `check` say so, and changes are found all the same."""
     (tmp_path / "edgemem.toml").write_text(PROFILE)
-    ran = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-c", LIMITED, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     fault = (
         "The system does not report changed files (Too many open files); raise fs.inotify.max_user_instances"
@@ -156,10 +156,7 @@ def test_without_watches_files_are_looked_at(tmp_path: Path) -> None:
 
 
 def write_profile(memory: Memory, text: str) -> None:
-    """Save the home's profile as an editor does."""
-    part = memory.home / ".edgemem.toml.part"
-    part.write_text(PROFILE + text)
-    part.replace(memory.home / "edgemem.toml")
+    _saved(memory.home / "edgemem.toml", PROFILE + text)
 
 
 def files_line(memory: Memory) -> str:
@@ -265,15 +262,13 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     eventually(lambda: memory.profile.recall.k == 9)
     assert memory.store.max_episodes == 9
     assert memory.profile.store.wal_limit_mb == 16.0
-    assert files_line(memory) == (
-        "warn store.wal_limit_mb was changed and holds from the next start of edgemem."
-    )
+    said = "store.wal_limit_mb was changed and holds from the next start of edgemem."
+    assert files_line(memory) == f"warn {said}"
     write_profile(memory, "")
     eventually(lambda: memory.profile.recall.k == 5)
     assert files_line(memory).startswith("ok ")
-    write_profile(
-        memory, "[hooks]\ntool_output_chars = 900\n[compaction]\nsummarizer = 'model'\n[recall]\nk = 9\n"
-    )
+    more = "[hooks]\ntool_output_chars = 900\n[compaction]\nsummarizer = 'model'\n"
+    write_profile(memory, f"{more}[recall]\nk = 9\n")
     eventually(lambda: memory.profile.recall.k == 9)
     assert files_line(memory) == (
         "warn compaction.summarizer and hooks.tool_output_chars were changed and hold from the next start of edgemem."
@@ -375,14 +370,3 @@ def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memor
     write_profile(memory, "")  # taking it out is a way to mend it
     eventually(lambda: not memory.diagnostics.reload.problems)
     assert memory.diagnostics.reload.hook_files == []
-
-
-@pytest.mark.parametrize("file", ["NOTES.md", "bank/mara/default/plans/keys.md"])
-def test_what_is_edited_by_hand_is_indexed(tmp_path: Path, file: str) -> None:
-    """What a person adds to the notes, or as a file of the bank in new folders, gets a vector without anybody speaking."""
-    _saved(tmp_path / "edgemem.toml", PROFILE)
-    embedder = HashEmbedder()
-    with edgemem.open(tmp_path, embedder=embedder):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        _saved(tmp_path / file, "- the spare key hangs behind the clock\n")
-        eventually(lambda: any("spare key" in text for text in embedder.embedded))

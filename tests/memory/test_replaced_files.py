@@ -38,7 +38,6 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def truth(home: Path) -> Path:
-    """Return where the truth is."""
     return home / "db" / "memory.db"
 
 
@@ -66,7 +65,6 @@ HANDS: dict[str, Callable[[Path], object]] = {
 
 
 def database_row(memory: Memory) -> Check:
-    """Return what `check` says of the truth."""
     (row,) = [check for check in memory.check() if check.name == "database"]
     return row
 
@@ -150,9 +148,8 @@ def test_a_process_that_dies_while_it_empties_the_log_stops_nobody_else(tmp_path
     rng = random.Random(14)
     with open_truth(path) as database:
         for n in range(cases(200)):
-            child = subprocess.Popen(
-                [sys.executable, "-c", _WRITES_AND_EMPTIES, str(path)], stdout=subprocess.PIPE
-            )
+            command = [sys.executable, "-c", _WRITES_AND_EMPTIES, str(path)]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE)
             with child:
                 assert child.stdout is not None
                 child.stdout.readline()

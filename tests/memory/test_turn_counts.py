@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
 
-THINGS = (
+THINGS = [
     "kettle",
     "ladder",
     "lamp",
@@ -35,7 +35,7 @@ THINGS = (
     "torch",
     "kite",
     "rope",
-)
+]
 MOST_READ = 18
 """Statements that a turn reads with, where nothing is embedded: 15 when this was written."""
 
@@ -47,23 +47,19 @@ class Counting(LlamaTokenizer):
     counts: int = 0
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Tokenise."""
         self.texts.append(text)
         return super().encode(text, special=special)
 
     def count(self, *given: Any, **how: Any) -> int:
-        """Count."""
         self.counts += 1
         return super().count(*given, **how)
 
     def clear(self) -> None:
-        """Begin anew."""
         self.texts, self.counts = [], 0
 
 
 @pytest.fixture
 def tokenizer(vocabularies: Path) -> Iterator[Counting]:
-    """Return the tokenizer of qwen2, which counts."""
     with Counting(vocabularies / "ggml-vocab-qwen2.gguf", template=CHATML) as opened:
         opened.clear()
         yield opened
@@ -71,9 +67,8 @@ def tokenizer(vocabularies: Path) -> Iterator[Counting]:
 
 def opened(folder: Path, tokenizer: Counting, **context: Any) -> Memory:
     """Open a memory that knows where things are, and what was said of them."""
-    profile: Profile = msgspec.structs.replace(
-        quiet(), context=msgspec.structs.replace(Profile().context, **context)
-    )
+    context = msgspec.structs.replace(Profile().context, **context)
+    profile: Profile = msgspec.structs.replace(quiet(), context=context)
     memory = edgemem.open(folder, profile=profile, tokenizer=tokenizer, worker=False)
     for n, thing in enumerate(THINGS):
         memory.store.add_fact(f"{thing}.place", f"shelf {n} behind the {THINGS[n - 1]}", scope="household")

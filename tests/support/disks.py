@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SQLITE = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('begin immediate')"
 LOCK = "import fcntl,sys; f=open(sys.argv[1],'a'); fcntl.flock(f, fcntl.LOCK_EX)"
-_UNSHARE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+UNSHARE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
 _MOUNT = "mount -t tmpfs -o size=3m none {0} && exec "
 TURNS = 30
 
@@ -53,9 +53,8 @@ def ordinary_user() -> Iterator[None]:
 def held(program: str, path: Path) -> Iterator[None]:
     """Have another process hold a file, until the block ends."""
     code = f"{program}; print('held', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdin is not None
         assert other.stdout.readline() == b"held\n"
@@ -78,19 +77,19 @@ def no_file_larger_than(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def _can_mount() -> bool:
+def can_mount(mount: str) -> bool:
+    """Tell whether this system lets us mount so."""
     try:
-        done = subprocess.run([*_UNSHARE, "sh", "-c", _MOUNT.format("/mnt") + "true"], capture_output=True)
+        done = subprocess.run([*UNSHARE, "sh", "-c", mount.format("/mnt") + "true"], capture_output=True)
     except OSError:
         return False
     return done.returncode == 0
 
 
-MODES = ["limit", *(["tmpfs"] if _can_mount() else [])]
+MODES = ["limit", *(["tmpfs"] if can_mount(_MOUNT) else [])]
 
 
 def fill_command(mode: str, folder: Path) -> list[str]:
-    """Return the command that fills a memory in a folder."""
     return _command("fill", mode, folder)
 
 
@@ -103,7 +102,7 @@ def _command(part: str, mode: str, folder: Path, *numbers: int) -> list[str]:
     command = [sys.executable, str(Path(__file__).resolve()), part, mode, str(folder), *map(str, numbers)]
     if mode == "limit":
         return command
-    return [*_UNSHARE, "sh", "-c", _MOUNT.format(shlex.quote(str(folder))) + shlex.join(command)]
+    return [*UNSHARE, "sh", "-c", _MOUNT.format(shlex.quote(str(folder))) + shlex.join(command)]
 
 
 class Limited:
@@ -120,6 +119,17 @@ class Limited:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
+def _take_space(filler: Path, *, left: int) -> None:
+    """Have a file take all the space but so many bytes."""
+    fd = os.open(filler, os.O_CREAT | os.O_WRONLY)
+    try:
+        while os.write(fd, b"x" * 4096):
+            pass
+    except OSError:
+        os.ftruncate(fd, os.fstat(fd).st_size - left)
+    os.close(fd)
+
+
 class Filled:
     """Another file takes nearly all the space."""
 
@@ -127,21 +137,13 @@ class Filled:
         self._filler = home.parent / "filler"
 
     def fill(self) -> None:
-        fd = os.open(self._filler, os.O_CREAT | os.O_WRONLY)
-        try:
-            while os.write(fd, b"x" * 4096):
-                pass
-        except OSError:
-            os.ftruncate(fd, os.fstat(fd).st_size - 32_768)
-        os.close(fd)
+        _take_space(self._filler, left=32_768)
 
     def free(self) -> None:
         self._filler.unlink()
 
 
 class FineModel:
-    """Answers the same to everything."""
-
     def complete(self, messages: Any, **_: Any) -> Any:
         return Reply("Fine.")
 
@@ -188,9 +190,8 @@ def fill(mode: str, folder: Path) -> dict[str, Any]:
         memory.idle(1.0)
         tried(lambda: memory.recall("space"))
         tried(memory.check)
-        done = subprocess.run(
-            [sys.executable, "-m", "edgemem", "facts", "--home", str(home)], capture_output=True, text=True
-        )
+        command = [sys.executable, "-m", "edgemem", "facts", "--home", str(home)]
+        done = subprocess.run(command, capture_output=True, text=True)
         seen["command_line"] = (done.returncode, done.stdout[:200], done.stderr)
         disk.free()
         seen["replies"].append(loop.run("with space again").reply)
@@ -210,13 +211,7 @@ def _fill(mode: str, home: Path, left: int) -> None:
         log = home / "db" / "memory.db-wal"
         resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + left, resource.RLIM_INFINITY))
         return
-    fd = os.open(home.parent / "filler", os.O_CREAT | os.O_WRONLY)
-    try:
-        while os.write(fd, b"x" * 4096):
-            pass
-    except OSError:
-        os.ftruncate(fd, os.fstat(fd).st_size - left)
-    os.close(fd)
+    _take_space(home.parent / "filler", left=left)
 
 
 def talk(mode: str, folder: Path, left: int, chars: int) -> None:

@@ -40,12 +40,10 @@ class HashEmbedder(Embedder):
         return None if self.slow and timeout_s is not None else self.vector_of(text)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts, one row each."""
         self.embedded.extend(texts)
         return np.stack([self.vector_of(text) for text in texts])
 
     def close(self) -> None:
-        """Note that it was closed."""
         self.closed = True
 
     def vector_of(self, text: str) -> NDArray[np.float32]:

@@ -37,20 +37,17 @@ def home_with(home: Path, *, wait: float) -> Path:
 
 
 def turns_of(memory: Memory, session: str = "kitchen") -> list[Turn]:
-    """Return what is stored of a session."""
     return memory.sessions.journal.read_turns(session)
 
 
 def told(turn: Turn) -> list[tuple[str, str | None]]:
-    """Return who said what in a turn."""
     return [(message.role, message.content) for message in turn.messages]
 
 
 def files_with(folder: Path, word: str) -> list[str]:
     """Return the names of the files below a folder in which a word stands."""
-    return sorted(
-        path.name for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
-    )
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.name for path in files if word.encode() in path.read_bytes())
 
 
 def opened(home: Path, more: str = "", **options: Any) -> Memory:
@@ -72,44 +69,35 @@ class Robot:
 
     def say(self, n, *texts, session="s", speaker="alice", **more) -> None:
         """Store one turn of user and assistant messages."""
-        said = tuple(StoredMessage(("user", "assistant")[at % 2], text) for at, text in enumerate(texts))
-        turn = Turn(session, n, said, heard=Heard(speaker=speaker), **more)
-        self.truth.write(lambda tx: turns.commit_turn(tx, turn))
+        say(self.truth, n, *texts, session=session, speaker=speaker, **more)
 
     def idle(self) -> None:
-        """Do all upkeep."""
-        while self.index.catch_up() + self.index.embed_pending():
-            pass
+        work(self.index)
 
     def recall(self, query, *, reader=None, **options):
         """Recall as the operator unless a reader is given."""
         return self.recaller.recall(query, Request(reader=reader, **options))
 
     def texts(self, query, **options):
-        """Return the texts that are recalled."""
         return [item.text for item in self.recall(query, **options)]
 
     def close(self) -> None:
-        """Close everything."""
         self.index.close()
         self.truth.close()
 
 
-def say(truth, n: int, *texts: str, session: str = "s", speaker: str = "alice") -> None:
+def say(truth, n: int, *texts: str, session: str = "s", speaker: str = "alice", **more: Any) -> None:
     """Store one turn of user and assistant messages."""
-    roles = ("user", "assistant") * len(texts)
-    said = tuple(StoredMessage(role, text) for role, text in zip(roles, texts, strict=False))
-    turn = Turn(session, n, said, heard=Heard(speaker=speaker))
+    said = tuple(StoredMessage(("user", "assistant")[at % 2], text) for at, text in enumerate(texts))
+    turn = Turn(session, n, said, heard=Heard(speaker=speaker), **more)
     truth.write(lambda tx: turns.commit_turn(tx, turn))
 
 
 def words_of(database) -> set[str]:
-    """Return all terms that stand in an index file."""
     return {term for (terms,) in database.query("select terms from docs") for term in terms.split()}
 
 
 def count_docs(index) -> int:
-    """Return how many docs an index holds."""
     return int(index.database.query("select count(*) from docs")[0][0])
 
 
@@ -152,13 +140,11 @@ def check_vectors(database, docs: dict[int, bool]) -> None:
 
 
 def work(index: Index) -> None:
-    """Do all upkeep."""
     while index.catch_up() + index.embed_pending():
         pass
 
 
 def count(index: Index, table: str) -> int:
-    """Return how many rows a table of the index has."""
     return int(index.database.query(f"select count(*) from {table}")[0][0])
 
 

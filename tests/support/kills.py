@@ -48,5 +48,4 @@ def select(home: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Return every row of what was said."""
     return {table: select(home, f"select * from {table}") for table in TRUTH}

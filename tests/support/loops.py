@@ -90,7 +90,6 @@ class OwnLoop:
 
     @property
     def said(self) -> list[Message]:
-        """Return the loop's list."""
         return self.ctx.session.messages
 
     def begin(self, text: str, speaker: str | None, *, private: bool = False) -> None:
@@ -156,7 +155,6 @@ class Robot:
 
 
 def tool_named(tools: list[Tool], name: str) -> Tool:
-    """Return the tool of a name."""
     return next(tool for tool in tools if tool.name == name)
 
 
@@ -209,7 +207,6 @@ def calls_in_words(name: str, saying: str = "", **arguments: Any) -> str:
 
 
 def hands_over(name: str) -> dict[str, Any]:
-    """Return a message of a model that hands the conversation to another agent."""
     return calls(f"handoff_to_{name}")
 
 

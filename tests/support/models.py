@@ -37,9 +37,8 @@ TOOLS = [
 ]
 WIDTH, LAYERS, POSITIONS = 32, 1, 64
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "robot", "kitchen", "un", "##able"]
-WORDS += [chr(c) for c in range(ord("a"), ord("z") + 1)] + [
-    f"##{chr(c)}" for c in range(ord("a"), ord("z") + 1)
-]
+LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+WORDS += LETTERS + [f"##{letter}" for letter in LETTERS]
 RERANK_TEMPLATE = (
     "<|im_start|>system\nAnswer yes or no.<|im_end|>\n<|im_start|>user\n<Query>: {query}\n<Document>: {document}"
     "<|im_end|>\n<|im_start|>assistant\n"
@@ -130,7 +129,6 @@ def talk() -> list[dict[str, Any]]:
 
 
 def opening(salt: str = "") -> list[dict[str, Any]]:
-    """Return the first messages of a conversation."""
     return [
         {"role": "system", "content": f"{salt} You are a kitchen robot. " * 10},
         {"role": "user", "content": "Where is my cup? " * 10},
@@ -138,7 +136,6 @@ def opening(salt: str = "") -> list[dict[str, Any]]:
 
 
 def grown(messages: list[dict[str, Any]], reply: str, asked: str = "And now?") -> list[dict[str, Any]]:
-    """Return the messages with an answer and the next question behind them."""
     return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": asked}]
 
 
@@ -180,9 +177,8 @@ class Forced:
             only[wanted[at] if at < len(wanted) else self._end] = 1e9
             return only
 
-        tokens: Iterator[int] = self._generate(
-            ids, logits_processor=llama_cpp.LogitsProcessorList([choose]), **options
-        )
+        processors = llama_cpp.LogitsProcessorList([choose])
+        tokens: Iterator[int] = self._generate(ids, logits_processor=processors, **options)
         return tokens
 
 
@@ -422,7 +418,6 @@ def write_reranker_gguf(
 
 
 def _weights(random: np.random.Generator) -> Any:
-    """Return what makes random weights of a shape."""
     return lambda *shape: (random.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[-1])).astype(
         np.float16
     )

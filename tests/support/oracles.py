@@ -20,9 +20,8 @@ class Assertion(NamedTuple):
 
     def meets(self, other: Assertion) -> bool:
         """Tell whether both are about some moment."""
-        return self.holds(max(self.valid_from, other.valid_from)) and other.holds(
-            max(self.valid_from, other.valid_from)
-        )
+        begin = max(self.valid_from, other.valid_from)
+        return self.holds(begin) and other.holds(begin)
 
 
 class NaiveFacts:
@@ -79,7 +78,6 @@ class NaiveFacts:
         return found
 
     def as_of(self, scope: str, t: float, known_at: int | None = None) -> dict[str, Any]:
-        """Return all values of one scope."""
         values = {key: self.value(scope, key, t, known_at) for each, key in self.said if each == scope}
         return {key: value for key, value in values.items() if value is not None}
 

@@ -100,9 +100,8 @@ def is_quick(item: pytest.Function) -> bool:
 def heavy_names(path: Path) -> frozenset[str]:
     """Return the names at the top of a module whose code needs a model, a server or another process."""
     module = ast.parse(path.read_text(encoding="utf-8"))
-    uses = {
-        node.name: _used(node) for node in module.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-    }
+    defined = (node for node in module.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    uses = {node.name: _used(node) for node in defined}
     for node in module.body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -244,11 +244,9 @@ class RunningServer:
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def go_on(self) -> None:
-        """Let the process run again."""
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the process at once."""
         self.process.kill()
         self.process.wait()
 

@@ -51,6 +51,5 @@ class WordTokenizer:
         tools: Sequence[dict[str, Any]] | None = None,
         add_generation_prompt: bool = True,
     ) -> int:
-        """Count the tokens of the rendered messages."""
         self.counts += 1
         return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt).n

@@ -51,6 +51,10 @@ class Robot:
         self.loop = AgentLoop(self, hooks=self.memory.hooks(session_id="k"), instructions="You are Pip.")
         return self.memory
 
+    def query(self, sql: str) -> list[Any]:
+        """Ask the truth."""
+        return self.memory.diagnostics.database.query(sql)
+
     def restart(self) -> None:
         """Switch it off and on again."""
         self.memory.close()
@@ -91,11 +95,7 @@ def robot(tmp_path: Path) -> Iterator[Robot]:
 
 
 def block_of(robot: Robot) -> str:
-    """Return what memory put before the newest utterance."""
-    rows = robot.memory.diagnostics.database.query(
-        "select coalesce(block, '') from turns order by n desc limit 1"
-    )
-    return str(rows[0][0])
+    return str(robot.query("select coalesce(block, '') from turns order by n desc limit 1")[0][0])
 
 
 @pytest.mark.parametrize("idle", [True, False])
@@ -109,7 +109,7 @@ def test_what_was_told_stays_in_the_prompt(robot: Robot, idle: bool) -> None:
     for _ in range(15):
         robot.memory.idle(5)
         robot.hear(CHATTER)
-    assert robot.memory.diagnostics.database.query("select count(*) from epochs")[0][0] >= 3
+    assert robot.query("select count(*) from epochs")[0][0] >= 3
     assert robot.hear("What is the wifi password?").count("tulip99") == 1
     assert "tulip99" not in block_of(robot)
     before = robot.prompts[-1]
@@ -124,7 +124,7 @@ def test_a_stranger_is_not_shown_it_and_what_is_private_is_not_carried(robot: Ro
     robot.memory.store.add_fact("diary.place", "cellar77", level="private", owner="mara")
     assert "cellar77" in robot.hear("Where is the diary place?")
     robot.chat()
-    assert "cellar77" not in str(robot.memory.diagnostics.database.query("select carried from epochs"))
+    assert "cellar77" not in str(robot.query("select carried from epochs"))
     assert "tulip99" not in robot.hear("Hello.", speaker="")
     assert "tulip99" in robot.hear("Hello.")
     assert "cellar77" in robot.hear("Where is the diary place?")
@@ -144,18 +144,13 @@ def test_the_value_that_holds_is_carried(robot: Robot) -> None:
 def test_what_is_forgotten_leaves_the_file(robot: Robot) -> None:
     """At once; the model, which has seen it, is told that it is gone."""
     robot.chat()
-    assert (
-        "tulip99"
-        in robot.memory.diagnostics.database.query("select carried from epochs order by id desc")[0][0]
-    )
+    assert "tulip99" in robot.query("select carried from epochs order by id desc")[0][0]
     assert robot.memory.forget("wifi.password")
-    assert robot.memory.diagnostics.database.query(
-        "select count(*) from epochs where carried is not null"
-    ) == [(0,)]
+    assert robot.query("select count(*) from epochs where carried is not null") == [(0,)]
     assert "no longer known" in robot.hear("Hello.")
     robot.restart()
     assert "tulip99" not in robot.hear("Hello.")
-    assert b"tulip99" not in b"".join(path.read_bytes() for path in (robot.home / "db").glob("memory.db*"))
+    assert not in_file(robot)
 
 
 @pytest.mark.parametrize("how", ["fact", "person"])
@@ -163,11 +158,7 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
     """An epoch that waits to begin loses its values with any forgetting."""
     robot.memory.store.add_fact("car.key", "hook5", heard=Heard(speaker="mara"))
     robot.hear("Where is the car key?", speaker="tom")
-    (hook,) = robot.memory.diagnostics.in_use.compactions()
-    while not hook.due():
-        robot.hear(CHATTER, speaker="tom")
-    robot.memory.idle(5)
-    assert hook.prepared is not None
+    hook = prepare_an_epoch(robot, speaker="tom")
     assert "hook5" in str(hook.prepared.carried)
     if how == "fact":
         robot.memory.forget("car.key")
@@ -175,9 +166,7 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
         robot.memory.forget(person="mara")
     robot.hear(CHATTER, speaker="tom")
     assert hook.prepared is None
-    written = robot.memory.diagnostics.database.query(
-        "select carried, summary from epochs order by id desc limit 1"
-    )
+    written = robot.query("select carried, summary from epochs order by id desc limit 1")
     assert "hook5" not in str(written)
     assert "hook5" not in str(robot.prompts[-1])
 
@@ -191,9 +180,7 @@ def test_other_instructions_bring_nothing_back(robot: Robot) -> None:
     robot.hear("Hello.")
     robot.loop.instructions = "You are Pop."
     robot.hear("Hello.")
-    written = robot.memory.diagnostics.database.query(
-        "select reason, summary, carried from epochs order by id desc limit 1"
-    )
+    written = robot.query("select reason, summary, carried from epochs order by id desc limit 1")
     assert written[0][0] == "instructions"
     assert "tulip99" not in str(written)
     assert "code31" in robot.hear("What is the door code?")
@@ -205,12 +192,12 @@ def test_a_reply_is_as_closed_as_what_is_carried(tmp_path: Path) -> None:
     levels = "select answer from turns order by n desc limit 1"
     robot.memory.store.add_fact("wifi.password", "tulip99", level="household")
     robot.hear("Good morning, robot.")
-    assert robot.memory.diagnostics.database.query(levels) == [(0,)]
+    assert robot.query(levels) == [(0,)]
     robot.hear("What is the wifi password?")
-    assert robot.memory.diagnostics.database.query(levels) == [(1,)]
+    assert robot.query(levels) == [(1,)]
     robot.chat()
     robot.hear("Hello.")
-    assert robot.memory.diagnostics.database.query(levels) == [(1,)]
+    assert robot.query(levels) == [(1,)]
     robot.memory.close()
 
 
@@ -221,10 +208,8 @@ def test_an_export_carries_them_too(robot: Robot, tmp_path: Path) -> None:
     assert any('"carried"' in line for line in lines)
     with edgemem.open(tmp_path / "other", profile=BY_WORDS, worker=False) as other:
         other.import_lines(line.encode() for line in lines)
-        taken = latest_epoch(other.diagnostics.database, "k")
-        here = latest_epoch(robot.memory.diagnostics.database, "k")
-        assert taken is not None
-        assert here is not None
+        taken, here = (latest_epoch(each.diagnostics.database, "k") for each in (other, robot.memory))
+        assert taken is not None is not here
         assert (taken.carried, taken.summary) == (here.carried, here.summary)
         assert list(other.export()) == lines
 
@@ -237,22 +222,21 @@ def fact(key: str, value: str, **more: Any) -> BlockLine:
 
 
 def forget_elsewhere(robot: Robot) -> None:
-    """Forget the password in another process's memory."""
     with edgemem.open(robot.home, worker=False) as other:
         assert other.forget("wifi.password")
 
 
-def prepare_an_epoch(robot: Robot) -> None:
-    """Talk until the next epoch is written and waits to begin."""
+def prepare_an_epoch(robot: Robot, *, speaker: str = "mara") -> Any:
+    """Talk until the next epoch is written and waits to begin; return what makes it."""
     (hook,) = robot.memory.diagnostics.in_use.compactions()
     while not hook.due():
-        robot.hear(CHATTER)
+        robot.hear(CHATTER, speaker=speaker)
     robot.memory.idle(5)
     assert hook.prepared is not None
+    return hook
 
 
 def in_file(robot: Robot) -> bool:
-    """Tell whether the password stands in the file, or in its log."""
     return b"tulip99" in b"".join(path.read_bytes() for path in (robot.home / "db").glob("memory.db*"))
 
 
@@ -280,11 +264,8 @@ def test_two_epochs_in_one_turn_keep_nothing_that_is_forgotten_meanwhile(robot: 
     forget_elsewhere(robot)
     robot.loop.commit()
     robot.memory.diagnostics.database.flush()
-    assert robot.memory.diagnostics.database.query("select reason from epochs order by id") == [
-        ("begin",),
-        ("high water",),
-        ("instructions",),
-    ]
+    reasons = ["begin", "high water", "instructions"]
+    assert [reason for (reason,) in robot.query("select reason from epochs order by id")] == reasons
     assert not in_file(robot)
 
 
@@ -299,17 +280,11 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
     robot.loop = AgentLoop(robot, hooks=robot.loop.hooks, instructions="You are Pip.", tools=tools)
     robot.replies.append(Reply("", (ToolCall("recall_fact", {"key": "wifi.password"}, "c1"),)))
     assert "tulip99" in robot.hear("Look something up.")
-    if when == "told":
-        pass
-    elif when == "prepared":
-        prepare_an_epoch(robot)
-        assert "tulip99" in next(iter(robot.memory.diagnostics.in_use.compactions())).prepared.summary  # type: ignore[union-attr]
-    else:
+    if when == "prepared":
+        assert "tulip99" in prepare_an_epoch(robot).prepared.summary
+    elif when != "told":
         robot.chat()
-        assert (
-            "tulip99"
-            in robot.memory.diagnostics.database.query("select summary from epochs order by id desc")[0][0]
-        )
+        assert "tulip99" in robot.query("select summary from epochs order by id desc")[0][0]
     forget_elsewhere(robot)
     assert not in_file(robot)
     if when == "instructions":
@@ -328,9 +303,7 @@ def test_a_line_is_as_closed_as_what_holds_now(tmp_path: Path) -> None:
     robot.hear("Where is the diary place?")
     robot.memory.store.add_fact("diary.place", "attic77", level="private", owner="mara")
     assert "attic77" in robot.hear("Where is the diary place?")
-    assert robot.memory.diagnostics.database.query("select answer from turns order by n desc limit 1") == [
-        (2,)
-    ]
+    assert robot.query("select answer from turns order by n desc limit 1") == [(2,)]
     assert "attic77" not in robot.hear("Hello.", speaker="tom")
     robot.memory.close()
 
@@ -341,7 +314,7 @@ def test_no_id_holds_a_value(robot: Robot) -> None:
     for value in values:
         robot.memory.store.add_fact("wifi.password", value)
         assert value in robot.hear(f"Hello, {value[-1]}.")
-    stored = str(robot.memory.diagnostics.database.query("select shown from turns where shown is not null"))
+    stored = str(robot.query("select shown from turns where shown is not null"))
     assert not any(f":{value}" in stored for value in values)
     assert stored.count("changed:fact:") == 5
     assert "changed:changed" not in stored
@@ -368,11 +341,8 @@ def test_nonsense_in_an_export_does_not_end_a_conversation(robot: Robot, tmp_pat
 
 def test_what_is_forgotten_in_another_file_than_the_session_s_is_not_shown_once_more(robot: Robot) -> None:
     """Where the facts are kept elsewhere, they are asked once more before an epoch begins."""
-    (hook,) = robot.memory.diagnostics.in_use.compactions()
-    prepare_an_epoch(robot)
-    assert hook.prepared is not None
-    stale = carrying(hook.prepared, [*carried_by(hook.prepared), fact("gone", "tulip77")])
-    hook.prepared = stale
+    hook = prepare_an_epoch(robot)
+    hook.prepared = carrying(hook.prepared, [*carried_by(hook.prepared), fact("gone", "tulip77")])
     assert "tulip77" not in robot.hear("Hello.")
     assert "tulip99" in robot.hear("Hello.")
 
@@ -401,9 +371,8 @@ def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
         fact("e", "5"),
     ]
     doubt = BlockLine("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x")
-    carried = to_carry(
-        [*block_lines, doubt, BlockLine("turn:7", "- mara said: hello")], {("fact", "global", "e")}
-    )
+    said = BlockLine("turn:7", "- mara said: hello")
+    carried = to_carry([*block_lines, doubt, said], {("fact", "global", "e")})
     assert [item.line for item in carried] == ["- a: 2", "- b: 1"]
 
     def current(keys: Any) -> Mapping[Any, Held]:

@@ -110,10 +110,7 @@ def test_odd_conversations_come_back_sensible() -> None:
 
 
 class Mute:
-    """Finds nothing worth a summary."""
-
     def summarize(self, *_: Any, **__: Any) -> str:
-        """Return nothing."""
         return ""
 
 
@@ -157,7 +154,6 @@ class Stopper:
         self._event = event
 
     def summarize(self, *_: Any, **__: Any) -> str:
-        """Return half a summary, as a model does that was cut off."""
         self._event.set()
         return "Alice: I put"
 
@@ -174,7 +170,6 @@ class Llm:
     """A language model object as the seed's users have it: it can count tokens of a text."""
 
     def count_tokens(self, text: str) -> int:
-        """Return the number of words."""
         return len(text.split())
 
 
@@ -186,7 +181,6 @@ class Writing(Llm):
         self.asked: list[list[Message]] = []
 
     def complete(self, messages: list[Message], **_: object) -> dict[str, object]:
-        """Return the answer."""
         self.asked.append(messages)
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -7,13 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import edgemem
-from edgemem.config import Profile
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.context.compaction.model import INSTRUCTIONS, ModelSummarizer, Refusal, check_summary, way
 from edgemem.errors import ModelError
@@ -22,7 +19,7 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from support.models import write_llama_gguf
+from support.homes import opened
 from support.tokenizers import WordTokenizer
 
 Turns = list[list[dict[str, Any]]]
@@ -57,7 +54,6 @@ class Scribe:
 
 
 def first_statement(record: list[str]) -> str:
-    """Write down the first sentence that a person said."""
     return next(line for line in record if line.startswith("Alice"))
 
 
@@ -177,29 +173,14 @@ def test_facts_of_the_memorys_own_tools_are_not_told_to_it() -> None:
     assert "set_timer -> timer set" in prompt
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a real model of random weights, whose summaries are nonsense."""
-    path = tmp_path_factory.mktemp("model") / "phi-3.gguf"
-    template = "microsoft-Phi-3.5-mini-instruct"
-    return write_llama_gguf(path, vocabularies=vocabularies, vocabulary="phi-3", template=template, width=32)
-
-
 @pytest.mark.usefixtures("patient")
-def test_a_real_model_never_evicts_the_conversation(file: Path, tmp_path: Path) -> None:
+def test_a_real_model_never_evicts_the_conversation(chat_model: Any, tmp_path: Path) -> None:
     """With a real second context at work between turns, each turn evaluates its new text; nonsense is refused and counted."""
-    plain = Profile()
-    profile = msgspec.structs.replace(
-        plain,
-        llama=msgspec.structs.replace(plain.llama, embedder=""),
-        context=msgspec.structs.replace(
-            plain.context, window_tokens=1024, reply_tokens=64, summary_tokens=80
-        ),
-        compaction=msgspec.structs.replace(plain.compaction, summarizer="model", summary_ctx=768),
-    )
+    more = "[context]\nwindow_tokens = 1024\nreply_tokens = 64\nsummary_tokens = 80\n"
+    more += '[compaction]\nsummarizer = "model"\nsummary_ctx = 768\n'
     with (
-        edgemem.open(tmp_path, profile=profile, worker=False) as memory,
-        LlamaChat(file, n_ctx=1024, threads=1) as chat,
+        opened(tmp_path, more) as memory,
+        LlamaChat(chat_model("phi-3"), n_ctx=1024, threads=1) as chat,
     ):
         loop = AgentLoop(
             ChatReplies(chat, max_tokens=8),
@@ -217,16 +198,11 @@ def test_a_real_model_never_evicts_the_conversation(file: Path, tmp_path: Path) 
             assert memory.idle(60)
         assert memory.diagnostics.upkeep.failures() == []
         assert loop.hooks.failures() == []
-        reasons = [
-            reason
-            for (reason,) in memory.diagnostics.database.query(
-                "select reason from epochs where reason <> 'begin'"
-            )
-        ]
+        rows = memory.diagnostics.database.query("select reason from epochs where reason <> 'begin'")
+        reasons = [reason for (reason,) in rows]
         assert reasons
-        assert all(
-            re.fullmatch(r"high water; extractive, the model's: [a-z ]+", reason) for reason in reasons
-        )
+        wanted = re.compile(r"high water; extractive, the model's: [a-z ]+")
+        assert all(wanted.fullmatch(reason) for reason in reasons)
         (check,) = [check for check in memory.check() if check.name == "compaction"]
         assert "second context of 768 tokens" in check.detail
         assert f"{len(reasons)} of the model's refused" in check.detail
@@ -284,24 +260,18 @@ CONVERSATIONS: dict[str, list[str]] = {
 
 GOOD: list[tuple[str, str]] = [
     ("kitchen", "Alice is allergic to peanuts. Her dentist appointment with Dr. Brown is now on Thursday."),
-    (
-        "kitchen",
-        "Alice has a peanut allergy.\nAlice's appointment with Dr. Brown was moved to Thursday at 3 pm.",
-    ),
+    ("kitchen", "Alice has a peanut allergy.\nAlice's appointment with Dr. Brown was moved to Thursday at 3 pm."),
     ("attack", "Dave's spare key is behind the blue door and his bicycle is in the cellar."),
     ("attack", "Dave wanted the robot to ignore its instructions; it did not. His bicycle is in the cellar."),
     ("küche", "Jonas hat am Mittwoch um 14 Uhr einen Termin bei Frau Schneider."),
-    (
-        "küche",
-        "Jonas: Termin bei Frau Schneider am Mittwoch um 14 Uhr.\nLena ist Vegetarierin und kommt mit zwei Kindern.",
-    ),
+    ("küche", "Jonas: Termin bei Frau Schneider am Mittwoch um 14 Uhr.\nLena ist Vegetarierin und kommt mit zwei Kindern."),
     ("küche", "Für den Kuchen braucht Jonas 200 Gramm Mehl und 3 Eier."),
     ("casa", "Pablo, el hijo de María, empieza a trabajar el lunes en Sevilla."),
     ("casa", "María es alérgica a la leche. Su hijo Pablo tiene 35 alumnos."),
     ("nhà", "Anh Minh từ Đà Nẵng về ăn cơm thứ sáu này."),
     ("nhà", "Chìa khóa xe máy ở trong ngăn kéo bên trái. Đã hẹn giờ hai mươi phút."),
     ("家", "备用钥匙在蓝色的门后面。小明的妈妈对花生过敏。"),
-]
+]  # fmt: skip
 
 BAD: list[tuple[str, str, str]] = [
     ("kitchen", "unknown names", "Alice is allergic to peanuts, and so is her sister Martha."),
@@ -324,7 +294,6 @@ BAD: list[tuple[str, str, str]] = [
 def checked(
     summary: str, source: str | list[str], *, max_tokens: int = 80, ended: bool = True
 ) -> Refusal | None:
-    """Check a summary of one of the conversations, or of other lines."""
     lines = CONVERSATIONS[source] if isinstance(source, str) else source
     return check_summary(summary, lines, tokenizer=WordTokenizer(), max_tokens=max_tokens, ended=ended)
 
