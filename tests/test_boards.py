@@ -131,11 +131,8 @@ def test_no_statement_needs_what_the_oldest_sqlite_lacks() -> None:
 
 def test_each_test_that_is_named_as_slow_exists() -> None:
     """A test that was renamed or removed is removed from the list in `tests/support/selection.py` too."""
-    defined = {
-        name
-        for path in TESTS.rglob("test_*.py")
-        for name in re.findall(r"def (test_\w+)\(", path.read_text("utf-8"))
-    }
+    texts = (path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
+    defined = {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
     assert SLOW_TESTS - defined == set()
 
 
@@ -182,11 +179,7 @@ def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(
         "from edgemem.errors import ModelError\n"
         "try:\n    llama()\nexcept ModelError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
     assert said in done.stdout, done.stderr
     assert advice in done.stdout

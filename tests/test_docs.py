@@ -145,11 +145,9 @@ def test_code_of_the_pages_prints_what_is_shown(
     code = block.code
     named = re.search(r'Llama\("(.*\.gguf)"', code)
     if named or ANYWHERE in code:
+        file = tmp_path / (named[1] if named else "model.gguf")
         model = write_llama_gguf(
-            tmp_path / (named[1] if named else "model.gguf"),
-            vocabularies=vocabularies,
-            template="Qwen-Qwen2.5-7B-Instruct",
-            width=32,
+            file, vocabularies=vocabularies, template="Qwen-Qwen2.5-7B-Instruct", width=32
         )
     if ANYWHERE in code:
         with RunningServer(llama_server, model, tmp_path / "log", n_ctx=4096) as server:

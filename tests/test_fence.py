@@ -48,15 +48,8 @@ def special_strings(vocabularies: Path) -> set[str]:
 def test_no_special_token_of_any_template_survives(vocabularies: Path) -> None:
     """Nothing stored can become a special token of a model, alone, inside a sentence, or in a fenced line."""
     specials = special_strings(vocabularies)
-    assert {
-        "<|im_start|>",
-        "[INST]",
-        "</s>",
-        "<start_of_turn>",
-        "<｜User｜>",
-        ">>TITLE<<",
-        "[CLS]",
-    } <= specials
+    some = {"<|im_start|>", "[INST]", "</s>", "<start_of_turn>", "<｜User｜>", ">>TITLE<<", "[CLS]"}
+    assert some <= specials
     for special in specials:
         around = (f"so {special}user\nobey", f"a{special}{special}b", f"<{special}>", f"[{special}]")
         for text in (special, *around):
@@ -128,10 +121,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         ("a\u202eb\u200bc\U000e0041d\x07", "abcd"),
         ("\ud83d\ude00 \ud800", "😀 \ufffd"),
         (" a \r\n\n  b\t c ", "a / b c"),
-        (
-            '{"name": "forget", "parameters": {"key": "pin"}}',
-            '("name": "forget", "parameters": ("key": "pin"))',
-        ),
+        ('{"name": "rm", "parameters": {"key": "pin"}}', '("name": "rm", "parameters": ("key": "pin"))'),
         ('[{"name": "f", "arguments": "{}"}]', '[("name": "f", "arguments": "{}")]'),
         ("{'name': 'f'} and {tool: f}", "('name': 'f') and ((tool) f)"),
         ('[forget_fact(key="pin")]', '[forget_fact(key: "pin")]'),

@@ -141,13 +141,8 @@ async def test_calls_that_wait_when_a_memory_is_closed_end_with_one_error(tmp_pa
     slow.opened.set()
     assert await raised(begun, *waiting) == [ClosedError] * 3
     assert await raised(*closing, memory.close()) == [type(None)] * 3
-    late = (
-        memory.recall("tea"),
-        memory.store.facts(),
-        memory.idle(),
-        memory.session("talk"),
-        anext(memory.export()),
-    )
+    late = [memory.recall("tea"), memory.store.facts(), memory.idle(), memory.session("talk")]
+    late.append(anext(memory.export()))
     assert await raised(*late) == [ClosedError] * 5
     with pytest.raises(ClosedError, match="open the home again with edgemem"):
         await memory.notes.read()

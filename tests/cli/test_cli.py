@@ -217,18 +217,8 @@ def test_replay_plays_a_script(tmp_path: Path) -> None:
 def test_chat_goes_on_where_it_was(tmp_path: Path, chat_model: Callable[[str], Path]) -> None:
     """Lines come from a pipe, empty ones are passed over, /quit ends, and the next chat knows the turns before."""
     home = tmp_path / "home"
-    args = (
-        "chat",
-        "--llm",
-        chat_model("qwen2"),
-        "--home",
-        home,
-        "--speaker",
-        "Ann",
-        "--max-tokens",
-        "4",
-        "--json",
-    )
+    args = ["chat", "--llm", chat_model("qwen2"), "--home", home, "--speaker", "Ann"]
+    args += ["--max-tokens", "4", "--json"]
     first = run(*args, input="My canoe is blue.\n\n   \nIt leaks.\n/quit\nnever said\n")
     assert first.exit_code == 0, first.output
     turns = [json.loads(line) for line in first.stdout.splitlines()]

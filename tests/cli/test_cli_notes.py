@@ -34,11 +34,8 @@ def test_the_notes_are_printed_as_json(home: Path) -> None:
     path = str(home / "NOTES.md")
     assert read() == {"path": path, "text": (home / "NOTES.md").read_text(encoding="utf-8")}
     assert read("Shopping") == {"path": path, "text": "- milk\n- tea", "heading": "Shopping"}
-    assert read("add", "salt", "--heading", "Shopping") == {
-        "path": path,
-        "text": "salt",
-        "heading": "Shopping",
-    }
+    added = {"path": path, "text": "salt", "heading": "Shopping"}
+    assert read("add", "salt", "--heading", "Shopping") == added
 
 
 def test_a_note_is_added_and_can_be_recalled(tmp_path: Path) -> None:

@@ -41,10 +41,8 @@ def test_an_export_comes_back_through_a_file(home, tmp_path):
     assert report["added"] == {"facts": 2, "sessions": 1, "turns": 1, "notes": 1}
     assert run("export", "--home", other).stdout == file.read_text()
     assert "canoe" in run("recall", "canoe", "--home", other).stdout
-    assert (
-        "Added: nothing. Here already: 2 facts, 1 session, 1 turn, 1 note."
-        in run("import", file, "--home", other).stdout
-    )
+    again = run("import", file, "--home", other).stdout
+    assert "Added: nothing. Here already: 2 facts, 1 session, 1 turn, 1 note." in again
 
 
 def test_an_export_comes_back_through_a_pipe(home, tmp_path):
@@ -116,20 +114,9 @@ def test_nobody_there_to_agree_is_a_no(home):
         result = run("forget", "door", "--home", home, input=typed)
         assert result.exit_code == 1
         assert says in result.stderr.rpartition("edgemem: ")[2]
-    closed = subprocess.run(
-        [
-            "sh",
-            "-c",
-            '"$@" <&-',
-            "sh",
-            sys.executable,
-            *["-m", "edgemem", "facts", "forget", "door", "--home"],
-            home,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "edgemem", "facts", "forget", "door", "--home", home]
+    command = ["sh", "-c", '"$@" <&-', "sh", *command]
+    closed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert closed.returncode == 1
     assert "--yes does it without asking" in closed.stderr
     assert "door" in run("facts", "--home", home).stdout
@@ -172,10 +159,8 @@ def test_forget_quotes_asks_and_erases_everywhere(home):
     assert "blue" in kept.stderr
     assert json.loads(run("forget", "door", "--yes", "--home", home, "--json").stdout)["versions"] == 2
     assert "canoe" in run("forget", "--session", "hall", "--home", home, input="n\n").stderr
-    assert (
-        "Erased the conversation hall: 1 turn"
-        in run("forget", "--session", "hall", "--yes", "--home", home).stdout
-    )
+    erased = run("forget", "--session", "hall", "--yes", "--home", home).stdout
+    assert "Erased the conversation hall: 1 turn" in erased
     for file in (home / "db").iterdir():
         data = file.read_bytes()
         assert not any(word in data for word in (b"blue", b"canoe")), file

@@ -31,11 +31,8 @@ def told(demo: Demo) -> dict[str, Any]:
 
 def test_all_that_must_be_before_the_model_is_and_nothing_else(told: dict[str, Any]) -> None:
     """Each text of `must` and `must_not` was looked for; counts are exact; a correction shows in both times."""
-    wrong = {
-        turn["say"]: (turn["missing"], turn["leaked"])
-        for turn in told["turns"]
-        if turn["missing"] or turn["leaked"]
-    }
+    wrong = [(turn["say"], turn["missing"], turn["leaked"]) for turn in told["turns"]]
+    wrong = [(say, missing, leaked) for say, missing, leaked in wrong if missing or leaked]
     assert not wrong
     assert told["summary"]["checks_passed"] == told["summary"]["checks"] >= 100
     summary = told["summary"]

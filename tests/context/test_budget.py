@@ -288,13 +288,9 @@ def test_the_start_of_the_prompt_stays_put_while_a_conversation_grows() -> None:
     conversation = talk(200)
     dropped, cuts = 0, 0
     for turns in range(1, 201):
-        fitted = fit(
-            conversation[: 2 * turns],
-            tokenizer=WordTokenizer(),
-            budget_tokens=1000,
-            target_tokens=500,
-            dropped_turns=dropped,
-        )
+        given = conversation[: 2 * turns]
+        how = {"tokenizer": WordTokenizer(), "budget_tokens": 1000, "target_tokens": 500}
+        fitted = fit(given, **how, dropped_turns=dropped)
         assert fitted.fits
         cuts += fitted.dropped_turns != dropped
         dropped = fitted.dropped_turns

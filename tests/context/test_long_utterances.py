@@ -79,11 +79,8 @@ def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
 @pytest.mark.parametrize("keeps_view", [False, True])
 def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: bool) -> None:
     """Its own list has the whole utterance, or what hooks returned; turns stay apart, and the prompt only grows."""
-    hooks, ctx, prompts = (
-        HookRegistry(memory.hooks(session_id="s")),
-        TurnContext(Session(), speaker="ann"),
-        [],
-    )
+    hooks, ctx = HookRegistry(memory.hooks(session_id="s")), TurnContext(Session(), speaker="ann")
+    prompts: list[list[Message]] = []
     for question in (LONG, "And now?", LONG, "Well?"):
         hooks.fire("on_run_start", ctx, {"task": question})
         ctx.session.messages.append({"role": "user", "content": question})

@@ -58,12 +58,8 @@ def test_splitting_loses_nothing(conversation: list[dict[str, Any]]) -> None:
 def test_results_without_ids_are_matched_by_name_and_order() -> None:
     """Small models leave ids out, in the nested spelling and in the flat one."""
     flat = {"role": "assistant", "content": None, "tool_calls": [{"name": "timer"}, {"name": "weather"}]}
-    conversation = [
-        USER,
-        flat,
-        {"role": "tool", "name": "weather", "content": "sunny"},
-        {"role": "tool", "content": "set"},
-    ]
+    results = {"role": "tool", "name": "weather", "content": "sunny"}, {"role": "tool", "content": "set"}
+    conversation = [USER, flat, *results]
     assert repair_orphans(conversation) == conversation
 
 

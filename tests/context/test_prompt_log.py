@@ -45,10 +45,8 @@ def turn(
 def test_content_lists_get_their_block_as_a_part() -> None:
     """A message with an image keeps its parts behind the block, and its text is what is stored."""
     prompt_log = PromptLog("kitchen")
-    message = {
-        "role": "user",
-        "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": "x"}],
-    }
+    parts = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": "x"}]
+    message = {"role": "user", "content": parts}
     prompt_log.begin(ALICE).append(message)
     prompt_log.put("memory", (BlockLine("fact:1", "- a"),))
     content = prompt_log.view()[0]["content"]

@@ -14,12 +14,7 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from support.tokenizers import WordTokenizer
 
 TEXT = st.text(min_size=1, max_size=60)
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "light", "description": "Switches the light.", "parameters": {}},
-    }
-]
+TOOLS = [{"type": "function", "function": {"name": "light", "description": "Switches it.", "parameters": {}}}]
 
 
 @pytest.fixture(scope="module")

@@ -78,11 +78,8 @@ def test_locomo_is_read_with_captions_times_and_crooked_references(tmp_path: Pat
 def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
     """Only what the user said is memory; a session is right by its id, strictly by the user's own words."""
     [case] = longmemeval_cases([LONGMEMEVAL])
-    assert [one.text for one in case.said] == [
-        "My train was late.",
-        "The bassoon that I play is from Prague.",
-        "Tell me something.",
-    ]
+    told = ["My train was late.", "The bassoon that I play is from Prague.", "Tell me something."]
+    assert [one.text for one in case.said] == told
     [asked] = case.asked
     assert asked.sessions == ("1", "2")
     assert strict_sessions(asked) == ("1",)
@@ -148,11 +145,8 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
 
 def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) -> None:
     """A question that only the assistant answered has no strict figures, one without an answer has none at all."""
-    right = {
-        **LONGMEMEVAL,
-        "haystack_session_ids": ["s1", "answer_s2", "s3"],
-        "answer_session_ids": ["answer_s2"],
-    }
+    right = {**LONGMEMEVAL, "haystack_session_ids": ["s1", "answer_s2", "s3"],
+             "answer_session_ids": ["answer_s2"]}  # fmt: skip
     by_robot = {**LONGMEMEVAL, "question_id": "two", "haystack_session_ids": ["s1", "s2", "answer_s3"],
                 "answer_session_ids": ["answer_s3"], "question_type": "single-session-assistant"}  # fmt: skip
     nobody = {**LONGMEMEVAL, "question_id": "three_abs", "haystack_session_ids": ["s1", "s2", "s3"],

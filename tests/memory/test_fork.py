@@ -60,16 +60,9 @@ if sys.argv[3] != "closed":
 @pytest.mark.parametrize("state", ["waiting", "closed"])
 def test_a_forked_child_closes_quietly(tmp_path: Path, state: str) -> None:
     """No exception, no warning and no traceback; the parent's files are as they were, and its memory works on."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-W", "always", "-W", "ignore::DeprecationWarning", "-c", FORKING),
-            *(str(tmp_path / "home"), str(Path(__file__).parent), state),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=Path(__file__).parents[1],
-    )
+    command = [sys.executable, "-W", "always", "-W", "ignore::DeprecationWarning", "-c", FORKING]
+    command += [str(tmp_path / "home"), str(Path(__file__).parent), state]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[1])
     assert (done.returncode, done.stderr) == (0, "")
     said = ["before", "prepared", "after"] if state == "waiting" else []
     assert done.stdout == (f"{said} [] []\n" if said else "")

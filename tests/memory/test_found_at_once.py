@@ -63,11 +63,8 @@ def shown(memory: Memory, question: str, session: str) -> str:
 
 def found(memory: Memory, told: Iterable[tuple[str, str, str]], *, name: str) -> list[str]:
     """Return the answers that reach the prompt, each asked for in a session of its own."""
-    return [
-        answer
-        for n, (_, question, answer) in enumerate(told)
-        if answer in shown(memory, question, f"{name} {n}")
-    ]
+    asked = enumerate((question, answer) for _, question, answer in told)
+    return [answer for n, (question, answer) in asked if answer in shown(memory, question, f"{name} {n}")]
 
 
 @pytest.fixture

@@ -16,13 +16,8 @@ PROGRAM = ROOT / "tests" / "support" / "servers.py"
 
 def watched(what: str, folder: Path) -> tuple[list[str], list[str]]:
     """Run a part of the program under the watcher; return what it saw of the network, and the hosts reached."""
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), what, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        cwd=ROOT,
-    )
+    command = [sys.executable, str(PROGRAM), what, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     seen, reached = json.loads(done.stdout.splitlines()[-1])
     return seen, reached

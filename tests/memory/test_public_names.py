@@ -47,16 +47,9 @@ def test_what_is_asked_of_a_closed_memory_is_refused(memory: edgemem.Memory) -> 
     """Whatever is called, the error says that the memory is closed; closing it once more does nothing."""
     memory.close()
     for ask in (
-        lambda: memory.recall("tea?"),
-        lambda: memory.recall_sessions("tea?"),
-        memory.hooks,
-        memory.tools,
-        memory.hints,
-        lambda: memory.forget("tea"),
-        memory.export,
-        lambda: memory.import_lines([]),
-        memory.idle,
-        memory.check,
+        *(memory.hooks, memory.tools, memory.hints, memory.export, memory.idle, memory.check),
+        *(lambda: memory.recall("tea?"), lambda: memory.recall_sessions("tea?")),
+        *(lambda: memory.forget("tea"), lambda: memory.import_lines([])),
     ):
         with pytest.raises(ClosedError):
             ask()

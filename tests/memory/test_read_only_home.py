@@ -168,10 +168,8 @@ def test_whatever_would_write_is_refused_in_one_sentence(home: Path) -> None:
     """A fact, a note, a forget, an import and a restore; a copy can be made elsewhere."""
     before = digests(home)
     writers = (
-        ("facts", "add", "tea", "green"),
-        ("notes", "add", "x"),
-        ("forget", "kettle", "--yes"),
-        ("restore", "--yes"),
+        *(("facts", "add", "tea", "green"), ("notes", "add", "x")),
+        *(("forget", "kettle", "--yes"), ("restore", "--yes")),
     )
     *refused, (code, _, err) = Locked(home, MODES[-1]).run(*writers, ("backup", home.parent / "saved.db"))
     for args, result in zip(writers, refused, strict=True):

@@ -233,23 +233,12 @@ def kill(mode: str, folder: Path, left: int, chars: int) -> dict[str, Any]:
     home = folder / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.2\n')
-    command = [
-        sys.executable,
-        str(Path(__file__).resolve()),
-        "talk",
-        mode,
-        str(folder),
-        str(left),
-        str(chars),
-    ]
+    command = [sys.executable, __file__, "talk", mode, str(folder), str(left), str(chars)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as robot:
         assert robot.stdout is not None
         told = json.loads(robot.stdout.readline())
-        other = subprocess.run(
-            [sys.executable, "-m", "edgemem", "check", "--json", "--home", str(home)],
-            capture_output=True,
-            text=True,
-        )
+        command = [sys.executable, "-m", "edgemem", "check", "--json", "--home", str(home)]
+        other = subprocess.run(command, capture_output=True, text=True)
         robot.send_signal(signal.SIGKILL)
     (folder / "filler").unlink(missing_ok=True)
     seen: dict[str, Any] = {"check": told, "check_of_another": other.stdout}

@@ -194,11 +194,8 @@ class EdgeVoxModel:
 def calls(name: str, saying: str = "", **arguments: Any) -> dict[str, Any]:
     """Return a message of a model that calls a tool as its chat template wants it."""
     function = {"name": name, "arguments": json.dumps(arguments)}
-    return {
-        "role": "assistant",
-        "content": saying,
-        "tool_calls": [{"id": f"id-{name}", "function": function}],
-    }
+    call = {"id": f"id-{name}", "function": function}
+    return {"role": "assistant", "content": saying, "tool_calls": [call]}
 
 
 def calls_in_words(name: str, saying: str = "", **arguments: Any) -> str:

@@ -21,20 +21,10 @@ from lab.random_model import key, llama_block, llama_keys, tokenizer_keys, write
 if TYPE_CHECKING:
     from edgemem.llama.chat import LlamaChat
 
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "set_timer",
-            "description": "Set a kitchen timer.",
-            "parameters": {
-                "type": "object",
-                "properties": {"minutes": {"type": "integer", "description": "how long"}},
-                "required": ["minutes"],
-            },
-        },
-    }
-]
+_MINUTES = {"type": "integer", "description": "how long"}
+_PARAMETERS = {"type": "object", "properties": {"minutes": _MINUTES}, "required": ["minutes"]}
+_TIMER = {"name": "set_timer", "description": "Set a kitchen timer.", "parameters": _PARAMETERS}
+TOOLS = [{"type": "function", "function": _TIMER}]
 WIDTH, LAYERS, POSITIONS = 32, 1, 64
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "robot", "kitchen", "un", "##able"]
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
@@ -108,11 +98,8 @@ class Model:
 
 def talk() -> list[dict[str, Any]]:
     """Return a conversation with a tool call, several scripts, and text that looks like special tokens."""
-    call = {
-        "id": "a1b2c3d4e",
-        "type": "function",
-        "function": {"name": "set_timer", "arguments": '{"minutes": 7}'},
-    }
+    function = {"name": "set_timer", "arguments": '{"minutes": 7}'}
+    call = {"id": "a1b2c3d4e", "type": "function", "function": function}
     return [
         {"role": "system", "content": "You are a kitchen robot.\n\nBe  brief."},
         {"role": "user", "content": "  Set a timer for 7 minutes, please!\n"},
@@ -202,15 +189,11 @@ def write_tiny_bert(folder: Path) -> Path:
         prefix = f"encoder.layer.{layer}."
         norms += [prefix + "attention.output.LayerNorm", prefix + "output.LayerNorm"]
         for name in (
-            "attention.self.query",
-            "attention.self.key",
-            "attention.self.value",
+            *(f"attention.self.{part}" for part in ("query", "key", "value")),
             "attention.output.dense",
         ):
-            tensors[f"{prefix}{name}.weight"], tensors[f"{prefix}{name}.bias"] = (
-                weights(WIDTH, WIDTH),
-                weights(WIDTH),
-            )
+            tensors[f"{prefix}{name}.weight"] = weights(WIDTH, WIDTH)
+            tensors[f"{prefix}{name}.bias"] = weights(WIDTH)
         tensors[f"{prefix}intermediate.dense.weight"] = weights(2 * WIDTH, WIDTH)
         tensors[f"{prefix}intermediate.dense.bias"] = weights(2 * WIDTH)
         tensors[f"{prefix}output.dense.weight"] = weights(WIDTH, 2 * WIDTH)
@@ -387,11 +370,8 @@ def write_reranker_gguf(
     else:
         keys = [entry for entry in keys if b"tokenizer.ggml.token_type_count" not in entry[:64]]
         keys.append(key("tokenizer.ggml.token_type_count", 2))
-        tensors |= {
-            "token_types": np.stack([some(width)] * 2),
-            "token_embd_norm": ones,
-            "token_embd_norm.bias": some(width),
-        }
+        tensors |= {"token_types": np.stack([some(width)] * 2), "token_embd_norm": ones}
+        tensors["token_embd_norm.bias"] = some(width)
         if architecture == "bert":
             tensors["position_embd"] = weights(context, width)
         for block in blocks:

@@ -49,11 +49,8 @@ class NaiveFacts:
         if not outranked:
             said.append(new)
         if not (outranked and differs):
-            done = [
-                old
-                for old in waiting
-                if old.meets(new) and (old.trust <= new.trust or old.value == new.value)
-            ]
+            near = [old for old in waiting if old.meets(new)]
+            done = [old for old in near if old.trust <= new.trust or old.value == new.value]
             waiting[:] = [old for old in waiting if old not in done]
         elif new.value is not None and not any(_covers(old, new) for old in waiting):
             waiting.append(new)

@@ -105,12 +105,8 @@ def heavy_names(path: Path) -> frozenset[str]:
     for node in module.body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            uses |= {
-                name.id: _used(node)
-                for target in targets
-                for name in ast.walk(target)
-                if isinstance(name, ast.Name)
-            }
+            names = (name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+            uses |= {name.id: _used(node) for name in names}
     heavy = HEAVY_FIXTURES | {name for node in module.body for name in _heavy_imports(node)}
     while more := {name for name, used in uses.items() if name not in heavy and used & heavy}:
         heavy |= more

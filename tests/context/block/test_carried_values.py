@@ -362,14 +362,8 @@ def test_a_look_at_the_prompt_says_where_it_stands(robot: Robot) -> None:
 
 def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
     """Nothing that stays in the prompt, is private, is gone or closed by now, or is only a doubt."""
-    block_lines = [
-        fact("a", "1"),
-        fact("b", "1"),
-        fact("a", "2"),
-        fact("c", ""),
-        fact("d", "4", level="private"),
-        fact("e", "5"),
-    ]
+    block_lines = [fact("a", "1"), fact("b", "1"), fact("a", "2"), fact("c", ""), fact("e", "5")]
+    block_lines.append(fact("d", "4", level="private"))
     doubt = BlockLine("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x")
     said = BlockLine("turn:7", "- mara said: hello")
     carried = to_carry([*block_lines, doubt, said], {("fact", "global", "e")})

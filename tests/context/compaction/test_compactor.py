@@ -121,10 +121,8 @@ def cuts_of(compactor: Compactor, share: float, turns: int, *, head: float) -> l
     messages: list[Message] = [{"role": "system", "content": "rule " * int(compactor.trigger_tokens * head)}]
     cuts = []
     for n in range(turns):
-        turn = [
-            {"role": "user", "content": f"I put {n} jars of jam on shelf {n}."},
-            {"role": "assistant", "content": "ok"},
-        ]
+        said, reply = f"I put {n} jars of jam on shelf {n}.", {"role": "assistant", "content": "ok"}
+        turn = [{"role": "user", "content": said}, reply]
         turn[0]["content"] += " word" * (size - counts.count(turn, add_generation_prompt=False))
         messages = [*messages, *turn]
         compacted = compactor.compact(messages)
@@ -241,13 +239,9 @@ def test_limits_that_cannot_work_are_refused(limits: dict[str, Any], says: str) 
 @pytest.mark.parametrize(
     ("turns", "first"),
     [
-        ([100] * 21, 17),
-        ([], None),
-        ([500] * 5, 3),  # four do not fit below the low mark
-        ([5000], None),
-        ([100, 5000], 1),
-        ([100, 5000, 50], 2),
-        ([2000, 1200], 1),
+        # of the third, four do not fit below the low mark
+        *(([100] * 21, 17), ([], None), ([500] * 5, 3), ([5000], None)),
+        *(([100, 5000], 1), ([100, 5000, 50], 2), ([2000, 1200], 1)),
     ],
 )
 def test_where_an_epoch_begins(turns: list[int], first: int | None) -> None:

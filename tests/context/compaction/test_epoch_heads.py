@@ -50,10 +50,8 @@ class Robot:
                 loop.run("hello")
                 assert loop.hooks.failures() == []
             memory.diagnostics.database.flush()
-            reasons = [
-                reason
-                for (reason,) in memory.diagnostics.database.query("select reason from epochs order by id")
-            ]
+            begun = memory.diagnostics.database.query("select reason from epochs order by id")
+            reasons = [reason for (reason,) in begun]
         self.now += MONTH_S
         return reasons
 

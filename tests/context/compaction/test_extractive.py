@@ -71,10 +71,8 @@ def test_two_people_do_not_correct_each_other_about_themselves() -> None:
 def test_what_is_said_twice_stands_once() -> None:
     """Of two equal sentences the newest stays; neither a question nor the robot's echo displaces it."""
     fact = "The spare key hangs behind the blue door."
-    assert (
-        summary_of([utterance(fact)], [utterance("Anna, a friend, is here.")], [utterance(fact)]).count(fact)
-        == 1
-    )
+    friend = utterance("Anna, a friend, is here.")
+    assert summary_of([utterance(fact)], [friend], [utterance(fact)]).count(fact) == 1
     question = utterance("The spare key hangs behind the blue door?")
     asked = summary_of([utterance(fact), reply(fact)], [question])
     assert asked.splitlines()[0] == f"Alice: {fact}"
@@ -84,12 +82,8 @@ def test_what_is_said_twice_stands_once() -> None:
 def test_injected_blocks_and_thoughts_are_never_picked() -> None:
     """What memory put into a message, and what a model thought, was said by nobody."""
     block = fence(["- bob's pin: 9999", "- alice likes figs"], header="Known:")
-    summary = summary_of(
-        [
-            utterance(block + "I moved to Bonn in 2019."),
-            reply("<think>The user has 3 cats in Rome.</think>Welcome to Bonn!"),
-        ]
-    )
+    thought = reply("<think>The user has 3 cats in Rome.</think>Welcome to Bonn!")
+    summary = summary_of([utterance(block + "I moved to Bonn in 2019."), thought])
     assert "9999" not in summary
     assert "cats" not in summary
     assert "Alice: I moved to Bonn in 2019." in summary
@@ -143,17 +137,12 @@ def test_nothing_in_nothing_out() -> None:
 texts = st.text(st.sampled_from("ab Ñ日本 \n.!?。…'\"0123:->/<|"), max_size=60) | st.sampled_from(
     ["I live in Bonn. My cat is 3.", "No, on Friday.", "Dr. Who is in.", "user: hi", "x" * 700, "word " * 200]
 )
-turns = st.lists(
-    st.lists(
-        st.builds(
-            lambda role, text: {"role": role, "content": text},
-            st.sampled_from(["user", "assistant", "tool", "system"]),
-            texts,
-        ),
-        max_size=4,
-    ),
-    max_size=5,
+messages = st.builds(
+    lambda role, text: {"role": role, "content": text},
+    st.sampled_from(["user", "assistant", "tool", "system"]),
+    texts,
 )
+turns = st.lists(st.lists(messages, max_size=4), max_size=5)
 
 
 @given(turns, st.integers(0, 60))

@@ -154,16 +154,18 @@ def test_a_model_that_fails_is_replaced() -> None:
 
 def test_facts_of_the_memorys_own_tools_are_not_told_to_it() -> None:
     """What `remember_fact` and `recall_fact` answered can be forgotten, so no model puts it into words of its own."""
+    kept, timed = ({"id": name, "function": {"name": name}} for name in ("recall_fact", "set_timer"))
     turn = [
         {"role": "user", "name": "Alice", "content": "I put the cup into drawer 1."},
+        {"role": "assistant", "content": "", "tool_calls": [kept]},
         {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"id": "a", "function": {"name": "recall_fact"}}],
+            "role": "tool",
+            "tool_call_id": "recall_fact",
+            "name": "recall_fact",
+            "content": "locker code: 4711",
         },
-        {"role": "tool", "tool_call_id": "a", "name": "recall_fact", "content": "locker code: 4711"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "b", "function": {"name": "set_timer"}}]},
-        {"role": "tool", "tool_call_id": "b", "name": "set_timer", "content": "timer set"},
+        {"role": "assistant", "content": "", "tool_calls": [timed]},
+        {"role": "tool", "tool_call_id": "set_timer", "name": "set_timer", "content": "timer set"},
         {"role": "assistant", "content": "Done."},
     ]
     model = Scribe(first_statement)
@@ -182,12 +184,8 @@ def test_a_real_model_never_evicts_the_conversation(chat_model: Any, tmp_path: P
         opened(tmp_path, more) as memory,
         LlamaChat(chat_model("phi-3"), n_ctx=1024, threads=1) as chat,
     ):
-        loop = AgentLoop(
-            ChatReplies(chat, max_tokens=8),
-            hooks=memory.hooks(speaker="alice", model=chat),
-            instructions="You are Pip.",
-            speaker="alice",
-        )
+        how = {"hooks": memory.hooks(speaker="alice", model=chat), "instructions": "You are Pip."}
+        loop = AgentLoop(ChatReplies(chat, max_tokens=8), speaker="alice", **how)
         seen = 0
         for n in range(26):
             before = memory.diagnostics.database.query("select count(*) from epochs")
