@@ -169,9 +169,7 @@ def test_wheels_never_replace_a_folder_of_other_things(wheels: ModuleType, tmp_p
         ),
     ],
 )
-def test_a_library_that_cannot_be_loaded_is_named_with_what_to_do(
-    tmp_path: Path, said: str, advice: str
-) -> None:
+def test_a_library_that_cannot_load_is_named_with_what_to_do(tmp_path: Path, said: str, advice: str) -> None:
     """A wheel of another machine, or a bare system, gives one clear sentence and no traceback."""
     (tmp_path / "llama_cpp.py").write_text(f"raise RuntimeError({said!r})")
     program = (

@@ -46,9 +46,7 @@ def test_a_board_is_measured(small: None, tmp_path: Path, vocabularies: Path) ->
     assert json.loads(json.dumps(found)) == found
 
 
-def test_a_board_without_models_is_measured(
-    small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_board_without_models_is_too(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an embedder, vocabularies and the chat model named, the rest is measured; reasons say what to type."""
 
     def none() -> Any:

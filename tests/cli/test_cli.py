@@ -79,9 +79,7 @@ def test_recall_finds_and_says_why(home: Path) -> None:
         (("sessions", "show", "hall"), "canoe"),
     ],
 )
-def test_a_speaker_sees_what_the_robot_would_tell_them(
-    home: Path, args: tuple[str, ...], private: str
-) -> None:
+def test_a_speaker_sees_what_they_would_be_told(home: Path, args: tuple[str, ...], private: str) -> None:
     """Private text is shown to its owner and to the operator, not to others."""
     for who in ((), ("--speaker", "Ann")):
         assert private in run(*args, "--home", home, *who, "--json").stdout
@@ -97,9 +95,7 @@ def test_stored_text_cannot_steer_the_terminal(home: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])
-def test_no_line_is_wider_than_the_terminal(
-    home: Path, columns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_line_is_wider_than_a_terminal(home: Path, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a table has no room, each cell gets a line; a drawing is as wide as the terminal."""
     monkeypatch.setenv("COLUMNS", columns)
     for args in (

@@ -68,9 +68,7 @@ def test_a_model_whose_template_prints_no_tools_is_offered_none(tmp_path: Path) 
     ],
 )
 @pytest.mark.parametrize("command", ["chat", "demo"])
-def test_a_model_that_is_not_here_says_how_to_bring_it(
-    tmp_path: Path, command: str, name: str, advice: str
-) -> None:
+def test_a_missing_model_says_how_to_bring_it(tmp_path: Path, command: str, name: str, advice: str) -> None:
     """One sentence that names the command to type; nothing is made before."""
     home = tmp_path / "home"
     assert advice in refused(run(command, "--llm", name, "--home", home))

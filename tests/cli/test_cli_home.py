@@ -26,9 +26,7 @@ if TYPE_CHECKING:
         ((), "holds other things, such as mine.txt"),
     ],
 )
-def test_a_directory_of_something_else_is_left_alone(
-    tmp_path: Path, args: tuple[str, ...], says: str
-) -> None:
+def test_a_directory_of_others_is_left_alone(tmp_path: Path, args: tuple[str, ...], says: str) -> None:
     """A directory without a memory gets no folders and keeps its rights, whatever is asked, also by `edgemem.open`."""
     tmp_path.chmod(0o755)
     (tmp_path / "mine.txt").write_text("x")

@@ -39,9 +39,6 @@ def home(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "home"))
 
 
-# Facts
-
-
 def test_a_fact_is_told_with_all_that_belongs_to_it(home: Path) -> None:
     """Scope, speaker, source and both ends of its time are kept; what is told twice is written once."""
     args = ["facts", "add", "ann.tea", "green", "--scope", "user:Ann", "--speaker", "Ann", "--source", "test"]
@@ -97,9 +94,6 @@ def test_recall_looks_at_another_time(home: Path) -> None:
     assert {value for value, past in told("what was it before") if past} == {"tulip", "lily"}
     printed = run("recall", "what was the wifi before", "--home", home).stdout
     assert "wifi: tulip (until 2026-02-05)" in printed
-
-
-# Conversations
 
 
 @pytest.fixture
@@ -174,9 +168,6 @@ def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
     assert json.loads(run("inspect", "output", name, "--home", copy, "--json").stdout) == told
     assert run("forget", "--speaker", "Ann", "--yes", "--home", copy).exit_code == 0
     refused(run("inspect", "output", name, "--home", copy))
-
-
-# Completion
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

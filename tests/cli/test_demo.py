@@ -103,9 +103,7 @@ def test_two_runs_are_the_same_but_for_milliseconds(
     assert again["summary"]["late"] == sum(turn["late"] for turn in again["turns"]) > 20
 
 
-def test_a_recall_that_came_late_is_told_and_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_recall_is_told_and_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine too slow even for the demo's patience misses what it must find; that is counted, and exits with 0."""
     monkeypatch.setattr("edgemem.cli.demo.PATIENCE_MS", 0.001)
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:40])

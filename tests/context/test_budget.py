@@ -74,9 +74,7 @@ contexts = st.fixed_dictionaries(
 
 
 @given(contexts, st.integers(0, 3000), st.integers(0, 3000))
-def test_every_profile_that_is_taken_divides_its_window(
-    keys: dict[str, Any], instructions: int, tools: int
-) -> None:
+def test_every_valid_profile_divides_its_window(keys: dict[str, Any], instructions: int, tools: int) -> None:
     """A profile is refused with its keys, or there is a plan: with every head that fits, and with every other too."""
     try:
         context = msgspec.convert(keys, ContextSettings)

@@ -69,9 +69,6 @@ def robot(tmp_path: Path) -> Iterator[Robot]:
         yield robot
 
 
-# What was said, and what was answered
-
-
 @pytest.mark.parametrize("reply", ["Okay, noted.", "I'll keep it in mind.", "It is 4711, and plum17harbour."])
 def test_what_is_said_aloud_stays_so_whatever_the_robot_answers(robot: Robot, reply: str) -> None:
     """Behind a private turn the answer is the speaker's alone, and the household reads what was said, and one constant line."""
@@ -133,9 +130,7 @@ def test_what_is_kept_for_the_speaker_alone_was_said_for_nobody_else(robot: Robo
     ids=["kept", "told"],
 )
 @pytest.mark.parametrize("at_once", [True, False], ids=["one message", "two"])
-def test_an_episode_is_as_private_as_its_turn_at_the_end(
-    tmp_path: Path, second: ToolCall, at_once: bool
-) -> None:
+def test_an_episode_is_as_private_as_its_ended_turn(tmp_path: Path, second: ToolCall, at_once: bool) -> None:
     """A call that ran before the turn became private is found by its speaker alone."""
     given = {"type": "object", "properties": {"code": {"type": "string"}}}
     safe = Tool("safe", "Opens the safe.", given, lambda code: f"opened with {code}")
@@ -167,9 +162,6 @@ def test_so_is_one_in_a_file_of_its_own(tmp_path: Path) -> None:
         assert (episode.level, episode.owner) == ("private", "alice")
 
 
-# While a turn is open, and where it is never ended
-
-
 def test_an_open_turn_is_its_speakers_alone(robot: Robot) -> None:
     """In every session and for whoever looks; the commit opens it."""
     database, said = robot.memory.diagnostics.database, (StoredMessage("user", WIFI),)
@@ -198,9 +190,6 @@ def test_a_turn_that_was_left_unfinished_with_a_call_in_it_stays_closed(tmp_path
         robot.hear("Good morning.", speaker="bob")
         assert robot.levels()[0] == (("private", "private") if called else AS_USUAL)
         assert robot.finds("plum17harbour") is not called
-
-
-# What is derived of a turn
 
 
 def test_a_block_that_is_not_read_counts_as_not_shown(robot: Robot) -> None:
@@ -257,9 +246,6 @@ def test_two_owners_are_nobody(tmp_path: Path) -> None:
         store.save("a", session)
         (turn,) = store.journal.read_turns("a")
         assert (turn.answer, turn.owner) == ("private", None)
-
-
-# What tools write
 
 
 @pytest.mark.parametrize(
@@ -321,9 +307,6 @@ def test_an_observation_that_a_loop_adds_is_no_utterance(robot: Robot) -> None:
     assert [message.content for message in stored.messages] == ["What is the diary pin?"]
 
 
-# Agents within tools
-
-
 def test_what_an_agent_within_a_tool_is_told_closes_the_answer_around_it(tmp_path: Path) -> None:
     """Its turn begins at the answer's level, and is nobody's words."""
 
@@ -337,9 +320,6 @@ def test_what_an_agent_within_a_tool_is_told_closes_the_answer_around_it(tmp_pat
         assert robot.levels() == [MINE]
         (turn,) = robot.memory.sessions.journal.read_turns("cook")
         assert (turn.level, turn.answer, turn.owner, turn.heard) == (*MINE, "alice", None)
-
-
-# What is kept elsewhere
 
 
 def test_both_levels_travel(robot: Robot, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from support.cli import refused, run
-from support.homes import BY_WORDS
+from support.homes import BY_WORDS, opened
 from support.models import Model
 from support.tokenizers import WordTokenizer
 
@@ -37,12 +37,7 @@ class Weather:
 def hook(memory):
     return Weather()
 """
-FACTS = (
-    ("ann.tea", "green, no sugar"),
-    ("ann.car", "a red van"),
-    ("bo.dog", "a spaniel"),
-    ("bo.job", "nurse"),
-)
+FACTS = {"ann.tea": "green, no sugar", "ann.car": "a red van", "bo.dog": "a spaniel", "bo.job": "nurse"}
 
 
 def look(
@@ -54,14 +49,10 @@ def look(
     )
 
 
-def talk(home: Path, *said: str, profile: Profile | None = None) -> None:
+def talk(home: Path, *said: str) -> None:
     """Make a home in which Ann has said some things in the session `hall`."""
-    home.mkdir(exist_ok=True)
-    (home / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n', encoding="utf-8"
-    )  # words suffice, and are quick
-    with edgemem.open(home, profile=profile, worker=False) as memory:
-        for key, value in FACTS:
+    with opened(home, "[recall]\ndeadline_ms = 60000\n") as memory:
+        for key, value in FACTS.items():
             memory.store.add_fact(key, value)
         memory.store.add_fact("ann.secret", "a surprise party", scope="user:Ann")
         memory.idle(10.0)
@@ -131,12 +122,8 @@ def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: st
     talk(tmp_path, "Is the tea green, without sugar?", "Thank you.")
     with edgemem.open(tmp_path, worker=False) as memory:
         found = look(memory, said, instructions="You are a robot.")
-        model = Model()
-        AgentLoop(
-            model,
-            hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()),
-            instructions="You are a robot.",
-        ).run(said, speaker="Ann")
+        model, hooks = Model(), memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer())
+        AgentLoop(model, hooks=hooks, instructions="You are a robot.").run(said, speaker="Ann")
     assert found.messages == model.handed[-1]
 
 
@@ -151,10 +138,8 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
         memory.store.add_fact("ann.van", "in the garage until Friday, its red paint is scratched")
         told = reasons(look(memory, "Is the tea green, without sugar?"))
         assert told["ann tea: green, no sugar"] == "before the model already, since turn 0"
-        assert (
-            told["Is the tea green, without sugar?"]
-            == "before the model already: turn 0 of this conversation"
-        )
+        here = "before the model already: turn 0 of this conversation"
+        assert told["Is the tea green, without sugar?"] == here
         memory.diagnostics.settings.now = msgspec.structs.replace(
             memory.profile, context=msgspec.structs.replace(memory.profile.context, block_tokens=16)
         )
@@ -246,14 +231,8 @@ def test_parts_are_exact_through_real_templates(
         LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=source) as tokenizer,
         edgemem.open(home, worker=False) as memory,
     ):
-        found = inspect_prompt(
-            memory,
-            "What car does Ann drive, a red van?",
-            session="hall",
-            speaker="Ann",
-            tokenizer=tokenizer,
-            instructions="You are a robot.",
-        )
+        how = {"session": "hall", "speaker": "Ann", "instructions": "You are a robot."}
+        found = inspect_prompt(memory, "What car does Ann drive, a red van?", tokenizer=tokenizer, **how)
         now = memory.sessions.journal.latest_epoch("hall")
         assert found.exact
         assert found.tokens == tokenizer.count(found.messages, now=now.started_at if now else None)

@@ -12,9 +12,7 @@ from lab import compare, peers
 from lab.peers import Peer
 
 
-def test_peer_figures_are_compared_question_by_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peers_are_compared_question_by_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that finds only the first row is below ours by what it misses, and its slowness is held against the bar."""
     stub = tmp_path / "stub.py"
     stub.write_text(

@@ -86,9 +86,6 @@ def done_or_refused(attempt: Callable[[], Any]) -> None:
     assert len(refusal) < 300
 
 
-# What is said
-
-
 @said_text
 def test_any_utterance_is_answered_and_kept(memory: Memory, text: str) -> None:
     """Whatever was said is stored as said, as far as a file can hold it and the bound allows, and the next turn goes on."""
@@ -131,9 +128,6 @@ def test_whoever_is_said_to_speak_the_turn_is_kept(memory: Memory, text: str) ->
     if text.strip():
         assert "canoe" in memory.recall("canoe", speaker=text)[0].text
     assert not any("canoe" in found.text for found in memory.recall("canoe", speaker="somebody else"))
-
-
-# What is stored by hand
 
 
 @bad_text
@@ -200,9 +194,6 @@ def test_a_saved_session_holds_any_text(memory: Memory, text: str) -> None:
     assert loaded is not None
     assert [message["content"] for message in loaded.messages] == [storable(text), None, storable(text)]
     assert loaded.state == {storable(text): storable(text)}
-
-
-# Files that are not what they should be
 
 
 @pytest.fixture(scope="module")
@@ -314,9 +305,6 @@ def test_a_profile_that_is_not_there_after_all_is_told(home: Path) -> None:
     assert "cannot be read" in refused("facts", "--home", home)
 
 
-# Models
-
-
 def no_models(folder: Path, vocabularies: Path) -> dict[str, Path]:
     """Write files that are not what their names say."""
     from support.models import write_llama_gguf
@@ -347,18 +335,13 @@ def test_a_gguf_that_is_none_is_one_sentence_and_recall_does_without(
         assert "models get" not in checks["embedder"]["advice"]
 
 
-def test_a_model_that_cannot_chat_says_so(
-    home: Path, tmp_path: Path, minilm: Path, vocabularies: Path
-) -> None:
+def test_a_model_without_chat_says_so(home: Path, tmp_path: Path, minilm: Path, vocabularies: Path) -> None:
     """An embedding model, or one without a chat template, is told before anybody speaks."""
     from support.models import write_llama_gguf
 
     assert "cannot talk" in refused("chat", "--llm", minilm, "--home", home, stdin="hello\n")
     mute = write_llama_gguf(tmp_path / "mute.gguf", vocabularies=vocabularies, template=None)
     assert "no chat template" in refused("chat", "--llm", mute, "--home", home, stdin="hello\n")
-
-
-# Disks
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -88,9 +88,7 @@ def test_what_waits_for_its_vector_is_found_like_what_has_one(memory: Memory, ha
     assert len(before) >= len(after) - 1
 
 
-def test_the_newest_of_what_is_alike_is_found_before_it_has_its_vector(
-    memory: Memory, hand: HandClock
-) -> None:
+def test_the_newest_of_what_is_alike_is_found_without_its_vector(memory: Memory, hand: HandClock) -> None:
     """A code that was told after five others is told at once to whoever asks for it."""
     for n in range(10, 16):
         tell(memory, [f"The code is K{n}."], f"code {n}", hand)
@@ -101,9 +99,7 @@ def test_the_newest_of_what_is_alike_is_found_before_it_has_its_vector(
     assert "K16" in shown(memory, "What is the code?", "asking")
 
 
-def test_new_text_has_its_vector_after_two_seconds_of_silence(
-    tmp_path: Path, hand: HandClock, minilm: Path
-) -> None:
+def test_new_text_has_a_vector_after_two_quiet_seconds(tmp_path: Path, hand: HandClock, minilm: Path) -> None:
     """The worker embeds what was just said though the index file takes it in later, so it is found by what it means."""
     with edgemem.open(tmp_path, profile=patient_profile(), clock=hand.clock) as memory:
         tell(memory, OLDER, "breakfast", hand)

@@ -162,9 +162,7 @@ def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Lose) 
 
 
 @pytest.mark.parametrize(("lose", "damaged"), [(cut, True), (delete, False), (overwrite, True)])
-def test_without_a_good_backup_such_a_robot_begins_empty_and_says_so(
-    home: Path, lose: Lose, damaged: bool
-) -> None:
+def test_without_a_good_backup_it_begins_empty_and_says_so(home: Path, lose: Lose, damaged: bool) -> None:
     """What is left is put aside under a dated name; damaged backups stay where they are."""
     lose(home)
     for path in backup_paths(home / "backups"):
@@ -315,7 +313,7 @@ def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
 
 
 @pytest.mark.parametrize(("lose", "backed_up"), [(cut, True), (delete, False)])
-def test_turns_that_wait_are_written_into_what_was_put_back(
+def test_waiting_turns_are_written_into_what_was_put_back(
     tmp_path: Path, lose: Lose, backed_up: bool
 ) -> None:
     """They were accepted and stand in no backup: once there is a truth again, nobody's words are missing."""

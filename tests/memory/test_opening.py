@@ -99,9 +99,7 @@ def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear
     assert made == ["made"]
 
 
-def test_what_was_opened_is_closed_where_the_next_cannot_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_opened_is_closed_if_the_next_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The home is free again if the index cannot be made; an unclosed file would warn, and a warning is an error here."""
 
     def broken(*_: object, **__: object) -> None:

@@ -140,9 +140,7 @@ READERS = {
     ("mode", "leave"),
     [*(("rights", leave) for leave in (closed, killed, without_index)), (MODES[-1], carried)],
 )
-def test_everything_that_reads_works_and_says_so(
-    home: Path, mode: str, leave: Callable[[Path], None]
-) -> None:
+def test_everything_that_reads_works_and_tells(home: Path, mode: str, leave: Callable[[Path], None]) -> None:
     """Whatever the last process left, the memory answers, nothing is changed, and nothing is left outside."""
     leave(home)
     before = digests(home)
@@ -212,9 +210,6 @@ def test_what_killed_readers_left_in_memory_is_cleared(home: Path) -> None:
     assert not left.exists()
 
 
-# What stands in the way
-
-
 def test_backups_that_are_a_file_are_no_reason_not_to_open(home: Path) -> None:
     """Facts are stored; `check` says what to do, and the file stays."""
     shutil.rmtree(home / "backups")
@@ -245,9 +240,7 @@ def _foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [Path.mkdir, os.mkfifo, _socket, _foreign])
-def test_an_index_of_a_wrong_kind_is_no_reason_not_to_open(
-    home: Path, kind: Callable[[Path], object]
-) -> None:
+def test_an_index_of_a_wrong_kind_does_not_stop_opening(home: Path, kind: Callable[[Path], object]) -> None:
     """Recall works from memory, `check` says what to move away, and what stands there is left alone."""
     without_index(home)
     index = home / "db" / "index.db"

@@ -81,9 +81,7 @@ def line(n: int) -> Line:
     return Line(f"Where is the {THINGS[n % 12]}?", speaker="mara", reply=f"On shelf {n}.", tools=(call,))
 
 
-def test_a_turn_tokenises_the_lines_that_memory_may_say_and_nothing_else(
-    tmp_path: Path, tokenizer: Counting
-) -> None:
+def test_a_turn_tokenises_lines_that_memory_may_say_and_no_more(tmp_path: Path, tokenizer: Counting) -> None:
     """Each of them once: what was said is measured in idle time, and the window is guarded by bytes while it is far."""
     with opened(tmp_path, tokenizer) as memory:
         robot = Robot(HookRegistry(memory.hooks(session_id="now")), tools=[KEEP_PLAN])

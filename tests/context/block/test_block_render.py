@@ -175,8 +175,6 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(tmp_pat
         assert "behind the rain gauge" in log_of(loop.ctx).prompt_log.turns[-1].block
 
 
-# Excerpts
-
 _SOME = """
 the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey
 really, — ; . ! ? … 日本。 für "quoted" (aside) [x] peanuts tea 2,5 twice day

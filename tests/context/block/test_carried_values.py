@@ -218,9 +218,6 @@ def fact(key: str, value: str, **more: Any) -> BlockLine:
     return BlockLine(f"fact:{key}", f"- {key}: {value}", fact=("global", key), value=value, **more)
 
 
-# -- what the review of this found
-
-
 def forget_elsewhere(robot: Robot) -> None:
     with edgemem.open(robot.home, worker=False) as other:
         assert other.forget("wifi.password")
