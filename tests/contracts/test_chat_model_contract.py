@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,17 +189,9 @@ def test_abandoned_reply(chat: Any, opening: list[dict[str, Any]]) -> None:
 def test_several_threads(chat: Any, opening: list[dict[str, Any]]) -> None:
     """Threads that ask at the same time are served one after the other."""
     expected = "".join(chat.stream(opening, max_tokens=8))
-    replies: list[str] = []
-
-    def ask() -> None:
-        replies.extend("".join(chat.stream(opening, max_tokens=8)) for _ in range(3))
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert replies == [expected] * 12
+    with ThreadPoolExecutor(4) as pool:
+        replies = pool.map(lambda _: "".join(chat.stream(opening, max_tokens=8)), range(12))
+    assert list(replies) == [expected] * 12
 
 
 def test_closed(open_chat: Open, opening: list[dict[str, Any]]) -> None:
@@ -208,11 +202,8 @@ def test_closed(open_chat: Open, opening: list[dict[str, Any]]) -> None:
     chat.close()
     chat.close()
     assert list(reply) == []
-    for use in (
-        lambda: chat.stream(opening, max_tokens=5),
-        lambda: chat.cut("x"),
-        lambda: chat.tokenizer.encode("x"),
-    ):
+    ask = partial(chat.stream, opening, max_tokens=5)
+    for use in (ask, lambda: chat.cut("x"), lambda: chat.tokenizer.encode("x")):
         with pytest.raises(ClosedError):
             use()
 

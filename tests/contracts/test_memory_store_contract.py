@@ -77,14 +77,9 @@ def test_everything_is_there_after_reopening(make, hand):
 
 
 def everything(store, now):
-    return [
-        [fact for t in (150.0, now, now + 7200) for fact in store.facts_as_of(t)]
-        + store.fact_history("tea")
-        + store.fact_history("tea", scope="user:alice"),
-        store.preferences(),
-        store.recent_episodes(),
-        store.render_for_prompt(),
-    ]
+    facts = [fact for t in (150.0, now, now + 7200) for fact in store.facts_as_of(t)]
+    facts += store.fact_history("tea") + store.fact_history("tea", scope="user:alice")
+    return [facts, store.preferences(), store.recent_episodes(), store.render_for_prompt()]
 
 
 def test_the_newest_facts_reach_the_prompt(store, hand):
@@ -130,10 +125,8 @@ def test_processes_do_not_lose_each_others_facts(make, tmp_path):
     """Fault 2: two processes that write one file at the same time leave one value, and all that they said."""
     with make() as store:
         kind = type(store).__name__
-    running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "memory"), kind, name])
-        for name in "ab"
-    ]
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "memory"), kind]
+    running = [subprocess.Popen([*command, name]) for name in "ab"]
     assert [process.wait() for process in running] == [0, 0]
     with make() as store:
         assert len(store.facts()) == 41

@@ -15,10 +15,12 @@ from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
 from edgemem.loop.loop import AgentLoop
-from edgemem.records import Reply, Session
+from edgemem.records import Session
 from edgemem.store import SessionStore, SQLiteMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.sessions import SQLiteSessionStore
+from support.homes import conversation
+from support.models import Model
 
 STORES = {"sqlite": SQLiteSessionStore, "json": JSONSessionStore}
 
@@ -34,19 +36,6 @@ def store(make, clock):
         yield opened
 
 
-def talk(turns):
-    said = [{"role": "system", "content": "You help."}]
-    for n in range(turns):
-        call = {"id": str(n), "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        said += [
-            {"role": "user", "content": f"question {n}"},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "content": f"result {n}", "tool_call_id": str(n)},
-            {"role": "assistant", "content": f"answer {n} ✓"},
-        ]
-    return said
-
-
 def test_it_is_what_a_hook_needs(store):
     """Each store fulfils the protocol, and is empty before anything is saved."""
     assert isinstance(store, SessionStore)
@@ -58,16 +47,20 @@ def test_it_is_what_a_hook_needs(store):
 def test_a_session_comes_back(make):
     """Messages and state survive closing, which may be done twice; a session without messages is one too."""
     with make() as store:
-        store.save("a", Session(talk(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]}))
+        store.save(
+            "a", Session(conversation(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]})
+        )
         store.save("empty", Session())
         store.close()
         store.close()
     with make() as store:
         found = store.load("a")
-        assert found == Session(talk(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]})
+        assert found == Session(
+            conversation(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]}
+        )
         assert store.load("empty") == Session()
         found.messages.append({"role": "user", "content": "more"})
-        assert store.load("a") == Session(talk(3), found.state), "what is loaded is the caller's own"
+        assert store.load("a") == Session(conversation(3), found.state), "what is loaded is the caller's own"
 
 
 class Odd:
@@ -80,10 +73,9 @@ class Odd:
 def test_names_of_the_state_need_not_be_text(store, caplog):
     """Fault 16: other keys become text, and private ones are dropped, which nobody need hear of."""
     with caplog.at_level(logging.WARNING):
-        store.save(
-            "a", Session(talk(1), {7: {"x": (1, 2), "__y": 1}, None: 1, "__z": object(), "t": "\ud800"})
-        )
-    assert store.load("a") == Session(talk(1), {"7": {"x": [1, 2]}, "None": 1, "t": "\ufffd"})
+        state = {7: {"x": (1, 2), "__y": 1}, None: 1, "__z": object(), "t": "\ud800"}
+        store.save("a", Session(conversation(1), state))
+    assert store.load("a") == Session(conversation(1), {"7": {"x": [1, 2]}, "None": 1, "t": "\ufffd"})
     assert caplog.text == ""
 
 
@@ -95,10 +87,10 @@ def test_what_json_cannot_hold_of_a_state_becomes_text(make, caplog):
     with caplog.at_level(logging.WARNING), make() as store:
         for turns in range(1, 4):
             state["n"] = turns
-            store.save("a", Session(talk(turns), state))
-            store.save("b", Session(talk(turns), {"day": when}))
+            store.save("a", Session(conversation(turns), state))
+            store.save("b", Session(conversation(turns), {"day": when}))
         loaded = store.load("a")
-    assert loaded.messages == talk(3)
+    assert loaded.messages == conversation(3)
     assert loaded.state["n"] == 3
     assert loaded.state["day"] == "2026-11-02"
     assert loaded.state["deep"]["in"][0] == 1
@@ -137,7 +129,7 @@ def test_any_visible_name_is_a_session_of_its_own(make, tmp_path, name):
 def test_other_ids_are_refused(store, name):
     """Empty, unprintable and endless ids are one clear error."""
     with pytest.raises(InvalidInputError, match="session id"):
-        store.save(name, Session(talk(1)))
+        store.save(name, Session(conversation(1)))
     assert store.list_ids() == []
 
 
@@ -146,7 +138,7 @@ def test_other_ids_are_refused(store, name):
 )
 def test_a_message_that_cannot_be_saved_is_refused(store, bad):
     """The error says what is wrong; what was stored before stays whole, and the next save works."""
-    session = Session(talk(1))
+    session = Session(conversation(1))
     store.save("a", session)
     before = list(session.messages)
     session.messages += [{"role": "user", "content": "fine"}, bad]
@@ -161,27 +153,17 @@ def test_a_message_that_cannot_be_saved_is_refused(store, bad):
 def test_odd_messages_come_back(store):
     """Parts, names, numbers that JSON lacks, half characters and a megabyte of text are kept as well as they can be."""
     parts = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "data:…"}}]
-    store.save(
-        "a",
-        Session(
-            [
-                {"role": "user", "content": parts, "name": "alice"},
-                {"role": "assistant", "content": "caf\ud83d\x00é", "score": float("nan"), 3: (1, 2)},
-                {"role": "user", "content": "x" * 2**20},
-            ]
-        ),
-    )
-    assert store.load("a").messages == [
-        {"role": "user", "content": parts, "name": "alice"},
-        {"role": "assistant", "content": "caf\ufffdé", "score": None, "3": [1, 2]},
-        {"role": "user", "content": "x" * 2**20},
-    ]
+    whole = [{"role": "user", "content": parts, "name": "alice"}, {"role": "user", "content": "x" * 2**20}]
+    odd = {"role": "assistant", "content": "caf\ud83d\x00é", "score": float("nan"), 3: (1, 2)}
+    store.save("a", Session([*whole, odd]))
+    mended = {"role": "assistant", "content": "caf\ufffdé", "score": None, "3": [1, 2]}
+    assert store.load("a").messages == [*whole, mended]
 
 
 def test_a_message_that_was_changed_in_place_is_saved(make):
     """Between two saves, its text, a part of it, or what another process reads; the same once more costs nothing."""
     with make() as store:
-        session = Session(talk(2))
+        session = Session(conversation(2))
         store.save("s", session)
         session.messages[-1]["content"] = "a longer answer"
         session.messages[3]["note"] = ["x"]
@@ -198,7 +180,7 @@ def test_a_message_that_was_changed_in_place_is_saved(make):
         messages = store.load("s").messages
         assert messages[2]["tool_calls"][0]["function"]["name"] == "listen"
         assert messages[3]["note"] == ["x", "y"]
-        assert len(messages) == len(talk(2))
+        assert len(messages) == len(conversation(2))
 
 
 def test_what_is_no_session_is_refused(store):
@@ -211,7 +193,7 @@ def test_what_is_no_session_is_refused(store):
 
 def test_ids_come_newest_first(make, hand):
     """The conversation that was spoken in last stands first, after reopening and although the clock went wrong."""
-    sessions = {name: Session(talk(1)) for name in "abc"}
+    sessions = {name: Session(conversation(1)) for name in "abc"}
     with make(clock=hand.clock) as store:
         for name, session in sessions.items():
             store.save(name, session)
@@ -232,7 +214,7 @@ def test_sessions_since_a_time(make, hand):
     with make(clock=hand.clock) as store:
         times = {}
         for name in "abc":
-            store.save(name, Session(talk(1)))
+            store.save(name, Session(conversation(1)))
             times[name] = hand.clock.now()
             hand.advance(60)
         assert store.list_ids(since=0) == store.list_ids() == ["c", "b", "a"]
@@ -242,7 +224,7 @@ def test_sessions_since_a_time(make, hand):
         again.messages.append({"role": "user", "content": "still there?"})
         store.save("a", again)
         store.load("b")
-        store.save("b", Session(talk(1)))
+        store.save("b", Session(conversation(1)))
     with make(clock=hand.clock) as store:
         assert store.list_ids(since=times["c"] + 30) == ["a"]
         assert store.list_ids(since=times["c"] - 30) == ["a", "c"]
@@ -258,7 +240,7 @@ def test_delete_leaves_no_byte(make, tmp_path):
     with make() as store:
         store.save("secret talk", Session([{"role": "user", "content": "xyzzy"}], {"x": "plugh"}))
         store.save("secret talk", Session([{"role": "user", "content": "forget xyzzy"}]))
-        store.save("b", Session(talk(1)))
+        store.save("b", Session(conversation(1)))
         assert store.delete("secret talk")
         assert not store.delete("secret talk")
         assert store.load("secret talk") is None
@@ -266,13 +248,13 @@ def test_delete_leaves_no_byte(make, tmp_path):
             content = b"" if path.is_dir() else path.read_bytes()
             assert b"secret" not in content + path.name.encode()
             assert not any(word in content for word in (b"xyzzy", b"plugh"))
-        assert store.load("b") == Session(talk(1))
+        assert store.load("b") == Session(conversation(1))
 
 
 def test_two_open_stores_see_each_other(make):
     """What another process saved meanwhile is what is loaded."""
     with make() as one, make() as two:
-        one.save("a", Session(talk(1)))
+        one.save("a", Session(conversation(1)))
         theirs = two.load("a")
         theirs.messages.append({"role": "user", "content": "more"})
         two.save("a", theirs)
@@ -281,30 +263,18 @@ def test_two_open_stores_see_each_other(make):
         assert one.load("a") is None
 
 
-class Parrot:
-    def __init__(self):
-        self.handed = []
-
-    def complete(self, messages, **_):
-        self.handed.append(list(messages))
-        return Reply("ok")
-
-    def cut(self, heard_text):
-        pass
-
-
 @pytest.mark.usefixtures("patient")
 def test_what_is_loaded_is_what_was_said(make, tmp_path):
     """Fault 26: what memory put before the model is in no session; the next process resumes after the last word."""
     with SQLiteMemoryStore(tmp_path / "memory.db") as memory, make() as store:
         memory.add_fact("tea", "black")
         hooks = [PersistSessionHook(store, session_id="kitchen"), MemoryInjectionHook(memory)]
-        loop = AgentLoop(Parrot(), hooks=hooks, instructions="You are Pip.")
+        loop = AgentLoop(Model(), hooks=hooks, instructions="You are Pip.")
         loop.run("tea?", speaker="alice")
         loop.interrupt("o")
     with make() as store:
         assert [message["content"] for message in store.load("kitchen").messages] == ["tea?", "o"]
-        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="kitchen")])
+        loop = AgentLoop(Model(), hooks=[PersistSessionHook(store, session_id="kitchen")])
         loop.run("still there?", speaker="alice")
         said = [message["content"] for message in store.load("kitchen").messages]
         assert said == ["tea?", "o", "still there?", "ok"]
@@ -314,7 +284,7 @@ def test_what_is_loaded_is_what_was_said(make, tmp_path):
 def test_after_a_restart_a_private_turn_is_still_its_owners(make):
     """Fault 35: who may read a turn survives with it, whatever else the state holds, and nobody sees how it is kept."""
     with make() as store:
-        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="s")])
+        loop = AgentLoop(Model(), hooks=[PersistSessionHook(store, session_id="s")])
         loop.session.state["mood"] = "fine"
         loop.run("hello", speaker="bob")
         loop.run("my PIN is 1234", speaker="alice", private=True)
@@ -323,7 +293,7 @@ def test_after_a_restart_a_private_turn_is_still_its_owners(make):
     for speaker, sees in (("bob", False), ("alice", True), ("bob", False)):
         with make() as store:
             hooks = [PersistSessionHook(store, session_id="s")]
-            loop = AgentLoop(Parrot(), hooks=hooks)
+            loop = AgentLoop(Model(), hooks=hooks)
             loop.run("and now?", speaker=speaker)
             assert ("1234" in str(loop.model.handed)) == sees
             assert "thanks" in str(loop.model.handed)

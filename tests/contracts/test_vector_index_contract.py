@@ -111,9 +111,8 @@ def test_estimates_are_near_the_cosines(database, vectors):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     fill(database, rows)
     wide.nearest(query, 1)
-    assert estimates(wide, query, [*range(1, 1201), 5000, 2**40]) == pytest.approx(
-        dict(enumerate(rows @ query, start=1)), abs=0.1
-    )
+    wanted = pytest.approx(dict(enumerate(rows @ query, start=1)), abs=0.1)
+    assert estimates(wide, query, [*range(1, 1201), 5000, 2**40]) == wanted
     assert estimates(wide, query, {4, 7}).keys() == {4, 7}
     assert estimates(wide, query, []) == estimates(wide, query, [5000]) == {}
     assert estimates(wide, unit(32), [1]) == {}

@@ -72,9 +72,7 @@ class Talk:
         options = [*["--session", "kitchen", "--max-tokens", "8", "--json", "--home"], home, "--llm", model]
         self.process = subprocess.Popen(
             [sys.executable, *(program or ("-m", "edgemem")), "chat", *map(str, options)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
             text=True,
             cwd=ROOT,
         )
@@ -127,9 +125,8 @@ def states(home: Path) -> list[str]:
 
 
 def accepted(home: Path) -> bytes:
-    return b"".join(
-        text for path in spool_paths(home / "db" / "memory.db") for text in read_foreign_spool(path)[0]
-    )
+    spools = spool_paths(home / "db" / "memory.db")
+    return b"".join(text for path in spools for text in read_foreign_spool(path)[0])
 
 
 def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:

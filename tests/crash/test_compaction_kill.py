@@ -14,9 +14,10 @@ import pytest
 
 import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot
-from edgemem.config import Profile
+from edgemem.config import ContextSettings, IdleSettings, StoreSettings
 from edgemem.context.messages import repair_orphans
 from edgemem.inspect.replay import Line, ScriptedCall
+from support.homes import BY_WORDS
 from support.kills import TRUTH, rows, start
 from support.selection import LONG
 from support.tokenizers import WordTokenizer
@@ -93,16 +94,11 @@ def early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
     """Open a home whose window is full after a few turns."""
-    plain = Profile()
-    replace = msgspec.structs.replace
-    profile = replace(
-        plain,
-        llama=replace(plain.llama, embedder=""),
-        store=replace(plain.store, commit_wait_s=60.0),
-        idle=replace(plain.idle, settle_s=0.0),
-        context=replace(
-            plain.context, window_tokens=500, reply_tokens=50, block_tokens=20, summary_tokens=60
-        ),
+    profile = msgspec.structs.replace(
+        BY_WORDS,
+        store=StoreSettings(commit_wait_s=60.0),
+        idle=IdleSettings(settle_s=0.0),
+        context=ContextSettings(window_tokens=500, reply_tokens=50, block_tokens=20, summary_tokens=60),
     )
     return edgemem.open(home, profile=profile, tokenizer=WordTokenizer(), worker=worker)
 

@@ -39,9 +39,8 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
         assert all(a.recorded_at < b.recorded_at for a, b in itertools.pairwise(history))
         assert all(a.superseded_by == b.id and b.supersedes == a.id for a, b in itertools.pairwise(history))
         assert store.get_fact("key") == history[-1].value
-        rows = store.database.query(
-            "select valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999) from facts"
-        )
+        columns = "valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999)"
+        rows = store.database.query(f"select {columns} from facts")
         believed = sorted((a, b) for a, b, _, d in rows if d == math.inf)
         assert all(left[1] == right[0] for left, right in itertools.pairwise(believed))
         for (a, b, c, d), (e, f, g, h) in itertools.combinations(rows, 2):

@@ -110,9 +110,8 @@ def test_what_was_forgotten_goes_where_no_fresh_backup_can_be_made(memory: Memor
     memory.store.add_fact("pin", "4711-zebra")
     memory.idle(10)
     wall.ahead = 2 * DAY
-    memory.diagnostics.settings.now = msgspec.structs.replace(
-        memory.profile, backup=BackupSettings(max_mb=1e-6)
-    )
+    no_room = BackupSettings(max_mb=1e-6)
+    memory.diagnostics.settings.now = msgspec.structs.replace(memory.profile, backup=no_room)
     memory.store.forget_fact("pin")
     memory.idle(10)
     assert list((memory.home / "backups").iterdir()) == []

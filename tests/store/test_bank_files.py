@@ -77,10 +77,9 @@ def test_what_is_no_file_is_refused(bank, tmp_path, make):
     """A pipe is not waited for, and a folder is no file."""
     bank.write("b.md", "x")
     make(tmp_path / "bank" / "Ann" / "one" / "a.md")
-    with pytest.raises(MemoryBankViolation, match="move that away"):
-        bank.read("a.md")
-    with pytest.raises(MemoryBankViolation, match="move that away"):
-        bank.write("a.md", "x")
+    for act in (bank.read, lambda path: bank.write(path, "x")):
+        with pytest.raises(MemoryBankViolation, match="move that away"):
+            act("a.md")
 
 
 def test_bytes_that_are_no_text_are_read_and_not_written_over(bank, tmp_path):
@@ -123,9 +122,8 @@ def test_a_kill_at_any_step_leaves_a_whole_file(bank, tmp_path):
     while True:
         step += 2
         bank.write("plans/a.md", "old")
-        code = subprocess.run(
-            [sys.executable, "-c", WRITER, str(tmp_path / "bank"), str(step)], check=False
-        ).returncode
+        command = [sys.executable, "-c", WRITER, str(tmp_path / "bank"), str(step)]
+        code = subprocess.run(command, check=False).returncode
         assert code in (0, -signal.SIGKILL)
         seen.add(bank.read("plans/a.md"))
         assert bank.list() == ["plans/a.md"]

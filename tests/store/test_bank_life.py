@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
 
-from edgemem.cli import main
 from edgemem.memory.stats import gather
+from support.cli import run
 from support.homes import files_with, opened
 
 WORD = "quixotry"
@@ -56,10 +55,8 @@ def test_a_person_takes_their_files_along(tmp_path, backend, killed):
 def test_files_move_from_one_home_into_another(tmp_path, source):
     """An export carries files into a home that keeps them the other way; a person's has their own; what is here stays."""
     other = "database" if source == "files" else "files"
-    with (
-        opened(tmp_path / "a", ON.format(source)) as memory,
-        opened(tmp_path / "b", ON.format(other)) as second,
-    ):
+    here, there = opened(tmp_path / "a", ON.format(source)), opened(tmp_path / "b", ON.format(other))
+    with here as memory, there as second:
         memory.bank.for_person("Mara", "one").write("plans/a.md", "mine\n")
         memory.bank.shared.write("b.md", "all")
         memory.bank.household.write("c.md", "ours")
@@ -87,24 +84,24 @@ def test_a_file_of_an_export_that_the_bank_does_not_take_is_refused(tmp_path, ba
 def test_the_command_line_keeps_files(tmp_path):
     """Files are written, listed, shown and deleted; each command has --json, and errors say what to do."""
 
-    def run(*args: str, code: int = 0, **more: str) -> str:
-        result = CliRunner().invoke(main, ["bank", *args, "--home", str(tmp_path / "home")], **more)
+    def bank(*args: str, code: int = 0, **more: str) -> str:
+        result = run("bank", *args, "--home", tmp_path / "home", **more)
         assert result.exit_code == code, result.output
         return result.output
 
     mara, all_here = ("--user", "mara"), ("--scope", "household")
-    assert run("write", "plans/a.md", "Beans", "and", "peas", *mara) == "Written: plans/a.md.\n"
-    written = run("write", "b.md", "-", *all_here, "--json", input="Bins.")
+    assert bank("write", "plans/a.md", "Beans", "and", "peas", *mara) == "Written: plans/a.md.\n"
+    written = bank("write", "b.md", "-", *all_here, "--json", input="Bins.")
     assert json.loads(written) == {"path": "b.md", "text": "Bins."}
-    assert run() == "household/b.md (5 bytes)\nmara/default/plans/a.md (14 bytes)\n"
-    assert [file["scope"] for file in json.loads(run("list", "--json"))] == ["household", "user:mara"]
-    assert run("plans/a.md", *mara) == "Beans and peas\n"
-    assert json.loads(run("show", "b.md", *all_here, "--json"))["text"] == "Bins."
-    assert "--user NAME" in run("show", "b.md", code=1)
-    assert "leads upwards" in run("write", "../b.md", "x", *mara, code=1)
-    assert "nobody agreed" in run("delete", "plans/a.md", *mara, code=1)
-    assert run("delete", "plans/a.md", *mara, "--yes") == "Deleted: plans/a.md.\n"
-    assert "no file" in run("delete", "plans/a.md", *mara, "--yes", code=1)
+    assert bank() == "household/b.md (5 bytes)\nmara/default/plans/a.md (14 bytes)\n"
+    assert [file["scope"] for file in json.loads(bank("list", "--json"))] == ["household", "user:mara"]
+    assert bank("plans/a.md", *mara) == "Beans and peas\n"
+    assert json.loads(bank("show", "b.md", *all_here, "--json"))["text"] == "Bins."
+    assert "--user NAME" in bank("show", "b.md", code=1)
+    assert "leads upwards" in bank("write", "../b.md", "x", *mara, code=1)
+    assert "nobody agreed" in bank("delete", "plans/a.md", *mara, code=1)
+    assert bank("delete", "plans/a.md", *mara, "--yes") == "Deleted: plans/a.md.\n"
+    assert "no file" in bank("delete", "plans/a.md", *mara, "--yes", code=1)
 
 
 def test_stats_count_and_check_names_what_is_over_its_limits(tmp_path):

@@ -25,19 +25,13 @@ from edgemem.store import kinds
 from edgemem.store.declaration import Column, Kind
 
 PLANS = Kind(
-    "plans",
-    "plan",
+    "plans", "plan",
     (
-        Column("id", "integer primary key", "tick"),
-        Column("words", "text not null", "text"),
+        Column("id", "integer primary key", "tick"), Column("words", "text not null", "text"),
         Column("level", "integer not null", "level"),
-        Column("owner", "text", "person"),
-        Column("speaker", "text", "person"),
+        Column("owner", "text", "person"), Column("speaker", "text", "person"),
     ),
-    line="plan",
-    doc="plan",
-    found_by=("words",),
-    counted="plans",
+    line="plan", doc="plan", found_by=("words",), counted="plans",
 )
 kinds.KINDS += (PLANS,)
 kinds.TRUTH = kinds.schema_of(kinds.KINDS)
@@ -52,19 +46,15 @@ from support.homes import opened
 
 first, second = map(pathlib.Path, sys.argv[1:])
 
-
 def add(tx, words, level, owner, speaker):
     row = (tx.tick(), words, level, owner and spell(tx, owner), speaker and spell(tx, speaker))
     tx.execute("insert into plans (id, words, level, owner, speaker) values (?, ?, ?, ?, ?)", row)
 
-
 def plans(lines):
     return [row["words"] for row in map(json.loads, lines) if row["record"] == "plan"]
 
-
 def found(memory, query, speaker=None):
     return [item.text for item in memory.recall(query, speaker=speaker) if item.kind == "plan"]
-
 
 with opened(first) as memory, opened(second) as other:
     database = memory.diagnostics.database

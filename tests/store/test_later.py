@@ -66,9 +66,8 @@ def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
 
 def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
     """A home that another program holds: each turn ends, no answer promises too much, and all of it is kept in the end."""
-    profile = Profile(
-        store=StoreSettings(busy_timeout_s=LONG_S, commit_wait_s=0.01), tools=ToolSettings(write_wait_s=0.01)
-    )
+    store = StoreSettings(busy_timeout_s=LONG_S, commit_wait_s=0.01)
+    profile = Profile(store=store, tools=ToolSettings(write_wait_s=0.01))
     with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
         model = Listener()
         loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools())

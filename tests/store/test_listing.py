@@ -169,9 +169,8 @@ def test_closed_notes_are_left_out_for_an_unknown_voice(tmp_path: Path, caplog: 
     for _ in range(2):
         agent.run("hello")
         assert model.newest == "hello"
-    assert [record.message for record in caplog.records] == [
-        "notes.md is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
-    ]
+    (record,) = caplog.records
+    assert "notes.md is for recognised speakers and was left out" in record.message
     agent.run("hello", speaker="alice")
     assert "oven" in model.newest
     with pytest.raises(InvalidInputError, match="use shared or household"):

@@ -55,10 +55,8 @@ def test_recall_knows_at_that_tick_too(memory: Memory, hand: HandClock) -> None:
     memory.store.add_fact("lamp", "green")
     hand.advance(1)
     memory.store.add_fact("lamp", "red")
-    ticks = memory.diagnostics.database.query(
-        "select recorded, id from facts where id = origin and value is not null"
-    )
-    (green, green_id), (red, red_id) = ticks
+    ticks = "select recorded, id from facts where id = origin and value is not null"
+    (green, green_id), (red, red_id) = memory.diagnostics.database.query(ticks)
 
     def known(tick: int) -> list[str | None]:
         hits = memory.recall("What colour is the lamp?", known_at=tick / 1e6, kinds={"fact"})

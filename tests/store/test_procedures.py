@@ -59,9 +59,8 @@ def test_what_does_not_fit_is_not_suggested(memory: edgemem.Memory) -> None:
 
 def test_it_is_found_by_trigger_name_description_and_tags(memory: edgemem.Memory) -> None:
     """As Cognitia finds it."""
-    memory.procedures.store(
-        Procedure("d", "Rollout", "blue-green pipeline", "ship it", STEPS, tags=("staging",))
-    )
+    given = Procedure("d", "Rollout", "blue-green pipeline", "ship it", STEPS, tags=("staging",))
+    memory.procedures.store(given)
     for query in ("rollout", "blue-green pipeline", "ship it", "staging"):
         assert suggested(memory, query) == ["d"]
 
@@ -131,10 +130,8 @@ def test_a_forgotten_person_leaves_what_others_may_use_without_its_constants(mem
     erased = memory.forget(person="mara")
     assert erased.erased == {"procedures": 1, "constants of procedures": 1}
     (kept,) = memory.procedures.list()
-    assert [(step.tool_name, step.args_template) for step in kept.steps] == [
-        ("drive", {"to": "", "speed": ""}),
-        ("grip", {"what": ""}),
-    ]
+    left = [(step.tool_name, step.args_template) for step in kept.steps]
+    assert left == [("drive", {"to": "", "speed": ""}), ("grip", {"what": ""})]
     assert (kept.heard, kept.session, kept.turn, kept.metadata) == (None, "", None, {})
     for word in ("quixotic", "Mara"):
         assert files_with(memory.home, word) == []

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgemem.clock import Clock
-from edgemem.records import Heard, Message, Reader, Session, StoredMessage, Turn
+from edgemem.records import Heard, Reader, Session, StoredMessage, Turn
 from edgemem.store.sessions import SINCE, SQLiteSessionStore
 from edgemem.store.turns import commit_turn, read_turns
+from support.homes import conversation
 
 BLOCK = "<memory>\n- Alice is allergic to nuts\n</memory>\n"
 
@@ -22,22 +23,6 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[SQLiteSessionStore]:
         yield sessions
 
 
-def talk(turns: int, *, system: bool = True) -> list[Message]:
-    said: list[Message] = [{"role": "system", "content": "You help."}] if system else []
-    for n in range(turns):
-        said += [
-            {"role": "user", "content": f"question {n}"},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": str(n), "function": {"name": "look"}}],
-            },
-            {"role": "tool", "content": f"result {n}", "tool_call_id": str(n)},
-            {"role": "assistant", "content": f"answer {n} ✓"},
-        ]
-    return said
-
-
 def rows(store: SQLiteSessionStore) -> int:
     """Return how many message rows the file holds, dropped ones too."""
     return int(store.database.query("select count(*) from messages")[0][0])
@@ -45,12 +30,12 @@ def rows(store: SQLiteSessionStore) -> int:
 
 def test_a_save_writes_only_what_is_new(store: SQLiteSessionStore) -> None:
     """One more turn adds its own rows and touches no other; saving again adds nothing."""
-    session = Session(talk(50))
+    session = Session(conversation(50))
     store.save("a", session)
     newest = store.database.last_tick()
     store.save("a", session)
     assert store.database.last_tick() == newest, "nothing new opens no transaction"
-    session.messages += talk(1, system=False)
+    session.messages += conversation(1)[1:]
     store.save("a", session)
     assert rows(store) == 51 * 4 + 1
     assert store.database.query("select count(*) from messages where id > ?", (newest,)) == [(4,)]
@@ -60,11 +45,11 @@ def test_a_save_writes_only_what_is_new(store: SQLiteSessionStore) -> None:
 
 def test_a_copied_list_is_recognised_by_content(store: SQLiteSessionStore, tmp_path: Path) -> None:
     """After a restart, or from a loop that copies its messages, what is stored is found by what it says."""
-    store.save("a", Session(talk(4)))
-    store.save("a", Session(copy.deepcopy(talk(4))))
+    store.save("a", Session(conversation(4)))
+    store.save("a", Session(copy.deepcopy(conversation(4))))
     store.close()
     with SQLiteSessionStore(tmp_path / "sessions.db") as again:
-        again.save("a", Session(talk(5)))
+        again.save("a", Session(conversation(5)))
         assert rows(again) == 5 * 4 + 1
     with SQLiteSessionStore(tmp_path / "sessions.db") as again:
         session = again.load("a")
@@ -75,7 +60,7 @@ def test_a_copied_list_is_recognised_by_content(store: SQLiteSessionStore, tmp_p
 
 def test_a_change_before_the_end_writes_a_new_version(store: SQLiteSessionStore) -> None:
     """From the change on messages are written anew; the old ones stay as dropped, and the index hears of them."""
-    session = Session(talk(3))
+    session = Session(conversation(3))
     store.save("a", session)
     session.messages[5] = {"role": "user", "content": "question 1, corrected"}
     store.save("a", session)
@@ -119,16 +104,10 @@ def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore) -> 
     alike = "<memory>\n- not ours\n</memory>\nhello"
     said = (StoredMessage("user", "what can I eat?"), StoredMessage("assistant", BLOCK))
     store.database.write(lambda tx: commit_turn(tx, Turn("a", 0, said, block=BLOCK)))
-    store.save(
-        "a",
-        Session(
-            [
-                {"role": "user", "content": BLOCK + "what can I eat?"},
-                {"role": "assistant", "content": BLOCK},
-                {"role": "user", "content": alike},
-            ]
-        ),
-    )
+    texts = (BLOCK + "what can I eat?", BLOCK, alike)
+    roles = ("user", "assistant", "user")
+    listed = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    store.save("a", Session(listed))
     assert rows(store) == 3
     found = store.load("a")
     assert [message["content"] for message in found.messages] == ["what can I eat?", BLOCK, alike]
@@ -138,7 +117,7 @@ def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore) -> 
 def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:
     """Neither the messages nor the sessions from before are looked at."""
     for n in range(30):
-        store.save(f"s{n}", Session(talk(3)))
+        store.save(f"s{n}", Session(conversation(3)))
     plan = [str(row[3]) for row in store.database.query(f"explain query plan {SINCE}", {"since": 1})]
     assert any("SEARCH messages USING INTEGER PRIMARY KEY (rowid>" in step for step in plan)
     assert not [step for step in plan if step.startswith("SCAN") and "messages" in step]

@@ -16,12 +16,6 @@ from support.loops import loop_of, python, robot
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with edgemem.open(home_with(tmp_path / "home", wait=60), worker=False) as opened:
-        yield opened
-
-
-@pytest.fixture
 def hurried(tmp_path: Path) -> Iterator[Memory]:
     with edgemem.open(home_with(tmp_path / "hurried", wait=0), worker=False) as opened:
         yield opened
@@ -106,10 +100,8 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
         assert all(a.messages[-1].id < b.messages[0].id for a, b in itertools.pairwise(turns))
         for name in ("anna", "bert"):
             mine = [turn for turn in turns if str(turn.messages[0].content).startswith(name)]
-            assert [turn.messages[0].content for turn in mine] == [
-                f"{name} begins",
-                *(f"{name} {n}" + (" timer" if n % 2 else "") for n in range(30)),
-            ]
+            said = [f"{name} {n}" + (" timer" if n % 2 else "") for n in range(30)]
+            assert [turn.messages[0].content for turn in mine] == [f"{name} begins", *said]
             for n, turn in enumerate(mine[1:]):
                 assert len(turn.messages) == (4 if n % 2 else 2)
                 reply = turn.messages[-1]
@@ -123,6 +115,7 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
         assert memory.diagnostics.database.query("select count(*) from messages") == [(2 * 62 + 2 * 30,)]
 
 
+@pytest.mark.usefixtures("patient")
 def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
     """Loops of one session share its log: a turn that begins ends the one that another loop has open, and overwrites nothing."""
     first, second = loop_of(memory), loop_of(memory)

@@ -37,15 +37,13 @@ def test_a_turn_comes_back_as_it_was_written(truth: Database) -> None:
         StoredMessage("tool", "ok", {"tool_call_id": "1", "name": "timer"}),
         StoredMessage("assistant", "Five minutes", tokens=(7,), unheard=" from now."),
     )
-    written = Turn(
-        "küche", 0, said, "interrupted", "<memory>\n- x\n</memory>\n", ("fact:1", '{"a":1}'), heard=heard
-    )
+    block, shown = "<memory>\n- x\n</memory>\n", ("fact:1", '{"a":1}')
+    written = Turn("küche", 0, said, "interrupted", block, shown, heard=heard)
     truth.write(lambda tx: turns.commit_turn(tx, written))
     (found,) = turns.read_turns(truth, "küche")
     assert [m.id for m in found.messages] == sorted(m.id for m in found.messages)
-    assert (
-        tuple(StoredMessage(m.role, m.content, m.extra, m.tokens, m.unheard) for m in found.messages) == said
-    )
+    kept = [StoredMessage(m.role, m.content, m.extra, m.tokens, m.unheard) for m in found.messages]
+    assert tuple(kept) == said
     for name in ("session", "n", "state", "block", "shown", "level", "owner", "heard"):
         assert getattr(found, name) == getattr(written, name)
     assert found.recorded_at == pytest.approx(truth.clock.now(), abs=1)
@@ -89,9 +87,8 @@ def test_a_reader_gets_only_what_is_meant_for_them(truth: Database) -> None:
         ("shared", None), ("household", None), ("private", "alice"), ("private", "bob"),
     )  # fmt: skip
     for n, (level, owner) in enumerate(levels):
-        truth.write(
-            lambda tx, n=n, level=level, owner=owner: turns.commit_turn(tx, turn(n, level=level, owner=owner))
-        )
+        kept = turn(n, level=level, owner=owner)
+        truth.write(lambda tx, kept=kept: turns.commit_turn(tx, kept))
     for reader, numbers in (
         (None, [0, 1, 2, 3]),
         (Reader(None), [0]),

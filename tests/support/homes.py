@@ -16,7 +16,7 @@ from edgemem.memory import Memory
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall, Request
 from edgemem.recall.text import analyse as words
-from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.records import Heard, Message, Reader, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -42,6 +42,20 @@ def turns_of(memory: Memory, session: str = "kitchen") -> list[Turn]:
 
 def told(turn: Turn) -> list[tuple[str, str | None]]:
     return [(message.role, message.content) for message in turn.messages]
+
+
+def conversation(turns: int) -> list[Message]:
+    """Return a conversation with a tool call in each turn."""
+    said: list[Message] = [{"role": "system", "content": "You help."}]
+    for n in range(turns):
+        call = {"id": str(n), "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        said += [
+            {"role": "user", "content": f"question {n}"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": f"result {n}", "tool_call_id": str(n)},
+            {"role": "assistant", "content": f"answer {n} ✓"},
+        ]
+    return said
 
 
 def files_with(folder: Path, word: str) -> list[str]:

@@ -1,7 +1,4 @@
-"""What Swarmline 1.6.10 wrote is taken over: exactly, once, as its users' own, with what is missing named.
-
-Its files stand in `tests/data/swarmline`; `tests/data/write_swarmline.py` wrote them with the real package.
-"""
+"""What the real Swarmline 1.6.10 wrote (`data/write_swarmline.py`) is taken over: exactly, once, as its users' own."""
 
 from __future__ import annotations
 
@@ -11,14 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from edgemem.aio import GoalState
 from edgemem.aio.users import UserMemory
-from edgemem.cli import main
 from edgemem.errors import InvalidInputError
 from edgemem.store.episodes import tool_stats
 from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
+from support.cli import run
 
 FILES = Path(__file__).parents[1] / "data" / "swarmline"
 
@@ -134,7 +130,6 @@ def test_what_is_none_of_its_files_is_refused(memory, tmp_path, name, data):
 
 def test_the_command_takes_it_over(tmp_path):
     """`edgemem import swarmline PATH` prints what each file held, and what came of it."""
-    arguments = ["import", "swarmline", str(FILES / "agent.sqlite"), "--home", str(tmp_path / "home")]
-    result = CliRunner().invoke(main, arguments)
+    result = run("import", "swarmline", FILES / "agent.sqlite", "--home", tmp_path / "home")
     assert result.exit_code == 0
     assert re.search("agent.sqlite: .*Added: ", result.output, re.DOTALL)

@@ -21,9 +21,8 @@ def test_a_file_is_migrated_once(tmp_path, steps):
     """Every step runs in a new file, and none again when it is opened the second time."""
     for _ in range(2):
         with Database(tmp_path / "x.db", schema=steps) as db:
-            assert db.query("select name from migrations order by name") == sorted(
-                (s.name,) for s in steps.steps
-            )
+            run = db.query("select name from migrations order by name")
+            assert run == sorted((step.name,) for step in steps.steps)
             assert db.quick_check() == []
 
 

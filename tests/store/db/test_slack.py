@@ -70,9 +70,8 @@ def test_slack_does_not_come_back_with_a_page_that_was_in_memory(tmp_path: Path)
         for key in keys:
             store.set_preference(key, word(dice) + " filler" * dice.randrange(20))
         for key in dice.sample(keys, 80):
-            store.database.write(
-                lambda tx, key=key: tx.execute("delete from preferences where key = ?", (key,))
-            )
+            gone = ("delete from preferences where key = ?", (key,))
+            store.database.write(lambda tx, gone=gone: tx.execute(*gone))
         store.database.checkpoint()
         assert slack_of(store.database.path) > 0
         for database in (store.database, other):  # has all pages in memory, with their slack
@@ -120,12 +119,8 @@ def test_processes_that_write_meanwhile_lose_nothing(tmp_path: Path) -> None:
         assert [writer.returncode for writer in writers] == [0, 0]
         assert wiped
         assert store.database.quick_check() == []
-        said = {
-            version.value.split()[0:2].__str__()
-            for n in range(40)
-            for version in store.fact_history(f"key {n}")
-        }
-        assert len(said) == 300
+        said = [version.value for n in range(40) for version in store.fact_history(f"key {n}")]
+        assert len({tuple(value.split()[:2]) for value in said}) == 300
 
 
 def test_closing_one_of_two_in_a_process_keeps_the_locks_of_the_other(tmp_path: Path) -> None:

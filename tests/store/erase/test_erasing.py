@@ -111,10 +111,8 @@ def test_forgetting_a_person_tells_where_the_name_still_stands(memory):
     say(memory, "I am Ann", ANN)
     forgotten = memory.forget(person="Ann")
     assert forgotten.erased == {"turns": 1}
-    assert [(m.kind, m.where, m.by) for m in forgotten.mentions.quoted if m.kind != "note"] == [
-        ("fact", "global", "Bo"),
-        ("turn", "hall 0", "Bo"),
-    ]
+    told = [(m.kind, m.where, m.by) for m in forgotten.mentions.quoted if m.kind != "note"]
+    assert told == [("fact", "global", "Bo"), ("turn", "hall 0", "Bo")]
     (note,) = [m for m in forgotten.mentions.quoted if m.kind == "note"]
     assert "Ann likes tea" in note.text
     assert forgotten.mentions.count == 3

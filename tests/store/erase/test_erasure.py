@@ -9,12 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import edgemem
-from edgemem.cli import main
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
+from support.cli import run
 from support.homes import files_with
 from support.loops import after_a_yes
 from support.models import Caller, Listener
@@ -174,7 +173,7 @@ def test_the_command_says_with_its_exit_code_that_bytes_are_left(home, how):
         how = [episode.id if word == "ID" else word for word in how]
         assert memory.idle(30)
     with reading(home / "db" / "index.db"):
-        kept = CliRunner().invoke(main, ["forget", *how, "--yes", "--home", str(home)])
+        kept = run("forget", *how, "--yes", "--home", home)
         assert kept.exit_code == 3, kept.output
         assert "Erased" in kept.output
         assert "Not yet gone from index.db" in kept.output

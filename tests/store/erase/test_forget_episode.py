@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import edgemem
-from edgemem.cli import main
 from edgemem.records import Heard, Reader
 from edgemem.session.tools import ToolTurn
+from support.cli import run
 from support.homes import files_with
 from support.loops import Robot, tool_named
 
@@ -89,17 +88,17 @@ def test_the_tool_forgets_nothing_that_the_speaker_may_not_erase(memory):
 
 def test_the_command_forgets_the_episode_whose_id_recall_tells(memory):
     """The id stands behind what recall found; the episode is quoted, and one that is none is refused with a sentence."""
-    home = str(memory.home)
+    home = memory.home
     lost = next(each for each in memory.store.recent_episodes() if each.payload == LOST)
     memory.close()
-    assert f"episode {lost.id}" in CliRunner().invoke(main, ["recall", "quixotry", "--home", home]).output
-    asked = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--home", home], input="n\n")
+    assert f"episode {lost.id}" in run("recall", "quixotry", "--home", home).output
+    asked = run("forget", "--episode", lost.id, "--home", home, input="n\n")
     assert asked.exit_code == 1
     assert "quixotry" in asked.output
-    done = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--yes", "--json", "--home", home])
+    done = run("forget", "--episode", lost.id, "--yes", "--json", "--home", home)
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"episode": lost.id, "pending": {}}
     assert files_with(memory.home, STEM) == []
-    again = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--yes", "--home", home])
+    again = run("forget", "--episode", lost.id, "--yes", "--home", home)
     assert again.exit_code == 1
     assert "no episode" in again.output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -27,6 +26,11 @@ def forget_from_another_process(memory: edgemem.Memory) -> None:
         other.forget("gate.code")
 
 
+def talking(memory: edgemem.Memory) -> tuple[edgemem.AgentLoop, Listener]:
+    hooks = memory.hooks(session_id="k", speaker="alice")
+    return edgemem.AgentLoop(model := Listener(), hooks=hooks), model
+
+
 WAYS: dict[str, Callable[[edgemem.Memory], object]] = {
     "memory": lambda memory: memory.forget("gate.code"),
     "store": lambda memory: memory.store.forget_fact("gate.code"),
@@ -39,9 +43,7 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
     """The model is asked not to use what it has read, without the value; that line is stored nowhere either."""
     for run in range(2):
         with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-            agent = edgemem.AgentLoop(
-                model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice")
-            )
+            agent, model = talking(memory)
             if run == 0:
                 memory.store.add_fact("gate.code", "YETI4711")
                 agent.run("what is the gate code?")
@@ -96,7 +98,7 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
 def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Path) -> None:
     """The value before is history only where it was not erased."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        agent = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
+        agent, model = talking(memory)
         for kind in ("fact", "preference"):
             put = memory.store.add_fact if kind == "fact" else memory.store.set_preference
             forget = memory.store.forget_fact if kind == "fact" else memory.store.forget_preference
@@ -113,21 +115,17 @@ def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Pat
 @pytest.mark.parametrize("stores", ["json", "two files"])
 def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
     """Also where the blocks stand in another file than the facts: the next turn takes them out there."""
-    store: Any = (
-        edgemem.JSONMemoryStore(tmp_path / "m.json")
-        if stores == "json"
-        else edgemem.SQLiteMemoryStore(tmp_path / "m.db")
-    )
-    sessions: Any = (
-        edgemem.JSONSessionStore(tmp_path / "s")
-        if stores == "json"
-        else edgemem.SQLiteSessionStore(tmp_path / "s.db")
-    )
+    if stores == "json":
+        store, sessions = (
+            edgemem.JSONMemoryStore(tmp_path / "m.json"),
+            edgemem.JSONSessionStore(tmp_path / "s"),
+        )
+    else:
+        store = edgemem.SQLiteMemoryStore(tmp_path / "m.db")
+        sessions = edgemem.SQLiteSessionStore(tmp_path / "s.db")
     with store, sessions:
-        hooks = [
-            edgemem.MemoryInjectionHook(store),
-            edgemem.PersistSessionHook(session_store=sessions, session_id="k"),
-        ]
+        persist = edgemem.PersistSessionHook(session_store=sessions, session_id="k")
+        hooks = [edgemem.MemoryInjectionHook(store), persist]
         agent = edgemem.AgentLoop(model := Listener(), hooks=hooks)
         store.add_fact("gate.code", "JAM4711")
         agent.run("gate code?")
@@ -162,7 +160,7 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
 def test_a_doubt_goes_with_its_fact(tmp_path: Path) -> None:
     """What was perhaps misheard stands in blocks of its own, and is erased there too."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        agent = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
+        agent, model = talking(memory)
         memory.store.add_fact("gate.code", "WELLX1", heard=Heard("alice", asr_confidence=0.9))
         memory.store.add_fact("gate.code", "BADX2", heard=Heard("alice", asr_confidence=0.1))
         agent.run("what is the gate code?")
@@ -190,15 +188,13 @@ def test_whatever_happens_a_forgotten_value_stands_nowhere(tmp_path: Path, seed:
         gone.update(live.pop((kind, key), set()))
         return "done"
 
+    tool = Tool("forget_one", "Forget.", {}, forget_one)
     try:
         for _ in range(40):
             act = chance.choice(("add", "add", "ask", "ask", "talk", "forget", "within", "restart", "idle"))
             if agent is None:
-                agent = edgemem.AgentLoop(
-                    model,
-                    hooks=memory.hooks(session_id="k", speaker="alice"),
-                    tools=[Tool("forget_one", "Forget.", {}, forget_one)],
-                )
+                hooks = memory.hooks(session_id="k", speaker="alice")
+                agent = edgemem.AgentLoop(model, hooks=hooks, tools=[tool])
             if act == "add":
                 given, kind, key = given + 1, chance.choice(("fact", "preference")), chance.choice(keys)
                 put = memory.store.add_fact if kind == "fact" else memory.store.set_preference

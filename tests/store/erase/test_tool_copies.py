@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import edgemem
-from edgemem.cli import main
 from edgemem.fence import clean
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Reply, StoredMessage, ToolCall
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
 from edgemem.store.turns import append_epoch
+from support.cli import run
 from support.homes import BY_WORDS, files_with
 from support.models import Listener
 
@@ -64,7 +63,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
             assert sum(ERASED in json.dumps(message) for message in said.messages) >= 6
             assert "my pin, please" in json.dumps(said.messages)
     if way == "command line":
-        ran = CliRunner().invoke(main, ["facts", "forget", "pin", "--yes", "--home", str(home)])
+        ran = run("facts", "forget", "pin", "--yes", "--home", home)
         assert ran.exit_code == 0, ran.output
     assert files_with(home, SECRET) == []
 
@@ -99,9 +98,8 @@ def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
         loop, _ = _remembered(memory)
         memory.diagnostics.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
         memory.forget("pin", scope="household")
-        assert memory.diagnostics.database.query("select summary from epochs where first_turn = 1") == [
-            ("Alice: Good morning.\nlights -> on",)
-        ]
+        kept = memory.diagnostics.database.query("select summary from epochs where first_turn = 1")
+        assert kept == [("Alice: Good morning.\nlights -> on",)]
         loop.session.messages.clear()
     gone = [Erased.with_values("household", "pin", [SECRET])]
     assert summary_without(summary, gone) == "Alice: Good morning.\nlights -> on"

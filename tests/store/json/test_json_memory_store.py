@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,6 +22,7 @@ from edgemem.session.tools import Tool
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 from support.kills import kill_after, start
+from support.models import Model
 
 
 @pytest.fixture
@@ -44,21 +46,16 @@ def test_the_file_can_be_read_by_a_person(path, hand):
     text = path.read_text()
     assert text.startswith('{\n  "about": "The memory of a robot')
     assert "☕" in text
+    heard = {"trust": 2, "heard": {"speaker": "alice"}}
+    while_true = {"valid_from": "1970-01-01T00:00:00Z", "valid_to": "1970-01-02T00:00:00.500000Z"}
     assert written(path)["facts"] == [
-        {
-            "key": "tea",
-            "value": "black",
-            "recorded_at": "2026-02-02T02:40:00Z",
-            "trust": 2,
-            "heard": {"speaker": "alice"},
-        },
+        {"key": "tea", "value": "black", "recorded_at": "2026-02-02T02:40:00Z", **heard},
         {
             "key": "tea",
             "value": "green ☕",
             "scope": "user:alice",
             "recorded_at": "2026-02-02T02:41:00Z",
-            "valid_from": "1970-01-01T00:00:00Z",
-            "valid_to": "1970-01-02T00:00:00.500000Z",
+            **while_true,
         },
         {"key": "tea", "value": None, "recorded_at": "2026-02-02T02:41:00.000001Z"},
     ]
@@ -125,19 +122,19 @@ def test_what_is_broken_by_hand_while_the_store_is_open_costs_nothing(path, capl
     assert "set aside" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"",
-        b"{",
-        b'{"facts": [{"key": "a", "val',
-        b"\x00" * 100,
-        b"[]",
-        b'{"facts": {}}',
-        b"\xff\xfe",
-        b"[" * 10**6,
-    ],
+TORN = (
+    b"",
+    b"{",
+    b'{"facts": [{"key": "a", "val',
+    b"\x00" * 100,
+    b"[]",
+    b'{"facts": {}}',
+    b"\xff\xfe",
+    b"[" * 10**6,
 )
+
+
+@pytest.mark.parametrize("damage", TORN)
 def test_a_damaged_file_is_set_aside_and_never_overwritten(path, damage, caplog):
     """Fault 13: what cannot be read keeps every byte under another name, a warning tells it, and the store works."""
     path.parent.mkdir()
@@ -166,9 +163,8 @@ def test_one_bad_entry_spoils_only_itself(path, caplog):
         {"key": "slip", "value": "x", "recorded_at": "2926-01-01"},
         {"key": "day", "value": "x", "recorded_at": "monday"},
     ]
-    original = json.dumps(
-        {"facts": facts, "episodes": [{"kind": ""}], "preferences": [{"key": "p", "value": "v"}]}
-    )
+    others = {"episodes": [{"kind": ""}], "preferences": [{"key": "p", "value": "v"}]}
+    original = json.dumps({"facts": facts, **others})
     path.write_text(original)
     with caplog.at_level(logging.WARNING), JSONMemoryStore(path) as store:
         assert {fact.key for fact in store.facts()} == {"good", "misspelt"}
@@ -286,26 +282,15 @@ def test_a_file_of_edgevox_is_taken_as_it_is(path, hand):
          "valid_to": 1e9 + 7, "invalidated_at": 1e9 + 7},
         {"key": "old", "value": "legacy", "updated_at": 1e9, "source": ""},
     ]  # fmt: skip
-    path.write_text(
-        json.dumps(
-            {
-                "facts": facts,
-                "preferences": [{"key": "volume", "value": "low", "updated_at": 1e9}],
-                "episodes": [
-                    {"kind": "skill", "payload": {"x": 1}, "outcome": "ok", "timestamp": 1e9, "agent": "pip"}
-                ],
-            }
-        )
-    )
+    wishes = [{"key": "volume", "value": "low", "updated_at": 1e9}]
+    lived = [{"kind": "skill", "payload": {"x": 1}, "outcome": "ok", "timestamp": 1e9, "agent": "pip"}]
+    path.write_text(json.dumps({"facts": facts, "preferences": wishes, "episodes": lived}))
     for _ in range(2):
         with JSONMemoryStore(path, clock=hand.clock) as store:
             assert {fact.key: fact.value for fact in store.facts()} == {"mug": "drawer", "old": "legacy"}
             counter, drawer = store.fact_history("mug")
-            assert (counter.valid_from, counter.valid_to, counter.superseded_by) == (
-                1e9,
-                1e9 + 100,
-                drawer.id,
-            )
+            assert (counter.valid_from, counter.valid_to) == (1e9, 1e9 + 100)
+            assert counter.superseded_by == drawer.id
             assert (drawer.supersedes, drawer.source, drawer.is_active) == (counter.id, "llm", True)
             assert [fact.value for fact in store.facts_as_of(1e9 + 5, scope="global")][-1] == "counter"
             assert "pin" in {fact.key for fact in store.facts_as_of(1e9 + 5)}
@@ -376,11 +361,8 @@ def test_threads_may_share_a_store(path):
                 if n % 10 == 0:
                     store.flush()
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(work, "abc"))
         assert len(store.facts()) == 120
     assert (len(written(path)["facts"]), len(written(path)["episodes"])) == (120, 120)
 
@@ -391,13 +373,6 @@ def test_a_turn_that_ends_is_in_the_file(path, hook):
     """Fault 13: a hook has the store write when the turn ends, with facts that tools added; memory's own tools do so at once."""
     store = JSONMemoryStore(path, flush_after_s=3600)
 
-    class Model:
-        def __init__(self):
-            self.replies = [Reply("", (ToolCall("note", {}),)), Reply("done")]
-
-        def complete(self, messages, **_):
-            return self.replies.pop(0)
-
     def note():
         store.add_fact("a", "red")
         return "noted"
@@ -405,7 +380,9 @@ def test_a_turn_that_ends_is_in_the_file(path, hook):
     remember = next(tool for tool in memory_tools(store) if tool.name == "remember_fact")
     remember.run(key="b", value="blue")
     assert written(path)["facts"][0]["value"] == "blue"
-    loop = AgentLoop(Model(), hooks=[hook(store)], tools=[Tool("note", "", {}, note)])
+    loop = AgentLoop(
+        Model(Reply("", (ToolCall("note", {}),))), hooks=[hook(store)], tools=[Tool("note", "", {}, note)]
+    )
     loop.run("note it", speaker="alice", private=True)
     assert loop.hooks.failures() == []
     file = written(path)

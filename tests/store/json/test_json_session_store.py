@@ -30,12 +30,8 @@ def test_the_file_can_be_read_by_a_person(store):
     """A conversation stands under its own name, for its owner alone, with nothing else beside it."""
     store.save("kitchen", Session(SAID, {"mood": "fine"}))
     path = store.base / "kitchen.json"
-    assert json.loads(path.read_text()) == {
-        "messages": SAID,
-        "state": {"mood": "fine"},
-        "id": "kitchen",
-        "updated_at": 1_770_000_000.0,
-    }
+    kept = {"messages": SAID, "state": {"mood": "fine"}, "id": "kitchen", "updated_at": 1_770_000_000.0}
+    assert json.loads(path.read_text()) == kept
     assert "grüezi" in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
     assert store.base.stat().st_mode & 0o777 == 0o700
@@ -82,13 +78,8 @@ else:
 def edgevox(path, base, command):
     """Have the real EdgeVox do something in a process of its own; return what it prints."""
     env = {**os.environ, "PYTHONPATH": str(path)}
-    return subprocess.run(
-        [sys.executable, "-c", EDGEVOX, str(base), command],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    program = [sys.executable, "-c", EDGEVOX, str(base), command]
+    return subprocess.run(program, env=env, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_real_edgevox_and_we_read_each_others_files(store, edgevox_path):
@@ -146,9 +137,8 @@ def test_each_save_is_the_whole_file(store):
         store.save("s", version)
         assert look(store.base / "s.json") == before
         found = JSONSessionStore(store.base).load("s")
-        assert str([found.messages, sorted(found.state.items())]) == str(
-            [version.messages, sorted(version.state.items())]
-        )
+        read, saved = ([it.messages, sorted(it.state.items())] for it in (found, version))
+        assert str(read) == str(saved)
 
 
 def test_two_savers_of_one_session_leave_a_whole_file(tmp_path):
