@@ -40,17 +40,17 @@ def test_every_file_has_answers_and_no_yes_is_a_no(file: Path) -> None:
     assert all(says_no(item) for item in no)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\0",
-        "\ud800 don't forget",
-        "don't " * 100_000,
-        "not to " * 50_000 + "forget",
-        "vergiss das " * 9999,
-    ],
+ODD = (
+    "",
+    "\0",
+    "\ud800 don't forget",
+    "don't " * 100_000,
+    "not to " * 50_000 + "forget",
+    "vergiss das " * 9999,
 )
+
+
+@pytest.mark.parametrize("text", ODD)
 def test_any_text_is_read_quickly(text: str) -> None:
     """Half characters and endless repetition are read like anything else."""
     for reads in (says_yes, says_no, says_not_to_forget):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgemem
+from support.homes import opened
 
 SPOKEN = """
 import json, sys, edgemem
@@ -31,9 +32,7 @@ print(json.dumps({"waits": waits, "yes": says_yes("endavant"), "language": langu
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return a home whose index was made by the languages that edgemem has."""
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "edgemem.toml").write_text('[llama]\nembedder = ""\n', "utf-8")
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with opened(tmp_path / "home") as memory:
         memory.store.add_fact("ring.place", "with the others", scope="household")
         memory.idle(60)
     return tmp_path / "home"
@@ -57,12 +56,13 @@ def spoken(languages: Path, home: Path) -> dict[str, object]:
 def test_a_whole_language_is_one_file_and_words_are_made_anew_once(home: Path, languages: Path) -> None:
     """It is told by its little words, which say nothing; its yes counts, and no letters need to be its own."""
     text = (languages / "es.toml").read_text("utf-8")
-    for key, value in (
-        ("stop", "'''amb aquest els és'''"),
-        ("letters", '""'),
-        ("stemmer", '"catalan"'),
-        ("yes", '"endavant"'),
-    ):
+    catalan = {
+        "stop": "'''amb aquest els és'''",
+        "letters": '""',
+        "stemmer": '"catalan"',
+        "yes": '"endavant"',
+    }
+    for key, value in catalan.items():
         text = re.sub(rf"(?ms)^{key} = ('''.*?'''|\".*?\")$", f"{key} = {value}", text)
     (languages / "ca.toml").write_text(text, "utf-8")
     known = spoken(languages, home)

@@ -84,7 +84,6 @@ def shares_of(model: Model, candidates: Candidates) -> np.ndarray[Any, np.dtype[
 
 
 def ask(here: Filled, text: str, asker: str | None, kinds: frozenset[Kind] | None = None) -> list[Any]:
-    """Return what is found."""
     return here.memory.recall(text, speaker=asker, k=FIRST, kinds=kinds)
 
 
@@ -113,9 +112,8 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
             if one.category in (*ASKED_FOR, PREFERENCE):
                 here.clock.at = max(now, float(one.question.at))
                 text, asker = one.question.text, one.question.asker
-                of_facts.append(
-                    here.memory.diagnostics.search.ranking_of(text, reader=Reader(asker)).candidates
-                )
+                search = here.memory.diagnostics.search
+                of_facts.append(search.ranking_of(text, reader=Reader(asker)).candidates)
                 found = ask(here, text, asker, VALUES)
                 hits.append(any((item.key, item.value) == one.right for item in found))
         for asked in case.asked:
@@ -171,10 +169,8 @@ def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:
         for name, weight in answers.weights.items():
             lost = msgspec.structs.replace(answers, weights={**answers.weights, name: 0.0})
             model = msgspec.structs.replace(corpus.model, answers=lost)
-            moved = max(
-                float(np.abs(shares_of(model, candidates) - scores).max())
-                for candidates, scores in zip(asked, before, strict=True)
-            )
+            after = [shares_of(model, candidates) for candidates in asked]
+            moved = max(float(np.abs(new - old).max()) for new, old in zip(after, before, strict=True))
             assert moved > SCORE, (corpus.name, name, weight)
 
 

@@ -20,7 +20,6 @@ class Listening(HashEmbedder):
         self.asked: list[str] = []
 
     def embed_query(self, text, *, timeout_s=None):
-        """Embed a question."""
         self.asked.append(text)
         return super().embed_query(text, timeout_s=timeout_s)
 
@@ -44,10 +43,8 @@ def test_the_real_model_tells_what_is_asked_for(tmp_path, clock, minilm):
     from edgemem.llama.embedder import LlamaEmbedder
 
     with LlamaEmbedder(minilm) as embedder, closing(Robot(tmp_path, clock, embedder)) as robot:
-        for name, values in (
-            ("helene", "nurse 38 ginger heights Tuesday"),
-            ("magnus", "baker 44 cider dogs Friday"),
-        ):
+        known = {"helene": "nurse 38 ginger heights Tuesday", "magnus": "baker 44 cider dogs Friday"}
+        for name, values in known.items():
             keys = ("job", "shoe_size", "drink", "fear", "birthday")
             for key, value in zip(keys, values.split(), strict=True):
                 robot.store.add_fact(f"{name}.{key}", value)

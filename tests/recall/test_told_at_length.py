@@ -65,11 +65,8 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> list[Answered]:
 
 def test_the_whole_answer_stands_in_the_block(answered: list[Answered]) -> None:
     """Of the messages that are among the first five, so many tell their whole answer."""
-    found = {
-        one.asked.text: one.scores["block_answer_found"]
-        for one in answered
-        if "block_answer_found" in one.scores
-    }
+    told = "block_answer_found"
+    found = {one.asked.text: one.scores[told] for one in answered if told in one.scores}
     assert len(found) > 70
     missed = [asks for asks, whole in found.items() if not whole]
     assert sum(found.values()) >= BAR * len(found), missed

@@ -22,21 +22,14 @@ MEANS = {"cook": "allergi", "safe": "allergi"}
 
 
 class Embedding:
-    """A plain function from text to numbers, which remembers who called it with what."""
+    """A plain function from text to numbers, which remembers what it was called with."""
 
     def __init__(self, name: str = "one", dimensions: int = 64) -> None:
         self.embedder = HashEmbedder(dimensions, name=name, means=MEANS)
         self.texts: list[str] = []
-        self.threads: set[str] = set()
-        self.busy: threading.Event | None = None
-        self.go_on: threading.Event | None = None
 
     def __call__(self, text: str) -> list[float]:
         self.texts.append(text)
-        self.threads.add(threading.current_thread().name)
-        if self.busy is not None and self.go_on is not None:
-            self.busy.set()
-            assert self.go_on.wait(10)
         return (3 * self.embedder.embed_texts([text])[0]).tolist()
 
 
@@ -197,15 +190,12 @@ def test_llama_embed_puts_prefixes_before_questions_and_texts(llm) -> None:
     assert edgemem.llama_embed(llm, query_prefix="", text_prefix="").fingerprint == bare.fingerprint
 
 
-def test_a_closed_model_says_so(tmp_path: Path, clock, tiny: Path) -> None:
+def test_a_closed_model_says_so(tmp_path: Path, clock, llm) -> None:
     """Where llama.cpp would end the process, there is an error, and what was stored is safe."""
-    from edgemem.llama.backend import llama
-
-    opened = llama().Llama(model_path=str(tiny), embedding=True, n_ctx=64, verbose=False)
-    embed = edgemem.llama_embed(opened)
+    embed = edgemem.llama_embed(llm)
     with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as store:
         store.add_fact("robot", "kitchen")
-        opened.close()
+        llm.close()
         with pytest.raises(ClosedError, match="model was closed"):
             store.search_facts("robot")
         assert store.get_fact("robot") == "kitchen"
@@ -215,16 +205,11 @@ def test_llama_embed_refuses_a_model_that_gives_no_vector_of_a_text(tiny: Path) 
     """A chat model, or one without pooling, is refused at once and not at the first fact."""
     from edgemem.llama.backend import llama
 
-    for wrong, told in (
-        ({"embedding": False}, "embedding=True"),
-        ({"embedding": True, "pooling_type": 0}, "whole text"),
-    ):
+    tokens = {"embedding": True, "pooling_type": 0}
+    for wrong, told in (({"embedding": False}, "embedding=True"), (tokens, "whole text")):
         opened = llama().Llama(model_path=str(tiny), n_ctx=64, verbose=False, **wrong)
-        try:
-            with pytest.raises(ModelError, match=told):
-                edgemem.llama_embed(opened)
-        finally:
-            opened.close()
+        with closing(opened), pytest.raises(ModelError, match=told):
+            edgemem.llama_embed(opened)
 
 
 def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> None:

@@ -29,11 +29,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setenv("EDGEMEM_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "own"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    return {
-        "own": tmp_path / "own",
-        "data": tmp_path / "data" / "edgemem" / "models",
-        "home": tmp_path / "home",
-    }
+    places = {"own": "own", "data": "data/edgemem/models", "home": "home"}
+    return {name: tmp_path / place for name, place in places.items()}
 
 
 def test_every_entry_is_complete() -> None:
@@ -45,11 +42,8 @@ def test_every_entry_is_complete() -> None:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]+", entry.name)
         assert entry.file.endswith(".gguf")
         assert re.fullmatch(r"F16|Q[0-9]_([0-9]|K_M)", entry.quantisation)
-        assert (
-            entry.licence in entry.credit
-            or "Apache License, Version 2.0" in entry.credit
-            or "Gemma" in entry.credit
-        )
+        licences = (entry.licence, "Apache License, Version 2.0", "Gemma")
+        assert any(licence in entry.credit for licence in licences)
         assert entry.context >= 256
         assert entry.ram_mb > entry.bytes / 1e6
         if entry.kind == "embedder":
@@ -85,12 +79,9 @@ def test_a_damaged_catalogue_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_folders_are_searched_in_order(folders: dict[str, Path]) -> None:
     """The environment first, then the home, then the checkout, then the data directory."""
-    assert [model_folders(folders["home"])[i] for i in (0, 1, -1)] == [
-        folders["own"],
-        folders["home"] / "models",
-        folders["data"],
-    ]
-    for folder in (folders["data"], folders["home"] / "models", folders["own"]):
+    order = [folders["own"], folders["home"] / "models", folders["data"]]
+    assert [model_folders(folders["home"])[i] for i in (0, 1, -1)] == order
+    for folder in order[::-1]:
         folder.mkdir(parents=True)
         (folder / "mine.gguf").touch()
         assert find_model("mine.gguf", home=folders["home"]) == folder / "mine.gguf"
@@ -128,8 +119,7 @@ def test_get_keeps_a_model_that_is_right(minilm: Path) -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """`find` returns None; `entry_of` says which names there are."""
-    assert find_entry("nope") is None
-    assert find_model("nope") is None
+    assert find_entry("nope") is find_model("nope") is None
     with pytest.raises(ModelError, match=DEFAULT_EMBEDDER):
         entry_of("nope")
     with pytest.raises(ModelError, match="edgemem models list"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import fetch_model
 from support.disks import no_file_larger_than
 from support.models import WIDTH, write_tiny_bert
-from support.servers import IDENTITY, Served, serving
+from support.servers import IDENTITY, Served, free_port, serving
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -223,13 +222,8 @@ print(json.dumps(seen))
 """
     folder.mkdir()
     (folder / "tiny.gguf").write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder / "tiny.gguf"), str(folder / "home")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=TESTS.parent,
-    )
+    command = [sys.executable, "-c", script, str(folder / "tiny.gguf"), str(folder / "home")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=TESTS.parent)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []
 
@@ -275,13 +269,10 @@ def test_a_server_that_is_not_there_or_falls_silent_is_told(
     entry: ModelEntry, folder: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody listens, nobody may be asked, there is none, there is no room for its file, or no byte comes for too long."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/x.gguf"
-    for url, words in (
-        (nobody, "no way to 127.0.0.1.*edgemem models add FILE"),
-        ("http://192.0.2.1/x.gguf", "not an https address"),
-    ):
-        refused(msgspec.structs.replace(entry, web=Web(kind="https", url=url)), folder, words)
+    way = "no way to 127.0.0.1.*edgemem models add FILE"
+    for host, words in ((f"127.0.0.1:{free_port()}", way), ("192.0.2.1", "not an https address")):
+        web = Web(kind="https", url=f"http://{host}/x.gguf")
+        refused(msgspec.structs.replace(entry, web=web), folder, words)
     refused(msgspec.structs.replace(entry, web=None), folder, "edgemem models add FILE --as tiny")
     served.more = 9 * 10**18
     with pytest.raises(DiskFullError, match="free"):

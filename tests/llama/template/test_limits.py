@@ -22,18 +22,9 @@ from edgemem.records import BlockLine, Epoch, Message
 
 SYSTEM: Message = {"role": "system", "content": "Be a kind robot."}
 NAMES = ("lamp", "door")
+PARAMETERS = {"type": "object", "properties": {"room": {"type": "string", "description": "where"}}}
 TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": "Switch it.",
-            "parameters": {
-                "type": "object",
-                "properties": {"room": {"type": "string", "description": "where"}},
-            },
-        },
-    }
+    {"type": "function", "function": {"name": name, "description": "Switch it.", "parameters": PARAMETERS}}
     for name in NAMES
 ]
 IMAGE = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
@@ -55,14 +46,10 @@ def reply(text: str) -> Message:
 
 def calls(*rooms: str) -> list[Message]:
     """Return calls of the lamp and the door, as the reference loop names them, and their results."""
-    made = [
-        {
-            "id": f"call_0_{n}",
-            "type": "function",
-            "function": {"name": name, "arguments": f'{{"room": "{room}"}}'},
-        }
-        for n, (name, room) in enumerate(zip(NAMES, rooms, strict=False))
+    functions = [
+        {"name": name, "arguments": f'{{"room": "{room}"}}'} for name, room in zip(NAMES, rooms, strict=False)
     ]
+    made = [{"id": f"call_0_{n}", "type": "function", "function": one} for n, one in enumerate(functions)]
     results: list[Message] = [
         {"role": "tool", "tool_call_id": f"call_0_{n}", "name": NAMES[n], "content": f"outcome {n}"}
         for n in range(len(rooms))
@@ -70,9 +57,10 @@ def calls(*rooms: str) -> list[Message]:
     return [{"role": "assistant", "content": None, "tool_calls": made}, *results]
 
 
+FIRST, SECOND = [user("Question 1"), reply("Answer 1")], [user("Question 2"), reply("Answer 2")]
 LAST = [user("Last question"), reply("Last answer")]
 SCENES: dict[str, list[list[Message]]] = {
-    "plain": [[user("Question 1"), reply("Answer 1")], LAST],
+    "plain": [FIRST, LAST],
     "interrupted before its answer": [[user("Question 1")], [user("Question 2"), reply("Answer 2")], LAST],
     "interrupted after a call": [[user("Question 1"), *calls("bath")], LAST],
     "call": [[user("Question 1"), *calls("bath"), reply("Answer 1")], LAST],
@@ -81,16 +69,8 @@ SCENES: dict[str, list[list[Message]]] = {
     "greeting": [[reply("Good morning"), user("Question 1"), reply("Answer 1")], LAST],
     "two in a row": [[user("Question 1"), user("Question 2"), reply("Answer 2")], LAST],
     "two replies": [[user("Question 1"), reply("Answer 1"), reply("Answer 2")], LAST],
-    "late orders": [
-        [user("Question 1"), reply("Answer 1"), LATE],
-        [user("Question 2"), reply("Answer 2")],
-        LAST,
-    ],
-    "a developer's orders": [
-        [user("Question 1"), reply("Answer 1"), {**LATE, "role": "developer"}],
-        [user("Question 2"), reply("Answer 2")],
-        LAST,
-    ],
+    "late orders": [[*FIRST, LATE], SECOND, LAST],
+    "a developer's orders": [[*FIRST, {**LATE, "role": "developer"}], SECOND, LAST],
     "orders before an answer": [[user("Question 1"), reply("Answer 1")], [LATE, user("Question 2")], LAST],
 }
 
@@ -117,9 +97,8 @@ def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -
 @cache
 def templates(folder: Path) -> dict[str, ChatTemplate]:
     """Return every shipped template."""
-    found = {
-        file.stem: ChatTemplate(file.read_text(), bos="<s>", eos="</s>") for file in folder.glob("*.jinja")
-    }
+    sources = {file.stem: file.read_text() for file in folder.glob("*.jinja")}
+    found = {name: ChatTemplate(source, bos="<s>", eos="</s>") for name, source in sources.items()}
     assert len(found) >= 69
     return {**found, "ChatML": ChatTemplate(CHATML)}
 
@@ -129,11 +108,8 @@ def needles(views: list[list[Message]]) -> list[str]:
     out: list[str] = []
     for message in views[-1]:
         content = message.get("content")
-        texts = (
-            [part.get("text", "[image]") for part in content]
-            if isinstance(content, list)
-            else [content or ""]
-        )
+        parts = content if isinstance(content, list) else [{"text": content or ""}]
+        texts = [part.get("text", "[image]") for part in parts]
         out += [line for text in texts for line in text.splitlines() if line and line != SILENCE]
         for call in message.get("tool_calls", ()):
             out.append(call["function"]["arguments"].split('"')[3])
@@ -168,16 +144,11 @@ def test_several_calls_one_by_one() -> None:
     call, *results = calls("bath", "attic")
     fitted = TemplateLimits(one_call=True).fit([user("a"), call, *reversed(results)])
     assert [message["role"] for message in fitted] == ["user", "assistant", "tool", "assistant", "tool"]
-    assert [message["content"] for message in fitted if message["role"] == "tool"] == [
-        "outcome 0",
-        "outcome 1",
-    ]
+    outcomes = ["outcome 0", "outcome 1"]
+    assert [message["content"] for message in fitted if message["role"] == "tool"] == outcomes
     nameless = [{**result, "tool_call_id": None} for result in results]
     fitted = TemplateLimits(one_call=True).fit([user("a"), call, *nameless])
-    assert [message["content"] for message in fitted if message["role"] == "tool"] == [
-        "outcome 0",
-        "outcome 1",
-    ]
+    assert [message["content"] for message in fitted if message["role"] == "tool"] == outcomes
 
 
 def test_ids_of_calls_and_results_still_agree(vocabularies: Path) -> None:
@@ -189,9 +160,6 @@ def test_ids_of_calls_and_results_still_agree(vocabularies: Path) -> None:
     assert call["tool_calls"][0]["id"] == result["tool_call_id"]
     assert len(result["tool_call_id"]) == 9
     assert template.limits.fit(asked)[1:] == [call, result]
-
-
-# -- rendering by increment ----------------------------------------------------------------
 
 
 def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> None:
@@ -214,9 +182,8 @@ def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> N
 
 def test_most_templates_are_kept_from_rewriting(vocabularies: Path) -> None:
     """Of all shipped templates one cannot be kept from rewriting."""
-    append_only = {
-        name: template.append_only for name, template in templates(vocabularies / "templates").items()
-    }
+    found = templates(vocabularies / "templates")
+    append_only = {name: template.append_only for name, template in found.items()}
     lost = [name for name, found in append_only.items() if found.rewrites and found.increments is None]
     assert lost == ["CohereForAI-c4ai-command-r-plus-tool_use"]
     assert sum(bool(found.rewrites) for found in append_only.values()) > 30
@@ -237,13 +204,13 @@ def test_prompts_only_grow_whatever_is_said(vocabularies: Path, name: str) -> No
         messages: list[Message] = []
         texts = []
         for question, answer in turns:
-            messages.append({"role": "user", "content": question})
+            messages.append(user(question))
             try:
                 texts.append(increments.text(template.limits.fit(messages), None, True, None))
             except TemplateError:
                 assert any("q7w9x3v5t1k8" in one + other for one, other in turns)
                 return
-            messages.append({"role": "assistant", "content": answer})
+            messages.append(reply(answer))
         assert all(longer.startswith(shorter) for shorter, longer in pairwise(texts))
 
     check()
@@ -256,8 +223,8 @@ def test_a_step_is_rendered_once(vocabularies: Path) -> None:
     assert increments is not None
     messages: list[Message] = []
     for n in range(100):
-        messages += [{"role": "user", "content": f"q{n}"}, {"role": "assistant", "content": f"a{n}"}]
-    messages.append({"role": "user", "content": "last"})
+        messages += [user(f"q{n}"), reply(f"a{n}")]
+    messages.append(user("last"))
     handed: list[int] = []
 
     def counting(shown: Any, *rest: Any) -> str:
@@ -267,22 +234,21 @@ def test_a_step_is_rendered_once(vocabularies: Path) -> None:
     increments = Increments(counting)
     increments.text(messages, None, True, None)
     handed.clear()
-    messages += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "more"}]
+    messages += [reply("a"), user("more")]
     increments.text(messages, None, True, None)
     assert sum(handed) < 15
 
 
 def test_an_opened_thought_is_closed() -> None:
     """Where the prompt opens a thought and the reply lost its thinking, the thought is closed before the reply."""
-    source = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")
-    template = ChatTemplate(source)
-    asked: list[Message] = [{"role": "user", "content": "a"}]
+    template = ChatTemplate(CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}"))
+    asked = [user("a")]
     assert template.append_only.increments is not None
-    for reply, shown in {
+    for said, shown in {
         "yes": "<think>\n</think>\n\nyes<|im_end|>",
         "hm\n</think>\n\nyes": "<think>\nhm\n</think>\n\nyes<|im_end|>",
         "<think>\nhm\n</think>\n\nyes": "<think>\nhm\n</think>\n\nyes<|im_end|>",
     }.items():
-        text = template.render([*asked, {"role": "assistant", "content": reply}, *asked])
+        text = template.render([*asked, reply(said), *asked])
         assert text.startswith(template.render(asked))
         assert shown in text

@@ -14,27 +14,14 @@ from conftest import HandClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-import edgemem
 from edgemem.errors import TemplateError
 from edgemem.llama.template.chat_template import DATELESS, ChatTemplate, neutralise
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reply
-
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "lamp",
-        "description": "Switch.",
-        "parameters": {
-            "type": "object",
-            "properties": {"room": {"type": "string", "description": "where"}},
-            "required": ["room"],
-        },
-    },
-}
-
+from support.homes import opened
+from support.models import TOOLS
 
 SHOW = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 ODD = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "templates.toml").read_bytes())
@@ -65,12 +52,9 @@ def test_content_may_be_parts_or_none() -> None:
 def test_arguments_may_be_text_or_an_object(vocabularies: Path, arguments: object) -> None:
     """Tool arguments are shown as JSON once, whether the loop keeps them as text or parsed."""
     call = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "lamp", "arguments": arguments}}
-    messages = [
-        {"role": "user", "content": "light"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-    ]
+    messages = [{"role": "user", "content": "light"}, {"role": "assistant", "tool_calls": [call]}]
     for name in ("Qwen-Qwen2.5-7B-Instruct", "deepseek-ai-DeepSeek-V3.1", "moonshotai-Kimi-K2"):
-        text = ChatTemplate(source(vocabularies, name)).render(messages, tools=[TOOL])
+        text = ChatTemplate(source(vocabularies, name)).render(messages, tools=TOOLS)
         assert '{"room": "bath"}' in text
 
 
@@ -108,10 +92,8 @@ def test_a_template_changes_copies_only() -> None:
     """Lists that it appends to are its own."""
     messages, tools = [{"role": "user", "content": "hi"}], [{"function": {"required": ["a"]}}]
     source = "{% set _ = messages.append(1) %}{% set _ = tools[0].function.required.append('b') %}" + SHOW
-    assert (
-        ChatTemplate(source.replace("in messages", "in messages[:1]")).render(messages, tools=tools)
-        == "[user:hi]"
-    )
+    template = ChatTemplate(source.replace("in messages", "in messages[:1]"))
+    assert template.render(messages, tools=tools) == "[user:hi]"
     assert (messages, tools) == ([{"role": "user", "content": "hi"}], [{"function": {"required": ["a"]}}])
 
 
@@ -120,9 +102,8 @@ def test_an_endless_template_does_not_hang_an_opening(
     tmp_path: Path, small: LlamaTokenizer, endless: str
 ) -> None:
     """`open`, and `check`, which tells of it, take no longer than one rendering within its bounds."""
-    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
     tokenizer = LlamaTokenizer(small.vocabulary, template=ODD["endless"][endless])
-    with edgemem.open(tmp_path, tokenizer=tokenizer, worker=False) as memory:
+    with opened(tmp_path / "home", tokenizer=tokenizer) as memory:
         (row,) = [check for check in memory.check() if check.name == "tokenizer"]
     assert row.state == "warn"
     assert "was stopped" in row.detail
@@ -141,11 +122,8 @@ def test_check_says_what_a_template_costs(
     tmp_path: Path, vocabularies: Path, small: LlamaTokenizer, name: str, state: str, said: str
 ) -> None:
     """`edgemem check` tells whether history is rewritten, and whether that is read again."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
     tokenizer = LlamaTokenizer.wrap(small.vocabulary, template=source(vocabularies, name))
-    with edgemem.open(home, tokenizer=tokenizer, worker=False) as memory:
+    with opened(tmp_path / "home", tokenizer=tokenizer) as memory:
         found = next(check for check in memory.check() if check.name == "tokenizer")
     assert found.state == state
     assert re.search(said, found.detail), found.detail
@@ -157,10 +135,7 @@ class Listens:
     def __init__(self) -> None:
         self.handed: list[tuple[list[Any], float | None]] = []
 
-    def complete(
-        self, messages: Any, *, tools: Any, stop: Any, on_text: Any, now: float | None = None
-    ) -> Reply:
-        """Answer."""
+    def complete(self, messages: Any, *, now: float | None = None, **_: Any) -> Reply:
         self.handed.append((list(messages), now))
         return Reply(f"Answer {len(self.handed)}.")
 
@@ -176,11 +151,7 @@ def prints_date(template: ChatTemplate) -> bool:
 
 def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand: HandClock) -> None:
     """With every template that prints a date, nothing that was shown changes at midnight or after a restart."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n[context]\nwindow_tokens = 1200\nreply_tokens = 128\nsummary_tokens = 60\n'
-    )
+    window = "[context]\nwindow_tokens = 1200\nreply_tokens = 128\nsummary_tokens = 60\n"
     model = Listens()
 
     def talk(memory: Memory, *said: str) -> AgentLoop:
@@ -189,12 +160,12 @@ def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand
             loop.run(text)
         return loop
 
-    with edgemem.open(home, clock=hand.clock, worker=False) as memory:
+    with opened(tmp_path / "home", window, clock=hand.clock) as memory:
         loop = talk(memory, "First question.")
         hand.advance(DAY)
         loop.run("Second question, after midnight.")
     hand.advance(DAY)
-    with edgemem.open(home, clock=hand.clock, worker=False) as memory:
+    with opened(tmp_path / "home", window, clock=hand.clock) as memory:
         loop = talk(memory, "Third question, after a restart.")
         before = len(model.handed)
         assert {now for _, now in model.handed} == {model.handed[0][1]}
@@ -214,9 +185,8 @@ def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand
             continue
         dated += 1
         for system in (True, False):  # some print it only where there are no other instructions
-            shown = [
-                ([m for m in said if system or m["role"] != "system"], now) for said, now in model.handed
-            ]
+            plain = [[m for m in said if system or m["role"] != "system"] for said, _ in model.handed]
+            shown = list(zip(plain, [now for _, now in model.handed], strict=True))
             texts = [template.render(messages, now=now) for messages, now in shown]
             for epoch in (texts[:before], texts[compacted:]):
                 assert all(longer.startswith(shorter) for shorter, longer in pairwise(epoch)), file.stem

@@ -19,6 +19,7 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
 from edgemem.session.tools import Tool
+from support.homes import BY_WORDS
 from support.models import write_llama_gguf
 from support.selection import LONG
 
@@ -92,9 +93,8 @@ class Talk:
             whole_reply = said and as_generated(prompt.text, reply.content)
             self.seen = [*handed, *(self.chat.last.ids if whole_reply else ())]
         if self.call:
-            calls = (ToolCall("set_timer", {"minutes": 7}), ToolCall("set_timer", {"minutes": 9}))
             self.call = False
-            return Reply("", calls)
+            return Reply("", tuple(ToolCall("set_timer", {"minutes": n}) for n in (7, 9)))
         return reply
 
     def cut(self, heard_text: str) -> None:
@@ -120,10 +120,7 @@ def whole(tokenizer: Any, text: str) -> list[int]:
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """Return a memory without an embedder and without a thread for upkeep."""
-    home = tmp_path_factory.mktemp("pairs") / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    with edgemem.open(home, worker=False) as opened:
+    with edgemem.open(tmp_path_factory.mktemp("pairs"), profile=BY_WORDS, worker=False) as opened:
         for n, thing in enumerate(("cup", "kettle", "spoon", "lamp")):
             opened.store.add_fact(f"{thing}.place", f"shelf {n}")
         yield opened
@@ -137,14 +134,8 @@ def test_ids_handed_over_are_what_is_evaluated(
     """After a reset everything is evaluated, later only what is behind the common prefix, whatever happened before."""
     import llama_cpp
 
-    file = write_llama_gguf(
-        tmp_path / "tiny.gguf",
-        vocabularies=vocabularies,
-        vocabulary=vocabulary,
-        template=CHATML,
-        layers=1,
-        width=16,
-    )
+    small = {"vocabulary": vocabulary, "layers": 1, "width": 16}
+    file = write_llama_gguf(tmp_path / "tiny.gguf", vocabularies=vocabularies, **small)
     model = llama_cpp.Llama(str(file), n_ctx=4096, n_batch=BATCH, n_threads=1, verbose=False)
     for template in PAIRS[vocabulary]:
         source = (vocabularies / "templates" / f"{template}.jinja").read_text() if template else CHATML

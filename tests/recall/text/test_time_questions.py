@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 import edgemem
-from edgemem.config import LlamaSettings, Profile
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 from lab.languages import LANGUAGES, household
 from lab.recall_home import SetClock
+from support.homes import BY_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,7 @@ DAYS = ((3, 9, 18), (6, 3, 18), (10, 14, 18), (11, 8, 11), (11, 12, 18), (11, 15
 DOZEN = 12
 TOLD = 0.5
 """No message of a time that is asked for alone scores less; see `rank.period`."""
-FLOORS = {
-    "en": (16, 25, 11), "de": (6, 8, 4), "es": (5, 8, 4), "vi": (5, 8, 4), "zh": (3, 7, 4),
-}  # fmt: skip
+FLOORS = {"en": (16, 25, 11), "de": (6, 8, 4), "es": (5, 8, 4), "vi": (5, 8, 4), "zh": (3, 7, 4)}
 """By language, how many of the questions of a time alone, of those with content and of those of a deed are told apart."""
 
 
@@ -63,8 +61,7 @@ class Home:
         utterances += [(f"more{at}", who, text, 1, DOZEN + at) for at, (who, _, text) in enumerate(more)]
         self.ids: dict[tuple[str | None, int | None], str] = {}
         self.clock = SetClock()
-        profile = Profile(llama=LlamaSettings(embedder=""))
-        self.memory: Memory = edgemem.open(folder, profile=profile, clock=self.clock, worker=False)
+        self.memory: Memory = edgemem.open(folder, profile=BY_WORDS, clock=self.clock, worker=False)
         for name, who, text, day, number in sorted(utterances, key=lambda entry: entry[3:]):
             month, of_month, hour = DAYS[day]
             at = datetime(2026, month, of_month, hour, 3 * number).timestamp()  # noqa: DTZ001
@@ -109,11 +106,8 @@ def test_a_time_alone_is_told_from_a_time_with_content(home: tuple[str, Home]) -
         if tells_a_day(hits) or name not in [here.ids[entry.session, entry.turn] for entry in hits[:3]]:
             missed_content.append(text)
     missed_deeds = [text for text in questions.deeds.strip().splitlines() if tells_a_day(here.recall(text))]
-    right = (
-        len(alone) - len(missed_alone),
-        len(content) - len(missed_content),
-        questions.deeds.strip().count("\n") + 1 - len(missed_deeds),
-    )
+    deeds = questions.deeds.strip().count("\n") + 1 - len(missed_deeds)
+    right = (len(alone) - len(missed_alone), len(content) - len(missed_content), deeds)
     assert all(have >= floor for have, floor in zip(right, FLOORS[language], strict=True)), (
         right, missed_alone, missed_content, missed_deeds,
     )  # fmt: skip
