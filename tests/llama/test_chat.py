@@ -16,19 +16,16 @@ from support.models import opening
 
 @pytest.fixture(scope="module")
 def file(chat_model: Callable[[str], Path]) -> Path:
-    """Return a real model of random weights."""
     return chat_model("phi-3")
 
 
 @pytest.fixture
 def chat(file: Path) -> Iterator[LlamaChat]:
-    """Return an open chat model."""
     with LlamaChat(file, n_ctx=2048, threads=1, batch=256) as chat:
         yield chat
 
 
 def asked(text: str) -> list[dict[str, Any]]:
-    """Return a prompt of one message."""
     return [{"role": "user", "content": text}]
 
 

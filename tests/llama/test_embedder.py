@@ -19,7 +19,6 @@ LONG = "The doctor's appointment was moved to Thursday because of the strike. " 
 
 @pytest.fixture(scope="module")
 def embedder(minilm: Path) -> LlamaEmbedder:
-    """Return the real model, loaded once."""
     with LlamaEmbedder(minilm) as made:
         yield made
 

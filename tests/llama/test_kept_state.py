@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from conftest import HandClock
 
 import edgemem
 from edgemem.hooks.builtin import part_of
@@ -53,31 +54,15 @@ def models(
     tmp_path_factory: pytest.TempPathFactory, vocabularies: Path, chat_model: Callable[[str], Path]
 ) -> tuple[Path, Path]:
     """Return two chat models that differ in nothing but their random weights."""
-    other = write_llama_gguf(
-        tmp_path_factory.mktemp("models") / "other.gguf",
-        vocabularies=vocabularies,
-        vocabulary="phi-3",
-        template="microsoft-Phi-3.5-mini-instruct",
-        width=32,
-        seed=1,
-    )
-    return chat_model("phi-3"), other
+    other = tmp_path_factory.mktemp("models") / "other.gguf"
+    like = {"vocabulary": "phi-3", "template": "microsoft-Phi-3.5-mini-instruct", "width": 32}
+    return chat_model("phi-3"), write_llama_gguf(other, vocabularies=vocabularies, seed=1, **like)
 
 
 @pytest.fixture
 def file(models: tuple[Path, Path]) -> Path:
     """Return a chat model with the vocabulary that loads fastest."""
     return models[0]
-
-
-class Time:
-    """Seconds that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.s = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.s
 
 
 def opened(file: Path, **settings: Any) -> LlamaChat:
@@ -87,7 +72,7 @@ def opened(file: Path, **settings: Any) -> LlamaChat:
 
 def kept(chat: LlamaChat, folder: Path, **settings: Any) -> KeptState:
     """Return the keeper of a model's state."""
-    return KeptState(chat, folder, **{"keep": "prefix", "max_mb": CAP_MB, "now": Time(), **settings})
+    return KeptState(chat, folder, **{"keep": "prefix", "max_mb": CAP_MB, "now": lambda: 1.8e9, **settings})
 
 
 def said(text: str = "Where is my cup?", instructions: str = INSTRUCTIONS) -> list[dict[str, Any]]:
@@ -251,11 +236,10 @@ def test_state_above_the_cap_is_not_kept(file: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_written_rarely(file: Path, tmp_path: Path) -> None:
+def test_written_rarely(file: Path, tmp_path: Path, hand: HandClock) -> None:
     """The same instructions are written once; others after some hours, also where the clock ran back between."""
-    now = Time()
     with opened(file) as chat:
-        state = kept(chat, tmp_path, now=now)
+        state = kept(chat, tmp_path, now=lambda: hand.wall)
 
         def turn(instructions: str) -> bool:
             list(chat.stream(said(instructions=instructions), max_tokens=2))
@@ -265,30 +249,29 @@ def test_written_rarely(file: Path, tmp_path: Path) -> None:
 
         assert turn(INSTRUCTIONS)
         assert not turn(INSTRUCTIONS)
-        now.s += 7 * 3600
+        hand.advance(7 * 3600)
         assert not turn(INSTRUCTIONS)
         assert turn("Else " + INSTRUCTIONS)
-        now.s += 3600
+        hand.advance(3600)
         assert not turn("Again " + INSTRUCTIONS)
-        now.s += 6 * 3600
+        hand.advance(6 * 3600)
         assert turn("Again " + INSTRUCTIONS)
     with opened(file) as chat:
-        now.s -= 9e8
-        state = kept(chat, tmp_path, now=now)
+        hand.advance(-9e8)
+        state = kept(chat, tmp_path, now=lambda: hand.wall)
         assert turn(INSTRUCTIONS)
 
 
-def test_states_of_other_models_make_room(models: tuple[Path, Path], tmp_path: Path) -> None:
+def test_states_of_other_models_make_room(models: tuple[Path, Path], tmp_path: Path, hand: HandClock) -> None:
     """All files together stay under the cap: the oldest goes."""
-    now = Time()
-    first = talk(models[0], tmp_path, now=now)
-    now.s += 60
-    second = talk(models[1], tmp_path, now=now)
+    first = talk(models[0], tmp_path, now=lambda: hand.wall)
+    hand.advance(60)
+    second = talk(models[1], tmp_path, now=lambda: hand.wall)
     assert first.exists()
     size_mb = second.stat().st_size / 1e6
     with opened(models[1], n_ctx=768) as chat:
-        now.s += 60
-        state = kept(chat, tmp_path, now=now, max_mb=2.5 * size_mb)
+        hand.advance(60)
+        state = kept(chat, tmp_path, now=lambda: hand.wall, max_mb=2.5 * size_mb)
         list(chat.stream(said(), max_tokens=2))
         assert state.work()
         state.wait()
@@ -322,11 +305,8 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
     dice = random.Random(6)
     evaluated = []
     for seconds in (0.0, dice.random() / 100, None, 0.0):
-        with subprocess.Popen(
-            [sys.executable, "-c", _ROBOT, str(home), str(file), INSTRUCTIONS],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+        command = [sys.executable, "-c", _ROBOT, str(home), str(file), INSTRUCTIONS]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             evaluated.append(int(process.stdout.readline()))
             if seconds is None:  # until the state is kept, however long that takes
@@ -340,7 +320,6 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a home without an embedder."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
     return tmp_path / "home"
@@ -348,12 +327,8 @@ def home(tmp_path: Path) -> Path:
 
 def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
     """Return a loop as `edgemem chat` makes it."""
-    return AgentLoop(
-        ChatReplies(chat, max_tokens=4),
-        hooks=memory.hooks(model=chat),
-        instructions=INSTRUCTIONS,
-        tools=memory.tools(),
-    )
+    hooks, tools = memory.hooks(model=chat), memory.tools()
+    return AgentLoop(ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=INSTRUCTIONS, tools=tools)
 
 
 def row(memory: Memory) -> Any:

@@ -62,7 +62,6 @@ def ids_of(path: Path, pairs: list[tuple[str, str]], n_ctx: int = 64) -> list[li
 
 
 def plain(path: Path, text: str, *, special: bool = False) -> list[int]:
-    """Return the ids of a text alone."""
     with loaded(path) as forward:
         return forward.tokenize(text, special=special)
 

@@ -17,7 +17,6 @@ from support.homes import ALICE, BOB, STRANGER, Robot, count_docs
 
 @pytest.fixture
 def robot(tmp_path, clock):
-    """Return a robot with vectors."""
     made = Robot(tmp_path, clock, HashEmbedder())
     yield made
     made.close()

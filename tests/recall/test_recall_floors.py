@@ -135,7 +135,6 @@ def corpora(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Corp
 
 @pytest.fixture(scope="module")
 def frozen() -> dict[str, Any]:
-    """Return what was frozen."""
     return json.loads(FROZEN.read_text("utf-8")) if FROZEN.exists() else {}
 
 
@@ -147,7 +146,6 @@ def freeze(frozen: dict[str, Any]) -> None:
 
 
 def figures(corpus: Corpus) -> dict[str, float]:
-    """Return all shares of a corpus."""
     return {**corpus.shares(), "facts@5": corpus.facts}
 
 

@@ -6,15 +6,13 @@ import pytest
 
 import edgemem
 from edgemem.recall.results import any_of, sessions_of
-from edgemem.records import Heard, Recalled, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
-from support.homes import BY_WORDS
+from edgemem.records import Recalled
+from support.homes import BY_WORDS, tell
 
 WORDS = ["apple", "lantern", "meadow", "copper", "violin", "harbour", "pepper", "window"]
 
 
 def message(id_, session, score, **more):
-    """Return a message that recall found."""
     return Recalled("turn", id_, "words", score, session=session, recorded_at=5.0, **more)
 
 
@@ -22,13 +20,7 @@ def message(id_, session, score, **more):
 def home(tmp_path, clock):
     """Return a memory with words alone, and a function that stores a turn."""
     with edgemem.open(tmp_path, profile=BY_WORDS, clock=clock, worker=False) as memory:
-
-        def say(session, n, text, at, speaker="alice", **more):
-            heard = Heard(speaker=speaker, event_time=at)
-            turn = Turn(session, n, (StoredMessage("user", text),), heard=heard, **more)
-            memory.diagnostics.database.write(lambda tx: commit_turn(tx, turn))
-
-        yield memory, say
+        yield memory, lambda session, n, text, at: tell(memory, text, session, n, at=at)
 
 
 def test_when_something_was_talked_about(home):
@@ -58,19 +50,12 @@ def test_private_talk_is_no_session_for_others(tmp_path, clock):
     seen = []
     for n, kept in enumerate(("", "the lighthouse is a secret, and so are its steps!")):
         with edgemem.open(tmp_path / str(n), clock=clock, worker=False) as memory:
-
-            def say(session, at, text, memory=memory, **more):
-                turn = Turn(session, at, (StoredMessage("user", text),), **more)
-                memory.diagnostics.database.write(lambda tx: commit_turn(tx, turn))
-
-            hers = Heard(speaker="alice", event_time=1e9)
-            say("a", 0, "the lighthouse has steps", heard=hers)
-            say("c", 0, "steps of stone, as in any old house by the sea", heard=hers)
-            say("d", 0, "the cat sleeps", heard=hers)
-            if kept:
-                for session, at in (("a", 1), ("b", 0), ("e", 0), ("f", 0)):
-                    his = Heard(speaker="bob", event_time=1e9 + 60)
-                    say(session, at, kept, level="private", owner="bob", heard=his)
+            tell(memory, "the lighthouse has steps", "a", at=1e9)
+            tell(memory, "steps of stone, as in any old house by the sea", "c", at=1e9)
+            tell(memory, "the cat sleeps", "d", at=1e9)
+            bob = {"level": "private", "owner": "bob", "speaker": "bob", "at": 1e9 + 60}
+            for session, at in (("a", 1), ("b", 0), ("e", 0), ("f", 0)) if kept else ():
+                tell(memory, kept, session, at, **bob)
             memory.idle(60)
             found = memory.recall_sessions("steps of the lighthouse", speaker="alice")
             texts = [[item.text for item in each.messages] for each in found]

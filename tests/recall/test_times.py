@@ -68,7 +68,6 @@ def test_the_words_around_a_time_tell_what_is_meant():
 
 
 def values(found) -> set[str]:
-    """Return what facts say."""
     return {item.value for item in found if item.kind == "fact"}
 
 

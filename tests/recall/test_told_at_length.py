@@ -51,7 +51,6 @@ def told_at_length() -> Case:
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> list[Answered]:
-    """Return what became of each question."""
     path = find_model("all-minilm-l6-v2")
     assert path is not None
     case, profile = told_at_length(), Profile()

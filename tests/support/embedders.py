@@ -31,12 +31,14 @@ class HashEmbedder(Embedder):
         self.dimensions = dimensions
         self.fingerprint = f"{name}:{dimensions}"
         self.embedded: list[str] = []
+        self.questions: list[str] = []
         self._means = means or {}
         self.slow = slow
         self.closed = False
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
         """Embed a question; nothing if it is slow and somebody waits."""
+        self.questions.append(text)
         return None if self.slow and timeout_s is not None else self.vector_of(text)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:

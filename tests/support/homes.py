@@ -107,6 +107,13 @@ def say(truth, n: int, *texts: str, session: str = "s", speaker: str = "alice", 
     truth.write(lambda tx: turns.commit_turn(tx, turn))
 
 
+def tell(memory, text: str, session: str = "s", n: int = 0, *, speaker="alice", at=None, **more) -> None:
+    """Store what somebody said as a turn, which they said at a moment."""
+    heard = Heard(speaker=speaker, event_time=at)
+    turn = Turn(session, n, (StoredMessage("user", text),), heard=heard, **more)
+    memory.diagnostics.database.write(lambda tx: turns.commit_turn(tx, turn))
+
+
 def words_of(database) -> set[str]:
     return {term for (terms,) in database.query("select terms from docs") for term in terms.split()}
 

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
-from edgemem.cli import main
 from edgemem.errors import DiskFullError, InvalidInputError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.models import fetch as adding
 from edgemem.llama.models.catalog import Pin, describe, pin_path, sha256_of, write_pin
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import add_model
+from support.cli import run
 from support.disks import no_file_larger_than
 from support.models import WIDTH, write_llama_gguf, write_reranker_gguf, write_tiny_bert
 
@@ -46,23 +45,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def folder(home: Path) -> Path:
-    """Return where the home's models go."""
     return home / "models"
 
 
 def names(folder: Path) -> list[str]:
-    """Return what lies in a folder."""
     return sorted(path.name for path in folder.iterdir())
-
-
-def run(*args: object, home: Path, stdin: str = "") -> Result:
-    """Run the command line on a home."""
-    return CliRunner().invoke(main, [*map(str, args), "--home", str(home)], input=stdin)
 
 
 def row(*args: object, home: Path) -> Any:
     """Run a command with --json and return what it printed."""
-    result = run(*args, "--json", home=home)
+    result = run(*args, "--json", "--home", home)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -90,7 +82,7 @@ def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: 
         tmp_path: "no model file",
         tmp_path / "nothing.gguf": "no model file",
     }.items():
-        result = run("models", "add", path, home=home)
+        result = run("models", "add", path, "--home", home)
         assert result.exit_code == 1
         assert words in " ".join(result.output.split())
         assert names(home / "models") == []
@@ -156,7 +148,7 @@ def test_a_reranker_becomes_one_of_the_homes_models(
     told = row("models", "add", file, home=home)
     assert (told["name"], told["kind"], told["dimensions"], told["context"]) == ("rank", "reranker", 0, 512)
     assert told["ram_mb"] == round(file.stat().st_size / 1e6 + 60)
-    said = run("models", "add", file, "--as", "again", home=home).output
+    said = run("models", "add", file, "--as", "again", "--home", home).output
     assert 'rerank = "again" under [recall]' in said
     kinds = {each["name"]: each["kind"] for each in row("models", "list", home=home)}
     assert kinds["rank"] == kinds["again"] == kinds["bge-reranker-v2-m3"] == "reranker"
@@ -191,12 +183,12 @@ def test_chat_takes_a_model_by_its_name(files: dict[str, Path], home: Path) -> N
     row("models", "add", files["chat"], "--as", "phi-3.5-mini-instruct", home=home)
     row("models", "add", files["chat"], "--as", "mine", home=home)
     for name in ("phi-3.5-mini-instruct", "mine"):
-        said = run("chat", "--llm", name, "--max-tokens", 2, "--json", home=home, stdin="hello\n")
+        said = run("chat", "--llm", name, "--max-tokens", 2, "--json", "--home", home, input="hello\n")
         assert said.exit_code == 0, said.output
         assert json.loads(said.stdout.splitlines()[-1])["said"] == "hello"
     known = "llama-3.2-1b-instruct"
     for name, words in (("nope", "models list"), (known, f"models get {known}")):
-        missing = run("chat", "--llm", name, home=home, stdin="hello\n")
+        missing = run("chat", "--llm", name, "--home", home, input="hello\n")
         assert missing.exit_code == 1
         assert words in missing.output
 
@@ -213,15 +205,15 @@ def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: 
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    bad = run("models", "verify", "mine", home=home)
+    bad = run("models", "verify", "mine", "--home", home)
     assert bad.exit_code == 1
     assert bad.output.startswith("bad mine")
     assert row("models", "remove", "mine", home=home)["bytes"] == len(data)
     assert names(home / "models") == []
-    gone = run("models", "remove", "mine", home=home)
+    gone = run("models", "remove", "mine", "--home", home)
     assert gone.exit_code == 1
     assert "There is no model mine" in gone.output
-    nothing = run("models", "remove", "bge-reranker-v2-m3", home=home)
+    nothing = run("models", "remove", "bge-reranker-v2-m3", "--home", home)
     assert nothing.output == "There is nothing of bge-reranker-v2-m3 on this machine.\n"
 
 
@@ -232,7 +224,7 @@ def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, 
     path.hardlink_to(files["chat"])
     listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
     assert listed["mine"] == "unverified"
-    assert "edgemem models add" in run("models", "verify", "mine", home=home).output
+    assert "edgemem models add" in run("models", "verify", "mine", "--home", home).output
     row("models", "add", path, home=home)
     assert row("models", "verify", "mine", home=home)[0]["ok"]
 

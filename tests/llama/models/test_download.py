@@ -35,7 +35,6 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def served(content: bytes) -> Iterator[Served]:
-    """Return a server that has the model."""
     with serving(content) as served:
         yield served
 
@@ -56,12 +55,10 @@ def pinned(entry: ModelEntry, content: bytes) -> ModelEntry:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return where models go."""
     return tmp_path / "models"
 
 
 def names(folder: Path) -> list[str]:
-    """Return what lies in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 

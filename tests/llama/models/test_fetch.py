@@ -39,12 +39,10 @@ def entry(tmp_path: Path, shelf: Path) -> ModelEntry:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return where models go."""
     return tmp_path / "models"
 
 
 def source_with(entry: ModelEntry, **changes: object) -> ModelEntry:
-    """Return the entry with another source."""
     return msgspec.structs.replace(entry, source=msgspec.structs.replace(entry.source, **changes))
 
 

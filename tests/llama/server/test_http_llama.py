@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -45,32 +46,20 @@ def started(
     llama_server: Path, files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], RunningServer]]:
     """Return what starts a server for a model that goes on for the other tests."""
-    running: dict[str, RunningServer] = {}
+    with ExitStack() as running:
 
-    def get(name: str) -> RunningServer:
-        if name not in running:
-            folder = tmp_path_factory.mktemp("server")
-            running[name] = RunningServer(llama_server, files[name], folder).__enter__()
-        return running[name]
+        def get(name: str) -> RunningServer:
+            server = RunningServer(llama_server, files[name], tmp_path_factory.mktemp("server"))
+            return running.enter_context(server)
 
-    yield get
-    for server in running.values():
-        server.kill()
+        yield cache(get)
 
 
 @pytest.fixture(scope="module")
 def opened(started: Callable[[str], RunningServer]) -> Iterator[Callable[[str], HttpLlama]]:
     """Return what opens a model once for several tests: with a large vocabulary that takes half a second."""
-    chats: dict[str, HttpLlama] = {}
-
-    def get(name: str) -> HttpLlama:
-        if name not in chats:
-            chats[name] = HttpLlama(started(name).url)
-        return chats[name]
-
-    yield get
-    for chat in chats.values():
-        chat.close()
+    with ExitStack() as chats:
+        yield cache(lambda name: chats.enter_context(HttpLlama(started(name).url)))
 
 
 @pytest.fixture

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import edgemem
-from edgemem.cli import main
 from edgemem.errors import ServerError
 from edgemem.llama.server.chat import HttpLlama
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.session.tools import Tool
+from support.cli import run
 from support.homes import BY_WORDS
 from support.servers import RunningServer, free_port
 
@@ -26,7 +25,6 @@ INSTRUCTIONS = "You are a kitchen robot. What stands in <memory> is remembered d
 
 @pytest.fixture(scope="module")
 def file(chat_model: Callable[[str], Path]) -> Path:
-    """Return a real model of random weights."""
     return chat_model("phi-3")
 
 
@@ -84,16 +82,11 @@ def test_a_turn_in_which_the_server_died_is_kept(
         assert kept[0]["content"] == "".join(said)
 
 
-def run(*arguments: object, text: str = "") -> Result:
-    """Run a command with what is typed."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=text)
-
-
 def test_chat_on_a_server(server: RunningServer, tmp_path: Path) -> None:
     """`edgemem chat --server URL` talks, remembers, and evaluates only what is new."""
     home = tmp_path / "chat home"
     options = ("--home", home, "--max-tokens", "4", "--no-tools", "--json")
-    done = run("chat", "--server", server.url, *options, text="hello\nand then?\n")
+    done = run("chat", "--server", server.url, *options, input="hello\nand then?\n")
     assert done.exit_code == 0, done.output
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert first["evaluated_tokens"] > 30
@@ -101,7 +94,7 @@ def test_chat_on_a_server(server: RunningServer, tmp_path: Path) -> None:
 
     unaffected = run("check", "--home", home)
     (home / "edgemem.toml").write_text(f'[chat]\nserver = "{server.url}"\n')
-    done = run("chat", *options, text="hello again\n")
+    done = run("chat", *options, input="hello again\n")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["prompt_tokens"] > second["prompt_tokens"]
     server.kill()
@@ -117,7 +110,7 @@ def test_chat_says_what_is_wrong_with_a_server(server: RunningServer, tmp_path: 
         (("--server", f"http://127.0.0.1:{free_port()}"), "No server answers"),
         (("--server", "http://10.1.2.3:8080"), "server_hosts"),
     ):
-        done = run("chat", *arguments, *home, text="hello\n")
+        done = run("chat", *arguments, *home, input="hello\n")
         assert done.exit_code != 0
         assert says in done.output
         assert "Traceback" not in done.output

@@ -37,13 +37,11 @@ QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Write down what s
 
 @pytest.fixture(scope="module")
 def file(chat_model: Callable[[str], Path]) -> Path:
-    """Return a real model of random weights."""
     return chat_model("qwen2")
 
 
 @pytest.fixture(scope="module")
 def two(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Return a server with two slots."""
     with RunningServer(llama_server, file, tmp_path_factory.mktemp("two"), slots=2) as server:
         yield server
 

@@ -35,12 +35,10 @@ said = st.lists(words, min_size=1, max_size=6).map(" ".join)
 
 
 def user(text: str) -> Message:
-    """Return what a person said."""
     return {"role": "user", "content": text}
 
 
 def reply(text: str) -> Message:
-    """Return what the robot said."""
     return {"role": "assistant", "content": text}
 
 

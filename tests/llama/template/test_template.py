@@ -30,7 +30,6 @@ BROKEN = {**ODD["broken"], "too deep to compile": "{{ " + "(" * 2000 + "1" + ")"
 
 
 def source(vocabularies: Path, name: str) -> str:
-    """Return the text of a shipped template."""
     return (vocabularies / "templates" / f"{name}.jinja").read_text()
 
 

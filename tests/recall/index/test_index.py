@@ -25,7 +25,6 @@ def index(tmp_path, truth):
 
 
 def words(index) -> set[str]:
-    """Return all terms that the index holds."""
     return words_of(index.database)
 
 

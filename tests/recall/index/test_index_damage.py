@@ -72,7 +72,6 @@ def opened(folder: Path) -> Database:
 
 
 def work(index: Index) -> None:
-    """Do all upkeep."""
     for _ in range(30):
         if not index.catch_up() + index.embed_pending():
             break

@@ -29,7 +29,6 @@ changes = st.lists(
 
 
 def unit(*shape: int, seed: int = 1) -> np.ndarray:
-    """Return random unit vectors."""
     found = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     return found / np.linalg.norm(found, axis=-1, keepdims=True)
 

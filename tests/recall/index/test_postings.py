@@ -35,7 +35,6 @@ steps = st.lists(
 
 
 def opened(folder):
-    """Return the file of an index."""
     return Database(folder / "index.db", schema=SCHEMA, durable=False)
 
 

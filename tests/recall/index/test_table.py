@@ -38,7 +38,6 @@ def row(number, **more):
 
 
 def filled(*rows):
-    """Return a table with some rows."""
     table = DocTable()
     for each in rows:
         table.append(each)
@@ -46,7 +45,6 @@ def filled(*rows):
 
 
 def seen_by(reader, *rows):
-    """Return what somebody sees of some rows."""
     return QueryView(filled(*rows), Filter(reader))
 
 

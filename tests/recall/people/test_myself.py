@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgemem.memory import Memory
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
+from support.homes import tell
 
 SAID = {
     "en": ("My bicycle is {}, I like it.", ("blue", "grey"), "Which colour does my bicycle have?"),
@@ -23,9 +22,7 @@ def test_what_is_mine_is_mine(language: str, memory: Memory) -> None:
     sentence, values, question = SAID[language]
     thing = {"en": "bicycle", "de": "Fahrrad", "es": "bicicleta", "vi": "xe đạp", "zh": "自行车"}[language]
     for number, (who, value) in enumerate(zip(("Anna", "Ben"), values, strict=True)):
-        messages = (StoredMessage("user", sentence.format(value)),)
-        turn = Turn(f"talk {number}", 0, messages, heard=Heard(speaker=who))
-        memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+        tell(memory, sentence.format(value), f"talk {number}", speaker=who)
         memory.store.add_fact(f"{who.lower()}.{thing}", value, scope="household")
     memory.idle(60.0)
     for who, value in zip(("Anna", "Ben"), values, strict=True):

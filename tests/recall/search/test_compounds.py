@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
+from support import homes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +29,7 @@ def tell(request: pytest.FixtureRequest, memory: Memory) -> Tell:
 
     def say(*texts: str) -> None:
         for text in (*texts, *OTHERS):
-            turn = Turn(text, 0, (StoredMessage("user", text),), heard=Heard(speaker="Ben"))
-            memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+            homes.tell(memory, text, text, speaker="Ben")
         if request.param == "indexed":
             assert memory.idle(10)
 
@@ -39,7 +37,6 @@ def tell(request: pytest.FixtureRequest, memory: Memory) -> Tell:
 
 
 def hits(memory: Memory, question: str) -> list[str]:
-    """Return what is recalled, the best first."""
     return [hit.text for hit in memory.recall(question)]
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import HandClock
 
 import edgemem
-from edgemem.cli import main
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
+from support.cli import run
 
 ASKED = "Where is the spare key?"
 PLEASES = "Do you know", "Can you tell me"
@@ -53,7 +52,6 @@ def say(memory: Memory, *spoken: str, speaker: str = "alice") -> None:
 
 
 def messages(memory: Memory, query: str, k: int = 5) -> list[str]:
-    """Return the messages that are found."""
     return [item.text for item in memory.recall(query, k=k, kinds={"turn"})]
 
 
@@ -79,7 +77,7 @@ def test_the_answer_stands_before_the_question(home: Path, asked: Sequence[str],
         hits = memory.recall(query, k=3)
         assert hits[0].text == ANSWER
         assert [item.score for item in hits] == sorted((item.score for item in hits), reverse=True)
-    shown = CliRunner().invoke(main, ["recall", query, "-k", "3", "--home", str(home), "--json"])
+    shown = run("recall", query, "-k", 3, "--home", home, "--json")
     assert [item["text"] for item in json.loads(shown.output)] == [item.text for item in hits]
 
 

@@ -106,7 +106,6 @@ def messages_of(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 
 
 
 def order(model, messages):
-    """Return the messages, the best first."""
     return np.argsort(-odds_of(messages, model)[0], kind="stable").tolist()
 
 

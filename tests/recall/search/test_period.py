@@ -69,7 +69,6 @@ def robot(request, tmp_path):
 
 
 def told(robot: Robot, query: str, *, reader: Reader | None = BEN, **options) -> list[str]:
-    """Return what is found."""
     found = robot.recall(query, reader=reader, k=9, **options)
     return [item.text for item in found]
 

@@ -18,8 +18,8 @@ from edgemem.memory import Memory
 from edgemem.recall.recall import Request
 from edgemem.recall.search import selection
 from edgemem.recall.search.selection import name_of, second_pass
-from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
+from edgemem.records import Reader, Recalled
+from support import homes
 from support.models import write_reranker_gguf
 
 _LOGITS = st.floats(-50, 50) | st.sampled_from([0.0, float("nan"), float("inf"), -float("inf")])
@@ -95,14 +95,8 @@ def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
 
 def tell(memory: Memory, *texts: str, level: str = "household", owner: str | None = None) -> None:
     """Store some texts, a turn each."""
-
-    def write(tx: object) -> None:
-        for at, text in enumerate(texts):
-            heard = Heard(speaker=owner or "anna")
-            said = (StoredMessage("user", text),)
-            commit_turn(tx, Turn(f"talk {level}", at, said, heard=heard, level=level, owner=owner))
-
-    memory.diagnostics.database.write(write)
+    for at, text in enumerate(texts):
+        homes.tell(memory, text, f"talk {level}", at, speaker=owner or "anna", level=level, owner=owner)
     memory.idle(30)
 
 

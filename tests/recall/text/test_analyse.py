@@ -15,9 +15,8 @@ from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.languages.words import all_words
 from edgemem.memory import Memory
 from edgemem.recall.text.analyse import language_in, language_of, plain_words, terms
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
 from support.embedders import HashEmbedder
+from support.homes import tell
 from support.selection import LONG
 
 SAID = (
@@ -58,29 +57,19 @@ def test_the_stemmer_is_loaded_when_needed() -> None:
 
 
 class Knowing(HashEmbedder):
-    """An embedder that says which languages it knows, for which a tomcat is a cat, and that notes what it is asked."""
+    """An embedder that says which languages it knows, for which a tomcat is a cat."""
 
     def __init__(self, languages: tuple[str, ...]) -> None:
         super().__init__(means={"kat": "cat", "kater": "cat", "tom": "cat"})
         self.languages = languages
-        self.asked: list[str] = []
-
-    def embed_query(self, text: str, *, timeout_s: float | None = None):
-        """Note the question."""
-        self.asked.append(text)
-        return super().embed_query(text, timeout_s=timeout_s)
 
 
 def told(folder: Path, embedder: HashEmbedder | None, **settings: object) -> Memory:
     """Open a memory in which a few things were said."""
     profile = Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder=""))
     memory = edgemem.open(folder, profile=profile, embedder=embedder, worker=False)
-
-    def write(tx: object) -> None:
-        for at, text in enumerate(SAID):
-            commit_turn(tx, Turn("talk", at, (StoredMessage("user", text),), heard=Heard(speaker="anna")))
-
-    memory.diagnostics.database.write(write)
+    for at, text in enumerate(SAID):
+        tell(memory, text, "talk", at, speaker="anna")
     memory.store.add_fact("user.pet", "Kater Tom")
     memory.idle(30)
     return memory
@@ -124,10 +113,10 @@ def test_what_the_model_cannot_read_is_not_embedded(tmp_path: Path) -> None:
     embedder = Knowing(("en",))
     with told(tmp_path / "home", embedder) as memory:
         assert memory.recall(CHINESE)[0].text == "猫在篮子里睡觉。"
-        assert not embedder.asked
+        assert not embedder.questions
         assert memory.diagnostics.search.last.signals == ("words",)
         memory.recall(GERMAN)
-        assert embedder.asked
+        assert embedder.questions
         assert "meaning" in memory.diagnostics.search.last.signals
 
 

@@ -77,7 +77,6 @@ def readings(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Return the words that name the times of a text."""
     return ", ".join(dict.fromkeys(span.text for span in times_in(text, NOW, ZONE))) or "none"
 
 

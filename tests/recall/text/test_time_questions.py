@@ -13,11 +13,9 @@ import msgspec
 import pytest
 
 import edgemem
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
 from lab.languages import LANGUAGES, household
 from lab.recall_home import SetClock
-from support.homes import BY_WORDS
+from support.homes import BY_WORDS, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +64,7 @@ class Home:
             month, of_month, hour = DAYS[day]
             at = datetime(2026, month, of_month, hour, 3 * number).timestamp()  # noqa: DTZ001
             self.clock.at = at
-            heard = Heard(speaker=who, event_time=at)
-            turn = Turn(f"day {day}", number, (StoredMessage("user", text),), heard=heard)
-            self.memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+            tell(self.memory, text, f"day {day}", number, speaker=who, at=at)
             self.ids[f"day {day}", number] = name
         self.clock.at = NOW
         self.memory.idle(120.0)
