@@ -9,7 +9,7 @@ import runpy
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -135,7 +135,7 @@ def test_code_of_the_pages_prints_what_is_shown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    vocabularies: Path,
+    chat_model: Callable[[str], Path],
     llama_server: Path,
 ) -> None:
     """Each Python block runs by itself in an empty home; a model of random weights stands in for the one that it names."""
@@ -146,11 +146,9 @@ def test_code_of_the_pages_prints_what_is_shown(
     named = re.search(r'Llama\("(.*\.gguf)"', code)
     if named or ANYWHERE in code:
         file = tmp_path / (named[1] if named else "model.gguf")
-        model = write_llama_gguf(
-            file, vocabularies=vocabularies, template="Qwen-Qwen2.5-7B-Instruct", width=32
-        )
+        file.hardlink_to(chat_model("qwen2"))
     if ANYWHERE in code:
-        with RunningServer(llama_server, model, tmp_path / "log", n_ctx=4096) as server:
+        with RunningServer(llama_server, file, tmp_path / "log", n_ctx=4096) as server:
             exec(compile(code.replace(ANYWHERE, server.url), block.page, "exec"), {"__name__": "__main__"})
     else:
         exec(compile(code, block.page, "exec"), {"__name__": "__main__"})

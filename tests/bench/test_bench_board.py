@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 
 from edgemem.bench import board
 from edgemem.errors import ModelError
-from support.models import write_llama_gguf
 
 
 @pytest.fixture
@@ -20,10 +20,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "QUICK_TIMES", 3)
 
 
-def test_a_board_is_measured(small: None, tmp_path: Path, vocabularies: Path) -> None:
+def test_a_board_is_measured(small: None, tmp_path: Path, chat_model: Callable[[str], Path]) -> None:
     """Every documented figure is there, with a chat model too; what cannot be read is null and has its reason."""
-    llm = write_llama_gguf(tmp_path / "chat.gguf", vocabularies=vocabularies)
-    found = board.run(quick=True, llm=str(llm), home=tmp_path)
+    found = board.run(quick=True, llm=str(chat_model("qwen2")), home=tmp_path)
     assert (found["bench"], found["format"]) == ("board", 1)
     figures = found["figures"]
     for name in ("fsync_ms", "commit_ms"):

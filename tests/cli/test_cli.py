@@ -72,13 +72,10 @@ def test_recall_finds_and_says_why(home: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "private"),
     [
-        (("recall", "surprise party"), "surprise"),
-        (("recall", "canoe"), "canoe"),
-        (("recall", "canoe", "--sessions"), "canoe"),
-        (("facts",), "surprise"),
-        (("sessions", "show", "hall"), "canoe"),
+        (("recall", "surprise party"), "surprise"), (("recall", "canoe"), "canoe"), (("facts",), "surprise"),
+        (("recall", "canoe", "--sessions"), "canoe"), (("sessions", "show", "hall"), "canoe"),
     ],
-)
+)  # fmt: skip
 def test_a_speaker_sees_what_they_would_be_told(home: Path, args: tuple[str, ...], private: str) -> None:
     """Private text is shown to its owner and to the operator, not to others."""
     for who in ((), ("--speaker", "Ann")):
@@ -127,17 +124,12 @@ def test_a_terminal_without_colours_gets_none(home: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("args", "meant"),
     [
-        (("fact",), "facts"),
-        (("facts", "hisotry", "wifi"), "history"),
-        (("facts", "wiffi"), "wifi"),
-        (("facts", "lst"), "list"),
-        (("sessions", "hal"), "hall"),
-        (("models", "gett"), "get"),
-        (("models", "get", "all-minilm"), "all-minilm-l6-v2"),
+        (("fact",), "facts"), (("facts", "hisotry", "wifi"), "history"), (("facts", "wiffi"), "wifi"),
+        (("facts", "lst"), "list"), (("forget", "wify"), "wifi"), (("sessions", "hal"), "hall"),
+        (("models", "gett"), "get"), (("models", "get", "all-minilm"), "all-minilm-l6-v2"),
         (("models", "remove", "all-minilm"), "all-minilm-l6-v2"),
-        (("forget", "wify"), "wifi"),
     ],
-)
+)  # fmt: skip
 def test_a_misspelt_word_comes_with_the_nearest(home: Path, args: tuple[str, ...], meant: str) -> None:
     """Commands, keys, conversations and models are told by what was probably meant."""
     result = run(*args, *(() if args[0] == "fact" else ("--home", home)))
@@ -229,19 +221,13 @@ def test_chat_goes_on_where_it_was(tmp_path: Path, chat_model: Callable[[str], P
 @pytest.mark.parametrize(
     ("args", "names"),
     [
-        (("recall", "--nope"), "--nope"),
-        (("recall", "tea", "--json", "-x"), "-x"),
-        (("recall",), "QUERY"),
-        (("recall", "tea", "-k", "0"), "1000"),
-        (("recall", "tea", "-k"), "-k"),
-        (("recall", "tea", "--valid-at", "noonish"), "noonish"),
-        (("facts", "add", "tea"), "VALUE"),
-        (("facts", "add", "--json"), "KEY"),
-        (("check", "too", "much"), "too much"),
-        (("--nope",), "--nope"),
+        (("recall", "--nope"), "--nope"), (("recall", "tea", "--json", "-x"), "-x"), (("recall",), "QUERY"),
+        (("recall", "tea", "-k", "0"), "1000"), (("recall", "tea", "-k"), "-k"), (("--nope",), "--nope"),
+        (("recall", "tea", "--valid-at", "noonish"), "noonish"), (("check", "too", "much"), "too much"),
+        (("facts", "add", "tea"), "VALUE"), (("facts", "add", "--json"), "KEY"),
         (("--json", "recall", "tea"), "edgemem COMMAND --json"),
     ],
-)
+)  # fmt: skip
 def test_a_mistyped_line_is_one_sentence(args: tuple[str, ...], names: str) -> None:
     """Unknown options, missing words and bad values are named without a block of usage, with exit code 2."""
     result = run(*args)

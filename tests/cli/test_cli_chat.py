@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.cli import refused, run
-from support.models import write_llama_gguf
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a folder of models that answer nonsense: one whose template prints tools, and one that does not."""
-    folder = tmp_path_factory.mktemp("models")
-    write_llama_gguf(
-        folder / "talker.gguf", vocabularies=vocabularies, template="Qwen-Qwen2.5-7B-Instruct", width=32
-    )
-    write_llama_gguf(
-        folder / "plain.gguf",
-        vocabularies=vocabularies,
-        vocabulary="phi-3",
-        template="microsoft-Phi-3.5-mini-instruct",
-        width=32,
-    )
-    return folder
 
 
 @pytest.fixture(autouse=True)
-def models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have models looked for in that folder."""
+def models(
+    chat_model: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Have models looked for where two answer nonsense: one whose template prints tools, and one that does not."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, vocabulary in (("talker", "qwen2"), ("plain", "phi-3")):
+        (folder / f"{name}.gguf").hardlink_to(chat_model(vocabulary))
     monkeypatch.setenv("EDGEMEM_MODELS", str(folder))
 
 

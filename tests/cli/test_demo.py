@@ -17,7 +17,7 @@ from edgemem.cli.demo import SCRIPT, play
 from edgemem.inspect.replay import find_tokenizer, read_script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 LINES = read_script(SCRIPT)
@@ -145,16 +145,13 @@ def test_without_an_embedder_nothing_that_must_stay_hidden_is_shown(tmp_path: Pa
 
 
 def test_a_real_model_answers_in_place_of_the_script(
-    tmp_path: Path, vocabularies: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, chat_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --llm the facts of the script are stored whatever the model says, and its nonsense fails no check."""
-    from support.models import write_llama_gguf
-
-    model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
     monkeypatch.setattr("edgemem.cli.demo.REPLY_TOKENS", 4)
     home = str(tmp_path / "home")
-    result = CliRunner().invoke(main, ["demo", "--json", "--llm", str(model), "--home", home])
+    result = CliRunner().invoke(main, ["demo", "--json", "--llm", str(chat_model("qwen2")), "--home", home])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert not told["summary"]["scripted"]

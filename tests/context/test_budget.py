@@ -61,15 +61,10 @@ def test_the_parts_are_the_window_and_between_their_bounds(window: int, bounds: 
 
 
 counts = st.integers(0, 500)
+most = {"window_tokens": 5000, "reply_tokens": 600, "summary_tokens": 500, "keep_last_turns": 60}
 contexts = st.fixed_dictionaries(
-    {
-        "window_tokens": st.integers(1, 5000),
-        "reply_tokens": st.integers(1, 600),
-        "block_tokens": counts,
-        "summary_tokens": st.integers(1, 500),
-        "notes_tokens": counts,
-        "keep_last_turns": st.integers(1, 60),
-    }
+    {name: st.integers(1, high) for name, high in most.items()}
+    | dict.fromkeys(("block_tokens", "notes_tokens"), counts)
 )
 
 

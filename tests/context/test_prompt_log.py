@@ -85,13 +85,10 @@ def called(
 ) -> PromptTurn:
     """Return a turn in which the model called a tool."""
     function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    calls = [{"id": "c", "type": "function", "function": function}]
     said: list[dict[str, Any]] = [
         {"role": "user", "content": "Do it."},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c", "type": "function", "function": function}],
-        },
+        {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "tool_call_id": "c", "name": name, "content": result},
         {"role": "assistant", "content": "Done."},
     ]

@@ -206,13 +206,10 @@ def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ("", "--session", "hall"),
-        ("\udcff", "--session", "hall"),
-        ("Hi.", "--session", "a\0b"),
-        ("Hi.", "--llm", "/no/such.gguf"),
-        ("x" * (1 << 21),),
+        ("", "--session", "hall"), ("\udcff", "--session", "hall"), ("Hi.", "--session", "a\0b"),
+        ("Hi.", "--llm", "/no/such.gguf"), ("x" * (1 << 21),),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_sentence(home: Path, args: tuple[str, ...]) -> None:
     """What cannot be looked at is told in one sentence."""
     refused(run("inspect", "prompt", *args, "--home", home))

@@ -1,8 +1,4 @@
-"""Learning: weights that made the data are found again, signs and bounds hold, odds say how often messages are right.
-
-Lessons from invented households teach what replaces an older message, and what wants something of a memory; a bootstrap
-says how sure a mean is.
-"""
+"""Learning: weights that made the data are found again, a gate parts questions from small talk, intervals are as wide as they should."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A recogniser's mistakes: as many as asked for, by sound, the same each time, and nothing but what people said.
-
-Misheard names and words are measured by pairs of our own, half of which nobody looks at.
-"""
+"""A recogniser's mistakes: as many as asked for, and nothing but what people said."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from support.models import write_llama_gguf
 from support.servers import WATCHED, RunningServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,11 +38,10 @@ def test_opening_talking_recalling_and_the_demo_use_no_network(tmp_path: Path, m
 
 
 def test_a_model_server_is_reached_on_this_machine_only(
-    tmp_path: Path, llama_server: Path, vocabularies: Path
+    tmp_path: Path, llama_server: Path, chat_model: Callable[[str], Path]
 ) -> None:
     """A reply from a server on the loopback connects there, looks up no name, and no other host is tried."""
-    file = write_llama_gguf(tmp_path / "tiny.gguf", vocabularies=vocabularies, vocabulary="phi-3", width=32)
-    with RunningServer(llama_server, file, tmp_path) as server:
+    with RunningServer(llama_server, chat_model("phi-3"), tmp_path) as server:
         (tmp_path / "url").write_text(f"http://localhost:{server.port}")
         seen, reached = watched("server", tmp_path)
     assert set(seen) == {"socket.__new__", "socket.connect"}

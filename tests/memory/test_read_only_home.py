@@ -125,14 +125,10 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 READERS = {
-    ("facts",): "is blue",
-    ("recall", "kettle", "--json"): "is blue",
-    ("recall", "canoe"): "lake",
-    ("export",): "is blue",
-    ("inspect", "prompt", "What about the kettle?"): "is blue",
-    ("stats",): "facts",
-    ("notes",): "canoe",
-}
+    ("facts",): "is blue", ("recall", "kettle", "--json"): "is blue", ("recall", "canoe"): "lake",
+    ("export",): "is blue", ("inspect", "prompt", "What about the kettle?"): "is blue",
+    ("stats",): "facts", ("notes",): "canoe",
+}  # fmt: skip
 """Commands, and what each prints of the memory."""
 
 

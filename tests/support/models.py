@@ -75,10 +75,8 @@ class Model:
         self.answers = list(answers)
         self.otherwise = otherwise
         self.handed: list[list[Message]] = []
-        self.meanwhile: Callable[[], None] = lambda: None
-        """Called while it answers."""
-        self.stopped: list[bool] = []
-        """Whether it was stopped then, for each answer."""
+        self.meanwhile: Callable[[], None] = lambda: None  # called while it answers
+        self.stopped: list[bool] = []  # whether it was stopped then, for each answer
         self.cuts: list[str] = []
 
     def complete(
@@ -131,10 +129,8 @@ class Forced:
 
     def __init__(self, chat: LlamaChat) -> None:
         self.queue: list[str] = []
-        self.held: list[int] = []
-        """Tokens in the cache when the model was asked, call by call."""
-        self.common: list[int] = []
-        """How many of them the prompt began with."""
+        self.held: list[int] = []  # tokens in the cache when the model was asked, call by call
+        self.common: list[int] = []  # how many of them the prompt began with
         self.ids: list[list[int]] = []
         with chat.if_quiet() as llama:
             self._llama = llama

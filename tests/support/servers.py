@@ -59,30 +59,19 @@ class Served:
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.etag = '"first"'
-        self.status = 200
-        """Another status is all that it answers."""
-        self.location = ""
-        """Where it sends everybody, if anywhere."""
-        self.cuts: list[int] = []
-        """Bytes of each of the next answers after which it hangs up."""
-        self.then: dict[str, object] = {}
-        """Attributes that change behind the first answer."""
-        self.more = 0
-        """Bytes by which its Content-Length lies."""
-        self.ranges = True
-        """Whether it can begin in the middle."""
-        self.if_range = True
-        """Whether it looks at If-Range; one that does not goes on with a newer file."""
-        self.shift = 0
-        """Bytes by which it begins elsewhere than it was asked."""
+        self.status = 200  # another status is all that it answers
+        self.location = ""  # where it sends everybody, if anywhere
+        self.cuts: list[int] = []  # bytes of each of the next answers after which it hangs up
+        self.then: dict[str, object] = {}  # attributes that change behind the first answer
+        self.more = 0  # bytes by which its Content-Length lies
+        self.ranges = True  # whether it can begin in the middle
+        self.if_range = True  # whether it looks at If-Range; one that does not goes on with a newer file
+        self.shift = 0  # bytes by which it begins elsewhere than it was asked
         self.says_length = True
-        self.silent = threading.Event()
-        """Cleared, it waits before it answers."""
+        self.silent = threading.Event()  # cleared, it waits before it answers
         self.silent.set()
-        self.asked: list[str] = []
-        """The Range header of every request, or nothing."""
-        self.sent = 0
-        """Bytes of content in all."""
+        self.asked: list[str] = []  # the Range header of every request, or nothing
+        self.sent = 0  # bytes of content in all
         self.url = ""
 
 

@@ -34,8 +34,7 @@ class Scribe:
         self.write = write
         self.prompts: list[str] = []
         self.rests = 0
-        self.left = 1 << 30
-        """How many answers it gives before somebody speaks."""
+        self.left = 1 << 30  # how many answers it gives before somebody speaks
 
     def answer(
         self, messages: Sequence[dict[str, Any]], *, max_tokens: int, stop: Callable[[], bool] | None = None
@@ -154,18 +153,15 @@ def test_a_model_that_fails_is_replaced() -> None:
 
 def test_facts_of_the_memorys_own_tools_are_not_told_to_it() -> None:
     """What `remember_fact` and `recall_fact` answered can be forgotten, so no model puts it into words of its own."""
-    kept, timed = ({"id": name, "function": {"name": name}} for name in ("recall_fact", "set_timer"))
+    kept, timed = (
+        {"id": id_, "function": {"name": name}} for id_, name in (("a", "recall_fact"), ("b", "set_timer"))
+    )
     turn = [
         {"role": "user", "name": "Alice", "content": "I put the cup into drawer 1."},
         {"role": "assistant", "content": "", "tool_calls": [kept]},
-        {
-            "role": "tool",
-            "tool_call_id": "recall_fact",
-            "name": "recall_fact",
-            "content": "locker code: 4711",
-        },
+        {"role": "tool", "tool_call_id": "a", "name": "recall_fact", "content": "locker code: 4711"},
         {"role": "assistant", "content": "", "tool_calls": [timed]},
-        {"role": "tool", "tool_call_id": "set_timer", "name": "set_timer", "content": "timer set"},
+        {"role": "tool", "tool_call_id": "b", "name": "set_timer", "content": "timer set"},
         {"role": "assistant", "content": "Done."},
     ]
     model = Scribe(first_statement)
