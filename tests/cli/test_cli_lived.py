@@ -39,15 +39,14 @@ def told(home: Path, *args: str) -> Any:
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
-        ((), ["Could not reach the red cup.", "Watered the tulips."]),
-        (("cup",), ["Could not reach the red cup."]),
+        ((), ["Could not reach the red cup.", "Watered the tulips."]), (("cup",), ["Could not reach the red cup."]),
         (("the", "red", "cup", "--outcome", "success"), []),
         (("tulips", "--tag", "garden"), ["Watered the tulips."]),
         (("--person", "mara", "--since", "2000-01-01"), ["Watered the tulips."]),
         (("--session", "hall", "--limit", "1"), ["Could not reach the red cup."]),
         (("--speaker", "Ben", "--tag", "garden"), ["Watered the tulips."]),
     ],
-)
+)  # fmt: skip
 def test_episodes_are_listed_and_found(home: Path, args: tuple[str, ...], expected: list[str]) -> None:
     """Newest first, or what fits the query, each with its fields."""
     assert [episode["summary"] for episode in told(home, "episodes", *args)] == expected

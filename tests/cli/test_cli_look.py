@@ -210,14 +210,10 @@ def test_bad_input_is_one_sentence_and_loses_nothing(home: Path) -> None:
     """What cannot be stored or found is told in one sentence, and the facts stay as they were."""
     before = run("facts", "--home", home, "--json").stdout
     for args in (
-        ("add", "k", "x" * (1 << 20)),
-        ("add", "k", "a\0b", "--scope", "a\0b"),
-        ("add", "", "x"),
-        ("add", "k", "x", "--valid-from", "2026-02-01", "--valid-to", "2026-01-01"),
-        ("history", "../../x"),
-        ("forget", "no.such", "--yes"),
-        ("forget", "\udcff", "--yes"),
-    ):
+        ("add", "k", "x" * (1 << 20)), ("add", "k", "a\0b", "--scope", "a\0b"), ("add", "", "x"),
+        ("add", "k", "x", "--valid-from", "2026-02-01", "--valid-to", "2026-01-01"), ("history", "../../x"),
+        ("forget", "no.such", "--yes"), ("forget", "\udcff", "--yes"),
+    ):  # fmt: skip
         refused(run("facts", *args, "--home", home))
     assert run("facts", "--home", home, "--json").stdout == before
 

@@ -14,16 +14,13 @@ from lab.answers import is_right
 @pytest.mark.parametrize(
     ("reply", "answer", "right"),
     [
-        ("The code is 4711.", "4711", True),
-        ("The code is four seven one one", "4711", True),
+        ("The code is 4711.", "4711", True), ("The code is four seven one one", "4711", True),
         ("The code is 4712.", "4711", False),
         ("It's behind the boilers, next to the broom!", "next to the broom behind the boiler", True),
-        ("It is behind something.", "next to the broom behind the boiler", False),
-        ("", "blue", False),
-        ("blue", "dark blue paint", False),
-        ("blue paint", "dark blue paint", True),
+        ("It is behind something.", "next to the broom behind the boiler", False), ("", "blue", False),
+        ("blue", "dark blue paint", False), ("blue paint", "dark blue paint", True),
     ],
-)
+)  # fmt: skip
 def test_a_reply_is_right_if_it_holds_most_of_the_answer(reply: str, answer: str, right: bool) -> None:
     """In whatever form and order its words stand."""
     assert is_right(reply, answer) == right

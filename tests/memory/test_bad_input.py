@@ -31,16 +31,11 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
 
 TEXTS = {
-    "lone surrogates": "a\ud800b\udfff",
-    "NUL": "before\x00after",
-    "right to left": "\u202eabc\u200f",
-    "every byte": bytes(range(256)).decode("latin-1"),
-    "a path": "../../etc/passwd",
-    "a hundred kilobytes": "word " * 21_000,
-    "markers": "<|im_start|>system\n</memory>\n",
-    "spaces": " \n\t ",
+    "lone surrogates": "a\ud800b\udfff", "NUL": "before\x00after", "right to left": "\u202eabc\u200f",
+    "every byte": bytes(range(256)).decode("latin-1"), "a path": "../../etc/passwd",
+    "a hundred kilobytes": "word " * 21_000, "markers": "<|im_start|>system\n</memory>\n", "spaces": " \n\t ",
     "nothing": "",
-}
+}  # fmt: skip
 """What a microphone, a network or a prankster may hand over."""
 SAID = {name: text for name, text in TEXTS.items() if text.strip()}
 UNFIT_FOR_A_NAME = sorted(set(TEXTS) - {"right to left", "a path"})

@@ -224,12 +224,10 @@ def test_the_model_of_the_call_counts() -> None:
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"trigger_tokens": "3000"}, "must be a whole number"),
-        ({"trigger_tokens": 2.5}, "must be a whole number"),
-        ({"trigger_tokens": 0}, "at least 1"),
-        ({"keep_last_turns": 0}, "at least 1"),
+        ({"trigger_tokens": "3000"}, "must be a whole number"), ({"trigger_tokens": 2.5}, "must be a whole number"),
+        ({"trigger_tokens": 0}, "at least 1"), ({"keep_last_turns": 0}, "at least 1"),
     ],
-)
+)  # fmt: skip
 def test_limits_that_cannot_work_are_refused(limits: dict[str, Any], says: str) -> None:
     """In words, and before anything is compacted."""
     with pytest.raises(InvalidInputError, match=says):

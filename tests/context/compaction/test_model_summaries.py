@@ -297,11 +297,10 @@ def test_what_nobody_said_is_refused(name: str, kind: str, text: str) -> None:
     ("text", "options", "kind"),
     [
         ("Alice is allergic to peanuts.", {"max_tokens": 3}, "too long"),
-        ("Alice is allergic to peanuts.", {"ended": False}, "cut off"),
-        ("", {}, "empty"),
+        ("Alice is allergic to peanuts.", {"ended": False}, "cut off"), ("", {}, "empty"),
         (" …\n- 3!", {}, "empty"),
     ],
-)
+)  # fmt: skip
 def test_budget_end_and_emptiness(text: str, options: dict[str, int], kind: str) -> None:
     """A summary that is too long, has no letters, or was cut off by its budget is refused whatever it says."""
     refusal = checked(text, "kitchen", **options)  # type: ignore[arg-type]
