@@ -633,7 +633,7 @@ WRONG = {
     "a moment in digits": (lambda s: s.facts_as_of("2026"), "seconds since the epoch"),
     "no source": (lambda s: s.add_fact("k", "v", source=None), "must be text, not NoneType"),
     "no agent": (lambda s: s.add_episode("k", {}, "ok", agent=None), "must be text, not NoneType"),
-    "how it was heard, as a dict": (lambda s: s.add_fact("k", "v", heard={}), "must be a Heard"),
+    "heard, as a dict": (lambda s: s.add_fact("k", "v", heard={"speaker": "a"}), "must be a Heard"),
     "the same of an episode": (lambda s: s.add_episode("k", {}, "ok", heard={}), "must be a Heard"),
     "no number of episodes": (lambda s: s.recent_episodes(None), "whole number"),
     "half an episode": (lambda s: s.recent_episodes(2.5), "whole number"),
