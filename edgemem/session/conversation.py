@@ -81,8 +81,8 @@ class Conversation:
         schemas = [tool.schema() for tool in offered.values()]
         self.agent = Agent(steps, ctx, [], offered, schemas)
         self.instructions = instructions
-        self._inner: SessionLog | None = None
-        """The log of this agent where it runs within a tool of its own conversation."""
+        self._inner: tuple[OpenTurn, SessionLog] | None = None
+        """The log of this agent within a tool of its own conversation, and the turn of that tool."""
 
     @property
     def instructions(self) -> str:
@@ -183,10 +183,13 @@ class Conversation:
 
     def _within(self, outer: OpenTurn) -> tuple[SessionLog, Agent]:
         """Return the log and agent of a turn within a tool of this very conversation: its words are kept nowhere."""
-        if self._inner is None:
-            self._inner = detached_log(outer)
-        ctx = msgspec.structs.replace(self.agent.ctx, session=self._inner.record, hook_state={})
-        return self._inner, msgspec.structs.replace(self.agent, ctx=ctx)
+        if (
+            self._inner is None or self._inner[0] is not outer
+        ):  # the next turn may have other listeners, or this one be aborted
+            self._inner = outer, detached_log(outer)
+        log = self._inner[1]
+        ctx = msgspec.structs.replace(self.agent.ctx, session=log.record, hook_state={})
+        return log, msgspec.structs.replace(self.agent, ctx=ctx)
 
     @property
     def open_turn(self) -> OpenTurn | None:

@@ -556,6 +556,30 @@ def test_an_agent_of_the_same_conversation_within_its_tool_is_kept_nowhere(memor
     assert [role for role, _ in told(turns_of(memory)[0])] == ["user", "assistant", "tool", "assistant"]
 
 
+def test_an_agent_within_a_tool_knows_nothing_of_another_turns_agent(memory: Memory) -> None:
+    """What an agent was told within a turn that was aborted is in no prompt of the agent within the next one."""
+    prompts: list[str] = []
+
+    def ask(text: str) -> str:
+        with kitchen.turn(text) as turn:
+            prompts.append(str(turn.messages))
+            turn.reply("done")
+        return "done"
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    kitchen = memory.session("kitchen", tools=[Tool("ask", "", schema, ask)])
+    turn = kitchen.turn("what is in the safe?", speaker="alice")
+    assert turn.messages
+    turn.call({"id": "a", "name": "ask", "arguments": {"text": "it holds 4711"}})
+    turn.call({"id": "b", "name": "ask", "arguments": {"text": "and what else?"}})
+    turn.abort()
+    with kitchen.turn("hello", speaker="bob") as turn:
+        assert turn.messages
+        turn.call({"id": "c", "name": "ask", "arguments": {"text": "who is there?"}})
+        turn.reply("hello")
+    assert ["4711" in prompt for prompt in prompts] == [True, True, False]
+
+
 def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memory) -> None:
     """It stands behind the next utterance whose listeners may read the call, and stays there after a restart."""
     kitchen = memory.session("kitchen", tools=[LOOK])
