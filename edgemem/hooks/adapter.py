@@ -118,10 +118,15 @@ class LoopAdapter:
                 if point != BEFORE_LLM:
                     raise
                 self.registry.note("edgemem", point, error)
-                known = [each for each in payload.get("messages") or () if isinstance(each, dict)]
-                head, listed = split_head(inward(known))
-                spoken = newest_spoken(listed, self.state.loop.text)
-                own = [] if spoken is None else listed[spoken:]
+                listed, text = list(payload.get("messages") or ()), self.state.loop.text
+                messages = [message for message in listed if isinstance(message, dict)]
+                head, rest = split_head(inward(messages))
+                spoken = newest_spoken(rest, text)
+                if text is not None and (spoken is None or not says(rest[spoken], text)):
+                    own: list[Message] = [{"role": "user", "content": str(text)}]
+                else:  # the newest message that can be read may be somebody else's
+                    is_newest = text is not None or len(messages) == len(listed)
+                    own = rest[spoken:] if spoken is not None and is_newest else []
                 return HookResult.replace({**payload, "messages": outward([*head, *own])})
 
     def _act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:

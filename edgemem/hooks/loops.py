@@ -97,11 +97,12 @@ def without_mark(message: Message) -> Message:
 
 def close_unreadable(task: dict[str, Any]) -> list[str]:
     """Take out of the payload of a start what cannot be read, and close its turn where that may be who listens; say what."""
-    wrong, closed = [], False
+    wrong, closed, is_named = [], False, False
     for name in task.keys() - set(TASK_KEYS):
         if near := get_close_matches(str(name), TASK_KEYS, n=1):
             wrong.append(f"on_run_start was told {name!r}, which nobody reads; it is {near[0]!r}.")
             closed |= near[0] in ("private", "audience")
+            is_named |= near[0] in ("speaker", "heard")
     for name, check, instead in _CHECKS:
         try:
             check(task.get(name, instead))
@@ -109,5 +110,10 @@ def close_unreadable(task: dict[str, Any]) -> list[str]:
             wrong.append(str(error))
             task[name] = instead
             closed |= name == "audience"
+            is_named |= name == "heard"
+    if is_named:
+        task.setdefault(
+            "speaker", None
+        )  # somebody was named who cannot be read: an unknown voice, not the usual speaker
     task["private"] = closed or task.get("private")
     return wrong

@@ -36,9 +36,9 @@ pytestmark = pytest.mark.usefixtures("patient")
 class OwnList:
     """A loop whose list no hook ever sees but when it asks its model."""
 
-    def __init__(self, memory: Memory, session: str = "kitchen") -> None:
+    def __init__(self, memory: Memory, session: str = "kitchen", **settings: Any) -> None:
         self.memory, self.session = memory, session
-        self.hooks = HookRegistry(memory.hooks(session_id=session))
+        self.hooks = HookRegistry(memory.hooks(session_id=session, **settings))
         self.ctx = TurnContext(Session())
         self.messages: list[Message] = []
         self.handed: list[Message] = []
@@ -485,6 +485,39 @@ def test_what_a_start_tells_wrongly_opens_nothing(
     loop.turn("And now?", speaker="carl")
     assert "4711" not in str(loop.handed)
     assert ("Ben is here." in str(loop.handed)) == (first or wrong.keys() <= {"speaker", "heard"})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"speeker": "ben"}, {"Speaker": "ben"}, {"heard": {"speaker": "ben"}}, {"speaker": ["ben"]}]
+)
+def test_somebody_whose_name_cannot_be_read_is_not_the_usual_speaker(
+    memory: Memory, wrong: dict[str, Any]
+) -> None:
+    """What an unknown voice says is nobody's, and it hears nothing of the usual speaker's."""
+    loop = OwnList(memory, speaker="alice")
+    loop.turn("My code is 4711.", reply="4711, noted.", private=True)
+    loop.turn("What did she say?", **wrong)
+    assert "4711" not in str(loop.handed)
+    assert [name for name, _ in loop.stored()] == ["alice", None]
+
+
+class Said:
+    """A message of a client's own class."""
+
+    role, content = "user", "What did she say?"
+
+
+@pytest.mark.parametrize("told", [{"task": "What did she say?"}, {}])
+def test_of_messages_that_are_no_dicts_nothing_of_others_goes_on(
+    memory: Memory, told: dict[str, str]
+) -> None:
+    """The model has the words that the start told, and no older utterance in their place."""
+    loop = OwnList(memory)
+    loop.turn(**CODE)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"speaker": "ben", **told})
+    loop.messages.append(Said())
+    loop.ask()
+    assert [message["content"] for message in loop.handed] == [*told.values()]
 
 
 @pytest.mark.parametrize("first", [True, False])
