@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of issue 28)
-    "lines": (54_791, 47_000),
-    "lines of code": (37_133, 32_500),
-    "lines of the core": (42_897, 36_000),
+    "lines": (50_242, 47_000),
+    "lines of code": (35_745, 32_500),
+    "lines of the core": (39_493, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
@@ -32,10 +32,10 @@ BARS = {
     "lines of llama/server": (1_500, 1_500),
     "lines of aio": (1_500, 1_500),
     "lines of inspect": (1_500, 1_500),
-    "lines of cli": (3_461, 3_200),
+    "lines of cli": (3_200, 3_200),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (45_402, 38_000),
-    "modules": (257, 205),
+    "lines of tests": (40_986, 38_000),
+    "modules": (205, 205),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
     "circles of parts": (0, 0),
@@ -44,7 +44,7 @@ BARS = {
     "getattr and hasattr": (40, 40),
     "relative clauses in prose": (150, 150),
     "names that may not come back": (0, 0),
-    "functions of more than seven arguments": (15, 0),
+    "functions of more than seven arguments": (2, 0),
 }
 ANNEXES = (
     "store/json",
