@@ -231,7 +231,7 @@ class LoopAdapter:
                 return
 
     def _prompt(self, ctx: Any, payload: Any) -> HookResult:
-        if wrong := [each for each in payload["messages"] if not isinstance(each, dict)]:
+        if wrong := [item for item in payload["messages"] if not isinstance(item, dict)]:
             raise InvalidInputError(f"A message must be a dict with `role`; got {type(wrong[0]).__name__}.")
         head, listed = split_head(inward(payload["messages"]))
         turn, loop = self._opened(listed, payload.get("hop", 0)), self.state.loop
@@ -244,7 +244,7 @@ class LoopAdapter:
             if turn.hook_reply is not None:
                 return HookResult.end(turn.hook_reply)
             loop.list.hold(listed, view)
-            view = outward(without_mark(each) for each in loop.list.placed(view, listed))
+            view = outward(without_mark(item) for item in loop.list.placed(view, listed))
             payload = {**payload, "now": turn.now}
         return HookResult.replace({**payload, "messages": view})
 
@@ -291,15 +291,15 @@ class LoopAdapter:
         resume = Step(steps.parts.session.name, steps.parts.session.begin)
         steps.run((resume,), ON_RUN_START, self._moment(task))
         utterance: Message = {"role": "user", "content": content}
-        between = list(takewhile(lambda each: not loop.list.holds(each), reversed(before or ())))[::-1]
+        between = list(takewhile(lambda item: not loop.list.holds(item), reversed(before or ())))[::-1]
         for message in between:
             self._take_late(message)
-        between = [each for each in between if log.prompt_log.turns and each.get("role") in INSTRUCTIONS]
+        between = [item for item in between if log.prompt_log.turns and item.get("role") in INSTRUCTIONS]
         edited = loop.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
             is_first = state.utterances <= 1 and log.is_resumed and before is not None
             log.record.messages[:] = [
-                each for each in before or () if is_first and each.get("role") not in INSTRUCTIONS
+                item for item in before or () if is_first and item.get("role") not in INSTRUCTIONS
             ]
         elif edited is not None:
             self._begin_epoch(edited + 1)
@@ -459,7 +459,7 @@ class LoopAdapter:
                 behind = () if place is None else listed[place + 1 :]
                 if not loop.outcomes:  # words told of no more, such as an aborted turn's, are none of it
                     behind = list(
-                        takewhile(lambda each: not is_spoken(each) or loop.list.holds(each), behind)
+                        takewhile(lambda item: not is_spoken(item) or loop.list.holds(item), behind)
                     )
                 self._follow(turn, behind)
                 reply = reply or _newest_reply(behind)

@@ -126,8 +126,8 @@ class LoopList:
         for message in prompt[same:]:
             key = self._key(message)
             if key[0] == "user" and key not in self._places and key not in self._opened:
-                said = chain.from_iterable(keys for _, keys in reversed(self._said))
-                words = (own for own in chain(self._opened[:1], said) if own[0] == "user")
+                earlier = chain.from_iterable(keys for _, keys in reversed(self._said))
+                words = (own for own in chain(self._opened[:1], earlier) if own[0] == "user")
                 original = next((own for own in words if key[1].endswith(own[1])), None)
                 if original is not None:
                     self._aliases[key] = original
@@ -256,7 +256,7 @@ class LoopList:
         missing = [message for message in placed if self._key(message) not in keys]
         at = end = len(out)
         for message in reversed(listed if missing else ()):
-            if any(message is each for each in missing):
+            if any(message is item for item in missing):
                 out.insert(at, message)
             else:
                 key = self._key(message)
@@ -269,12 +269,12 @@ class LoopList:
 
         Words that were said more than once may be somebody else's: of those only the utterance is surely known.
         """
-        out, said = list(view), [message for message in listed if message.get("role") == "user"]
-        if all(len(message) <= len(_WORDS) for message in said):
+        out, spoken = list(view), [message for message in listed if message.get("role") == "user"]
+        if all(len(message) <= len(_WORDS) for message in spoken):
             return out
-        keys, own = list(map(self._key, view)), list(map(self._key, said))
+        keys, own = list(map(self._key, view)), list(map(self._key, spoken))
         times = Counter(key for _, known in self._said for key in set(known))
-        for key, message in zip(own, said, strict=True):
+        for key, message in zip(own, spoken, strict=True):
             if times[key] == own.count(key) == keys.count(key) == 1 and not self.is_utterance(message):
                 out[keys.index(key)] = {**message, **out[keys.index(key)]}
         if (place := self._newest_place(listed)) is not None and (at := self._newest_place(view)) is not None:

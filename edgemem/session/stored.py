@@ -197,7 +197,7 @@ class StoredSession:
                     "The session cannot be read, so nothing is written over it; it is tried again."
                 )
             prompt_log = log.prompt_log
-            messages = [stored_message(without_objects(each)).as_message() for each in prompt_log.messages]
+            messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
             kept = Session(messages, with_levels(session.state, prompt_log))
             self.store.save(self.session_id, kept)
 

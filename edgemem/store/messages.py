@@ -94,8 +94,8 @@ def without_thoughts(message: Message) -> Message:
     if visible == content and _THOUGHT_KEYS.isdisjoint(message) and _BY_PROVIDER not in message:
         return message
     kept = {key: value for key, value in message.items() if key not in _THOUGHT_KEYS}
-    if isinstance(told := kept.get(_BY_PROVIDER), dict):
-        kept[_BY_PROVIDER] = {key: value for key, value in told.items() if key not in _THOUGHT_KEYS}
+    if isinstance(provided := kept.get(_BY_PROVIDER), dict):
+        kept[_BY_PROVIDER] = {key: value for key, value in provided.items() if key not in _THOUGHT_KEYS}
     return {**kept, "content": visible}
 
 
