@@ -251,7 +251,7 @@ class LoopAdapter:
     def _opened(self, listed: Sequence[Message], hop: int) -> OpenTurn | None:
         """Return the turn that a list belongs to, with all of its messages that are new."""
         state, loop = self.state, self.state.loop
-        turn, newest = loop.open_turn, newest_spoken(listed, loop.text)
+        turn, newest = loop.open_turn, self._newest(listed)
         place = None if turn is None else loop.list.utterance(listed, is_asked=True)
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
             if loop.task is not None or (loop.start is None and newest != place):
@@ -266,7 +266,7 @@ class LoopAdapter:
         elif turn is None and not loop.task and newest is not None and loop.list.is_utterance(listed[newest]):
             loop.task = loop.start  # another loop, or the quiet, has ended the turn that goes on
         if (turn := loop.open_turn) is None:
-            content = (loop.task or {}).get("task") if newest is None else listed[newest].get("content")
+            content = (loop.task or {}).get("task") if newest is None else self._content(listed[newest])
             if content is None:
                 return None
             turn, place = self._begin(listed[:newest], content), newest
@@ -275,6 +275,25 @@ class LoopAdapter:
         elif state.outer is not None:
             self._follow(turn, listed)  # an agent with a list of its own
         return turn
+
+    def _newest(self, listed: Sequence[Message]) -> int | None:
+        """Return the place of the newest utterance; None where a start has told other words, and all that were said have an answer."""
+        loop = self.state.loop
+        newest = newest_spoken(listed, loop.text)
+        if newest is None or loop.task is None or loop.text is None or says(listed[newest], loop.text):
+            return newest
+        is_older = loop.list.holds(listed[newest]) and any(map(self._is_answer, listed[newest + 1 :]))
+        return None if is_older else newest
+
+    def _content(self, message: Message) -> Any:
+        """Return the content of an utterance; of one that goes on, the words of its ended turn, without memory's block."""
+        loop = self.state.loop
+        ended = None if loop.turn is None else loop.turn.prompt_turn
+        if ended is not None and loop.list.is_utterance(message):
+            original = ended.messages[ended.utterance or 0]
+            if not says(message, text_of(original)):
+                return original.get("content")
+        return message.get("content")
 
     def _is_answer(self, message: Message) -> bool:
         """Tell whether a message was said in an earlier turn, or is an answer: no loop puts these before its utterance."""

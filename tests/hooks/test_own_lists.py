@@ -14,6 +14,7 @@ from edgemem.hooks import (
     BEFORE_LLM,
     BEFORE_TOOL,
     ON_ABORT,
+    ON_IDLE,
     ON_RUN_END,
     ON_RUN_START,
     AgentResult,
@@ -499,6 +500,42 @@ def test_somebody_whose_name_cannot_be_read_is_not_the_usual_speaker(
     loop.turn("What did she say?", **wrong)
     assert "4711" not in str(loop.handed)
     assert [name for name, _ in loop.stored()] == ["alice", None]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [[], [{"role": "human", "content": "Who is here?"}], [{"role": "system", "content": "Ben asks."}]],
+)
+def test_a_list_without_the_new_words_lends_no_older_ones(memory: Memory, shown: list[Message]) -> None:
+    """What the start told is the utterance, and what somebody else has said and was answered is not."""
+    loop = OwnList(memory)
+    loop.turn(**CODE)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Who is here?", "speaker": "ben"})
+    loop.messages += shown
+    loop.ask()
+    assert "4711" not in str(loop.handed)
+    assert "Who is here?" in str(loop.handed)
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("You are."))
+    name, words = loop.stored()[-1]
+    assert name == "ben"
+    assert [text for role, text in words if role == "user"] == ["Who is here?"]
+
+
+def test_a_turn_that_goes_on_keeps_no_block_as_words(memory: Memory) -> None:
+    """A loop keeps the prompt that it was handed, and the quiet ends its turn: what it asks next are the words alone."""
+    with memory.session("attic").turn("My code is 4711.", speaker="alice", private=True) as turn:
+        assert turn.messages
+        turn.reply("Noted.")
+    loop = OwnList(memory)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "What is my code?", "speaker": "alice"})
+    loop.messages.append({"role": "user", "content": "What is my code?"})
+    loop.ask()
+    assert "4711" in str(loop.handed)
+    loop.messages[:] = loop.handed
+    loop.hooks.fire(ON_IDLE, loop.ctx, {"seconds": 0.01})
+    loop.ask()
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("You know it."))
+    assert {words[0] for _, words in loop.stored()} == {("user", "What is my code?")}
 
 
 class Said:
