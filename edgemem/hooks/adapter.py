@@ -291,7 +291,7 @@ class LoopAdapter:
         ended = None if loop.turn is None else loop.turn.prompt_turn
         if ended is not None and loop.list.is_utterance(message):
             original = ended.messages[ended.utterance or 0]
-            if not says(message, text_of(original)):
+            if loop.list.is_utterance(original) and not says(message, text_of(original)):
                 return original.get("content")
         return message.get("content")
 
