@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgemem.recall.index.file import rules_number
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall, Request
@@ -274,58 +273,3 @@ def test_a_file_that_was_suspected_wrongly_stays(tmp_path):
         index.catch_up()
         assert index.path.stat().st_ino == file
         check(index)
-
-
-# A robot that follows other rules for words, or today's, and writes down each text that it embeds.
-RENEWER = """
-    import sys
-    from contextlib import nullcontext
-    from support.embedders import HashEmbedder
-    from support.homes import other_rules
-    from edgemem.recall.index.index import Index
-    from edgemem.store.kinds import open_truth
-
-    class Noting(HashEmbedder):
-        def embed_texts(self, texts):
-            with open(folder + "/embedded", "a") as file:
-                file.writelines(f"{text}\\n" for text in texts)
-            return super().embed_texts(texts)
-
-    folder, rules = sys.argv[1:]
-    with (
-        other_rules() if rules == "other" else nullcontext(),
-        open_truth(folder + "/memory.db") as truth,
-        Index(folder + "/index.db", truth, embedder=Noting(64, name="old")) as index,
-    ):
-        print("begun", flush=True)
-        while index.catch_up(7) + index.embed_pending(5):
-            print("step", flush=True)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(2 if LONG else 1))
-def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tmp_path, seed):
-    """Two processes at a time, with the same rules or different ones, die at any moment: in the end each vector is the same."""
-    fill(tmp_path)
-    builder = start(RENEWER, tmp_path, "other")
-    assert len(builder.stdout.read()) > 0
-    builder.stdout.close()
-    assert builder.wait(60) == 0
-    told = (tmp_path / "embedded").read_text().splitlines()
-    with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
-        before = index.database.query("select seq, doc, past, codes from vectors order by seq")
-    assert len(before) > 2 * TURNS
-    (tmp_path / "embedded").unlink()
-    dice = random.Random(seed)
-    for _ in range(3):
-        processes = [start(RENEWER, tmp_path, dice.choice(["today", "today", "other"])) for _ in range(2)]
-        for process in processes:
-            kill_after(process, dice.randint(1, 15), pause_s=dice.random() * 0.02)
-    finish(tmp_path, "old")
-    with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
-        after = index.database.query("select seq, doc, past, codes from vectors order by seq")
-        assert index.database.query("select count(*) from docs where rules <> ?", (rules_number(),)) == [(0,)]
-    assert after == before
-    assert len(told) >= len(before)
-    assert not (tmp_path / "embedded").exists()

@@ -1,8 +1,6 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with the words and traits of its text.
 
-Each has the number of the rules that made its words and annotations. With new rules, idle time makes all words anew, and memory
-holds the old ones until then. Vectors, of the text and not of its words, come from a queue, and stay unless the text changes. Of
-two processes with different rules, those of the one that opened the file last count; the other's wait like older ones.
+Vectors, of the text and not of its words, come from a queue, and stay unless the text changes.
 """
 
 from __future__ import annotations
@@ -18,11 +16,8 @@ from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.file import (
     FIRST_OTHER,
     DamagedIndexError,
-    checked_value,
     get_meta,
     note_removals,
-    remove_all,
-    rules_number,
     set_meta,
 )
 from edgemem.recall.index.sources import TURN, Doc, digest_of
@@ -36,9 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from edgemem.recall.index.file import State
-    from edgemem.recall.index.sources import Originals
-    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
 
@@ -249,102 +241,16 @@ def _decoded(names: Any) -> list[str]:
 
 
 def _add(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
-    _insert(tx, numbered)
-    if (
-        numbered and get_meta(tx, "rules") != rules_number()
-    ):  # whoever opened the file last follows other rules
-        set_meta(tx, "older", 1)
-    enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])
-
-
-def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
-    rules = rules_number()
     tx.executemany(
         """
         insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, flags, called,
-          times, length, terms, names, rules, digest)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          times, length, terms, names, digest)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         [
-            (*doc.row._replace(id=number), doc.stems, doc.encoded_names(), rules, doc.digest)
+            (*doc.row._replace(id=number), doc.stems, doc.encoded_names(), doc.digest)
             for number, doc in numbered
         ],
     )
     _note_names(tx, [doc for _, doc in numbered])
-
-
-_AT_ONCE = 50  # docs in one transaction: 10 ms
-
-
-class _Older(NamedTuple):
-    id: int
-    kind: int
-    ref: int
-    digest: int
-
-
-def renew_some(database: Database, originals: Originals, state: State, limit: int) -> int:
-    """Make the words of at most `limit` docs anew; return of how many, 0 once nothing is left."""
-    if not state.older or state.rules != rules_number():
-        return 0
-    older = _older(database, state.renewed, min(limit, _AT_ONCE))
-    if not older:
-        database.write(_end_renewal)
-        return 1
-    texts = originals.read([(doc.kind, doc.ref) for doc in older])
-    renewed = [
-        (doc, read_doc(texts[doc.kind, doc.ref]) if (doc.kind, doc.ref) in texts else None) for doc in older
-    ]
-    database.write(lambda tx: _renew(tx, renewed))
-    return len(older)
-
-
-def count_older(database: Database, state: State) -> int:
-    """Count the docs whose words wait to be made anew, or return 1 while only memory waits for that."""
-    if not state.older:
-        return 0
-    count = database.query("select count(*) from docs where rules <> ?", (state.rules,))[0][0]
-    return max(1, int(count))
-
-
-def _older(database: Database, reached: int, limit: int) -> list[_Older]:
-    """Return the next docs to be made anew, by number, and at last those that came in behind."""
-    sql = "select id, kind, ref, digest from docs where rules <> ? and id > ? order by id limit ?"
-    rows = database.query(sql, (rules_number(), reached, limit))
-    rows = rows or database.query(sql, (rules_number(), -1, limit))
-    return [checked_value(row, _Older, "a doc") for row in rows]
-
-
-def _renew(tx: Transaction, renewed: Sequence[tuple[_Older, ReadDoc | None]]) -> None:
-    if get_meta(tx, "rules") != rules_number():
-        return  # somebody opened the file meanwhile who follows other rules
-    for older, doc in renewed:
-        # Meanwhile it may have been taken out, or have got another text.
-        rows = tx.execute(
-            "select names, past from docs where id = ? and kind = ? and ref = ? and digest = ?", older
-        )
-        if not rows:
-            continue
-        if doc is None:  # the truth has it no more
-            remove_doc(tx, older.kind, older.ref)
-            continue
-        names, past = rows[0]
-        tx.execute("delete from docs where id = ?", (older.id,))
-        _insert(tx, [(older.id, doc._replace(row=doc.row._replace(past=past)))])
-        _drop_names(tx, names)
-        if doc.digest != older.digest:
-            remove_vectors(tx, [older.id])
-            dequeue(tx, [older.id])
-            enqueue(tx, [(older.id, bool(past))])
-    set_meta(tx, "renewed", renewed[-1][0].id)
-
-
-def _end_renewal(tx: Transaction) -> None:
-    rules = rules_number()
-    if get_meta(tx, "rules") != rules or tx.execute("select 1 from docs where rules <> ? limit 1", (rules,)):
-        return
-    names = {name for (name,) in tx.execute("select name from names")}
-    tx.execute("delete from sounds")
-    tx.executemany("insert into sounds (sound, name) values (?, ?)", sorted(sounds_with(names)))
-    remove_all(tx)
-    set_meta(tx, "older", 0)
+    enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])

@@ -1,7 +1,7 @@
 """The index file: how it is opened, how far it has come, and which docs were taken out.
 
-It may be deleted at any moment. A damaged file, one of another truth or with other tables is deleted and made again; one with
-words of other rules keeps its vectors meanwhile (see `docs`). Removals up to the newest tick, and rows since, are all changes.
+It may be deleted at any moment. A damaged file, one of another truth, with other tables or made by other rules is deleted and
+made again. Removals up to the newest tick, and rows since, are all changes.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past: a
     # fact that holds no more. terms: the stems of the text. flags, called, times: see `docs`. length: how many stems it has.
-    # names: those that it tells, as JSON. rules: the number of the rules that made it. digest: of its text, which
-    # says whether its vectors are still right.
+    # names: those that it tells, as JSON. digest: of its text, which says whether its vectors are still right.
     """
     create table docs (
       id integer primary key,
@@ -72,7 +71,6 @@ _TABLES = (
       length integer not null default 0,
       terms text not null,
       names text,
-      rules integer not null,
       digest integer not null
     )
     """,
@@ -106,7 +104,6 @@ _TABLES = (
 )
 SCHEMA = Schema((Migration("i001_index", _TABLES),), {"vectors": "seq", "removals": "seq"})
 """The tables of the file. They are not migrated: where they change, the file is made again."""
-_SCHEMA_STAMP = str(crc32(repr(SCHEMA).encode()))
 
 _REMEMBERED = """
   select key, value from meta union all select 'removals', coalesce(max(seq), 0) from removals
@@ -175,34 +172,21 @@ def _open(path: Path, truth: Database) -> Database:
 
 
 def _is_of(database: Database, truth: Database) -> bool:
-    """Tell whether an index was made from this truth, in our tables; stamp a new one."""
-    stamp = {"truth": str(truth.created_at()), "schema": _SCHEMA_STAMP}
-    meta = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
-    rules = meta.pop("rules", None)
-    if meta != stamp and (meta or database.query("select 1 from docs limit 1")):
+    """Tell whether an index was made from this truth, in our tables and by our rules; stamp a new one."""
+    rules = crc32(f"{SCHEMA}/{RULES_VERSION}/{words_version()}".encode())
+    stamp: dict[str, int | str] = {"truth": str(truth.created_at()), "rules": rules}
+    meta = dict(database.query("select key, value from meta where key in ('truth', 'rules')"))
+    if meta == stamp:
+        return True
+    if meta or database.query("select 1 from docs limit 1"):
         return False
-    if meta != stamp or rules != rules_number():
 
-        def work(tx: Transaction) -> None:
-            for key, value in stamp.items():
-                set_meta(tx, key, value)
-            follow_rules(tx)
+    def work(tx: Transaction) -> None:
+        for key, value in stamp.items():
+            set_meta(tx, key, value)
 
-        database.write(work)
+    database.write(work)
     return True
-
-
-def rules_number() -> int:
-    """Return the number of the rules from text to doc, which changes with every rule and stem; never 0."""
-    return crc32(f"{RULES_VERSION}/{words_version()}".encode()) or 1
-
-
-def follow_rules(tx: Transaction) -> None:
-    """Queue all docs that other rules made."""
-    if get_meta(tx, "rules") != rules_number():
-        set_meta(tx, "rules", rules_number())
-        set_meta(tx, "renewed", 0)
-        set_meta(tx, "older", int(bool(tx.execute("select 1 from docs limit 1"))))
 
 
 class DamagedIndexError(CorruptError):
@@ -238,12 +222,6 @@ class State(msgspec.Struct, frozen=True):
     """The tick of the newest removal,"""
     vectors: int = 0
     """and of the newest row of vectors."""
-    rules: int = 0
-    """The number of the rules of the process that opened the file last, see `docs`."""
-    older: int = 0
-    """Whether other rules may have made some docs: 0 or 1."""
-    renewed: int = 0
-    """The number of the last doc whose words were made anew."""
 
     def reached(self, table: str) -> int:
         """Return the highest id taken from a source's table."""

@@ -22,10 +22,8 @@ from edgemem.recall.index.docs import (
     ReadDoc,
     add_docs,
     add_read,
-    count_older,
     read_doc,
     remove_doc,
-    renew_some,
     replace_doc,
 )
 from edgemem.recall.index.embedding import Embedding
@@ -130,11 +128,11 @@ class Index:
         try:
             state = self.state()
             vectors = 0 if self.embedding is None else self.embedding.waiting(state)
-            waiting = count_older(self.database, state)
         except StoreError as error:
             if not self.mark_broken(error):
                 raise
-            state, vectors, waiting = State(), 0, 0  # all of it is made again
+            state, vectors = State(), 0  # all of it is made again
+        waiting = 0
         for source in SOURCES:
             sql = f"select count(*) from {source.table} where id > ?"  # noqa: S608 - our own constants
             waiting += self.truth.query(sql, (state.reached(source.table),))[0][0]
@@ -165,7 +163,7 @@ class Index:
         wait_s: float = 0.0,
         sources: Sequence[Source] = SOURCES,
     ) -> int:
-        """Take up to `limit` changes and rows into full text, and renew the work of other rules; return how many.
+        """Take up to `limit` changes and rows into full text; return how many.
 
         Erased rows are found no more; `erase` leaves no byte of them. `stop` is asked between steps of some milliseconds. Talk
         and deeds wait, at most `wait_s` seconds, until they have `least` rows, because each commit writes many pages; waiting
@@ -175,12 +173,8 @@ class Index:
         def steps() -> list[Step]:
             # Each commit takes everything that waits: it writes the last pages of the same tables anyway.
             due = self._is_due(sources, least, wait_s)
-
-            def renew(limit: int) -> int:
-                return renew_some(self.database, self.originals, self.state(), limit)
-
             rows = [partial(self._take_rows, sources, stop)] if due else []
-            return [self._take_changes, *rows, self._take_texts, renew]
+            return [self._take_changes, *rows, self._take_texts]
 
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)

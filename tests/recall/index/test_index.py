@@ -14,7 +14,7 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from support.embedders import HashEmbedder
-from support.homes import bytes_of, check, count_docs, say, words_of
+from support.homes import bytes_of, check, count_docs, other_rules, say, words_of, work
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_an_index_with_another_schema_is_not_used(tmp_path, truth, store):
     store.add_fact("milk", "empty")
     with Index(tmp_path / "index.db", truth) as index:
         index.catch_up()
-        index.database.write(lambda tx: tx.execute("update meta set value = '0' where key = 'schema'"))
+        index.database.write(lambda tx: tx.execute("update meta set value = 0 where key = 'rules'"))
     with Index(tmp_path / "index.db", truth) as index:
         assert words(index) == set()
     newer = SCHEMA._replace(steps=(*SCHEMA.steps, Migration("m999_later", ("create table later (x)",))))
@@ -201,3 +201,18 @@ def test_who_speaks_waits_for_one_text(truth, store, index):
     assert index.catch_up() == 9 - taken
     assert {"cup", "word0", "word2", "answer2"} <= words(index)
     check(index)
+
+
+def test_an_index_made_by_other_rules_is_made_anew(tmp_path, truth):
+    """An edgemem that cuts words otherwise made it: nothing of that stays, and all words and vectors come back."""
+    say(truth, 1, "are the boats walking?", "they were sailing")
+    embedder = HashEmbedder()
+    with other_rules(), Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        work(index)
+        assert "boats" in words(index)
+    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        work(index)
+        assert b"boats" not in bytes_of(index)
+        assert words(index) == {"boat", "walk", "sail"}
+        assert index.database.query("select count(*) from vectors") == [(2,)]
+        check(index)
