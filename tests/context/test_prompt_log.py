@@ -1,83 +1,12 @@
-"""The prompt log: what the model sees only grows, and what was thrown away was never shown."""
+"""The prompt log: what the model has written itself, and what it was shown, is seen in its prompt."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from edgemem.context.prompt import Committed, PromptLog, PromptTurn
-from edgemem.records import BlockLine, Epoch, Reader, Recalled, text_of
-from edgemem.store.messages import stored_message as stored
-
-SYSTEM = {"role": "system", "content": "You are Pip."}
-ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader()
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def robot(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def turn(
-    prompt_log: PromptLog,
-    said: list[dict[str, Any]],
-    text: str,
-    *,
-    reader: Reader = ALICE,
-    lines: tuple[BlockLine, ...] = (),
-) -> list[Any]:
-    """Run one turn and return what the model saw."""
-    running = prompt_log.begin(reader)
-    prompt_log.instruct([SYSTEM])
-    said.append(user(text))
-    running.append(said[-1])
-    prompt_log.put("memory", lines)
-    view = prompt_log.view()
-    said.append(robot(f"re {text}"))
-    running.append(said[-1])
-    prompt_log.commit()
-    return view
-
-
-def test_content_lists_get_their_block_as_a_part() -> None:
-    """A message with an image keeps its parts behind the block, and its text is what is stored."""
-    prompt_log = PromptLog("kitchen")
-    parts = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": "x"}]
-    message = {"role": "user", "content": parts}
-    prompt_log.begin(ALICE).append(message)
-    prompt_log.put("memory", (BlockLine("fact:1", "- a"),))
-    content = prompt_log.view()[0]["content"]
-    assert content[0]["text"].startswith("<memory>a</memory>")
-    assert content[1:] == message["content"]
-    assert stored(message).content == "what is this?"
-    assert stored(message).as_message() == message
-
-
-def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
-    """A barge-in into the turn before, another epoch and another reader are seen at once, though the prompt was laid before."""
-    prompt_log, said = PromptLog("kitchen"), []
-    for n in range(3):
-        turn(prompt_log, said, f"q{n}", lines=(BlockLine(f"fact:{n}", f"- line {n}"),))
-    prompt_log.begin(ALICE).append(user("now"))
-    before = prompt_log.view()
-    assert prompt_log.view() == before
-    assert [text_of(message) for message in before][-2:] == ["re q2", "now"]
-    prompt_log.cut_replies(prompt_log.turns[2], {1: "re"})
-    assert [text_of(message) for message in prompt_log.view()][-2:] == ["re", "now"]
-    prompt_log.cut_replies(prompt_log.turns[1], {1: "r"})
-    assert [text_of(message) for message in prompt_log.view()][-4] == "r"
-    assert len(prompt_log.committed().visible) == 3
-    prompt_log.switch(Epoch("kitchen", 2, "They asked."))
-    view = [text_of(message) for message in prompt_log.view()]
-    assert len(view) == 4
-    assert "They asked." in view[1]
-    assert set(prompt_log.committed().visible) == {"fact:2"}
-    prompt_log.begin(STRANGER).append(user("now"))
-    assert [text_of(message) for message in prompt_log.view()][1:] == ["now"]
-    assert not prompt_log.committed().visible
+from edgemem.context.prompt import Committed, PromptTurn
+from edgemem.records import BlockLine, Recalled
 
 
 def called(

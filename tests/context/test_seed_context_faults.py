@@ -63,23 +63,6 @@ def test_19_no_summary_is_written_while_somebody_waits(memory: Memory) -> None:
     assert loop.hooks.failures() == []
 
 
-def test_28_an_agent_within_a_tool_leaves_the_prompt_alone(memory: Memory) -> None:
-    """The outer turn goes on behind its own prefix, is one whole turn, and the inner agent has a prompt of its own."""
-    hooks = memory.hooks(session_id="kitchen")
-    inside = Model(Reply("two eggs"))
-    inner = AgentLoop(inside, hooks=hooks, instructions="You are the cook.")
-    ask = Tool("ask", "", {}, lambda: inner.run("how many eggs?", speaker="alice").reply)
-    model = Model(Reply("hello"), Reply("", (ToolCall("ask", {}),)), Reply("Take two."))
-    outer = AgentLoop(model, hooks=hooks, tools=[ask], speaker="alice", instructions="You are Pip.")
-    outer.run("good morning")
-    outer.run("and for the cake?")
-    assert outer.hooks.failures() == inner.hooks.failures() == []
-    assert model.handed[2][: len(model.handed[1])] == model.handed[1]
-    assert [message["role"] for message in inside.handed[0]] == ["system", "user"]
-    turns = memory.sessions.journal.read_turns("kitchen")
-    assert [(turn.state, len(turn.messages)) for turn in turns] == [("complete", 2), ("complete", 4)]
-
-
 def test_31_a_cut_at_the_very_beginning_of_a_turn_is_not_wiped() -> None:
     """Whoever cuts in while hooks still look things up hears nothing: the model is not asked."""
 

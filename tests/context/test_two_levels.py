@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from edgemem import AgentLoop, JSONSessionStore, Memory
+from edgemem import AgentLoop, JSONSessionStore
 from edgemem.context.prompt import CLOSED
 from edgemem.hooks import EpisodeLoggerHook, PersistSessionHook
-from edgemem.records import Heard, Message, Reader, Reply, StoredMessage, ToolCall, Turn
-from edgemem.session.tools import Tool, ToolTurn
+from edgemem.records import Heard, Reader, Reply, StoredMessage, ToolCall, Turn
+from edgemem.session.tools import Tool
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import begin_turn, commit_turn, latest_epoch, read_turns
 from support.homes import opened
+from support.loops import Household
 from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -26,34 +27,16 @@ MINE, AS_USUAL = ("household", "private"), ("household", "household")
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-class Robot:
-    """A robot with one memory, and one agent in it."""
+class Robot(Household):
+    """A robot with all tools, and what is stored of its turns."""
 
     def __init__(self, home: Path, *, tools: Sequence[Tool] = (), more: str = "") -> None:
-        self.memory: Memory = opened(home, f'[bank]\nbackend = "files"\n{more}')
-        self.model = Model(otherwise="All right.")
-        self.tools = [*self.memory.tools(), *tools]
-        self.loop = self.agent("kitchen")
-
-    def __enter__(self) -> Robot:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.memory.close()
+        self.own = tools
+        super().__init__(home, f'[bank]\nbackend = "files"\n{more}')
 
     def agent(self, session: str) -> AgentLoop:
+        self.tools = [*self.memory.tools(), *self.own]
         return AgentLoop(self.model, hooks=self.memory.hooks(session_id=session), tools=self.tools)
-
-    def hear(
-        self, text: str, *replies: str | ToolCall, speaker: str | None = "alice", **how: Any
-    ) -> list[Message]:
-        """Have somebody say something, and the model answer in turn; return its first prompt."""
-        self.model.answers = [
-            Reply("", (reply,)) if isinstance(reply, ToolCall) else Reply(reply) for reply in replies
-        ]
-        handed = self.loop.run(text, speaker=speaker, **how).handed[0]
-        assert self.loop.hooks.failures() == []
-        return handed
 
     def levels(self) -> list[tuple[str, str | None]]:
         return [(turn.level, turn.answer) for turn in self.memory.sessions.journal.read_turns("kitchen")]
@@ -305,21 +288,6 @@ def test_an_observation_that_a_loop_adds_is_no_utterance(robot: Robot) -> None:
         turn.reply("Done.")
     (stored,) = robot.memory.sessions.journal.read_turns("kitchen", reader=Reader("bob"))
     assert [message.content for message in stored.messages] == ["What is the diary pin?"]
-
-
-def test_what_an_agent_within_a_tool_is_told_closes_the_answer_around_it(tmp_path: Path) -> None:
-    """Its turn begins at the answer's level, and is nobody's words."""
-
-    def ask(turn: ToolTurn) -> str:
-        return inner.run("What is the diary pin?", speaker=turn.reader.speaker).reply
-
-    with Robot(tmp_path / "home", tools=[Tool("ask", "Asks.", NO_ARGUMENTS, ask, wants_turn=True)]) as robot:
-        inner = robot.agent("cook")
-        robot.memory.store.add_fact("diary.pin", "4711", scope="user:alice")
-        robot.hear("Ask the cook.", ToolCall("ask", {}), "The cook says 4711.", "I asked.")
-        assert robot.levels() == [MINE]
-        (turn,) = robot.memory.sessions.journal.read_turns("cook")
-        assert (turn.level, turn.answer, turn.owner, turn.heard) == (*MINE, "alice", None)
 
 
 def test_both_levels_travel(robot: Robot, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.session.points import BEFORE_LLM
 from edgemem.session.tools import Tool
-from support.models import write_llama_gguf
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("patient")
@@ -40,22 +39,10 @@ class Watch:
         return None
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a chat model with random weights, a real vocabulary and its template."""
-    return write_llama_gguf(
-        tmp_path_factory.mktemp("models") / "phi-3.gguf",
-        vocabularies=vocabularies,
-        vocabulary="phi-3",
-        template="microsoft-Phi-3.5-mini-instruct",
-        width=32,
-    )
-
-
 @pytest.fixture
-def llm(file: Path) -> Iterator[Llama]:
+def llm(chat_model: Callable[[str], Path]) -> Iterator[Llama]:
     """Return a `Llama` as a user's program has it."""
-    llm = Llama(str(file), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
+    llm = Llama(str(chat_model("phi-3")), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
     yield llm
     llm.close()
 
@@ -167,48 +154,26 @@ for name in order:
 """
 
 
-@pytest.mark.parametrize(
-    ("order", "outcome"),
-    [
-        (
-            ["llm", "memory"],
-            [
-                "llm says The chat model was closed; open it again",
-                "memory says The memory of this conversation is closed; open the home again with edgemem.open().",
-            ],
-        ),
-        ([], []),
-    ],
-)
-def test_closing_in_any_order_ends_in_peace(
-    file: Path, tmp_path: Path, order: list[str], outcome: list[str]
-) -> None:
-    """Model first, memory first, or neither: no crash, and a closed model says so."""
-    done = subprocess.run(
-        [sys.executable, "-c", CLOSING, str(file), str(tmp_path / "home"), *order],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-    )
+SAYS = {
+    "llm": "llm says The chat model was closed; open it again",
+    "memory": "memory says The memory of this conversation is closed; open the home again with edgemem.open().",
+}
+
+
+@pytest.mark.parametrize("order", [["llm", "memory"], []])
+def test_closing_ends_in_peace(chat_model: Callable[[str], Path], tmp_path: Path, order: list[str]) -> None:
+    """The model first, or neither: no crash, and what is closed says so."""
+    command = [sys.executable, "-c", CLOSING, chat_model("phi-3"), tmp_path / "home", *order]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == outcome
+    assert done.stdout.splitlines() == [SAYS[name] for name in order]
 
 
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a chat model whose template prints tools."""
-    return write_llama_gguf(
-        tmp_path_factory.mktemp("models") / "qwen2.gguf",
-        vocabularies=vocabularies,
-        template="Qwen-Qwen2.5-7B-Instruct",
-        width=32,
-    )
-
-
-def test_tools_stand_in_the_prefix_and_never_change(talker: Path, memory: Memory) -> None:
+def test_tools_stand_in_the_prefix_and_never_change(
+    chat_model: Callable[[str], Path], memory: Memory
+) -> None:
     """From turn to turn and speaker to speaker the prompt's head is the same, byte for byte, and evaluated once."""
-    llm = Llama(str(talker), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
+    llm = Llama(str(chat_model("qwen2")), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
     robot = attached(llm, memory, max_tokens=4)
     schemas = [tool.schema() for tool in memory.tools(speaker="bob")]
     heads = set()

@@ -55,9 +55,6 @@ def tells_of_cut(prompt: Sequence[Message], after: str) -> bool:
     return f"you were interrupted after: {after}" in said if after else "you were interrupted" in said
 
 
-# -- text as the voice spelled it ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("heard", "part"),
     [
@@ -93,9 +90,6 @@ def test_scripts_without_blanks_end_at_a_sign() -> None:
     """Chinese and Japanese are not one long word."""
     assert heard_part("杯子在架子上。好吗?", heard_text="杯子 在") == "杯子在"
     assert heard_part("杯子在架子上。好吗?", heard_ms=350, chars_per_s=10) == "杯子在"
-
-
-# -- times -----------------------------------------------------------------------------------------------
 
 
 def test_a_time_alone_is_an_estimate_that_ends_at_a_word() -> None:
@@ -135,8 +129,6 @@ def test_what_was_heard_is_a_beginning_and_grows(
     if own and any(letter.isalnum() for letter in reply):
         assert heard_part(reply, words=words) == reply
 
-
-# -- before and behind a tool ----------------------------------------------------------------------------
 
 LOOK, SHELF = "Let me look.", "It is on the shelf."
 
@@ -187,9 +179,6 @@ def test_of_several_speeches_a_beginning_was_heard(speeches: list[str], heard: s
         assert not any(part.strip() for part in parts[cut + 1 :])
 
 
-# -- what is refused -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "told",
     [
@@ -208,9 +197,6 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(memory: Memory, told: di
         loop.interrupt(**told)
     assert "\n" not in str(caught.value)
     assert (newest(memory).state, loop.session.messages[-1]["content"]) == ("complete", RECIPE)
-
-
-# -- in a memory -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("during", [False, True])
@@ -259,9 +245,6 @@ def test_what_was_heard_is_history_and_the_rest_is_kept_apart(
         assert "zeppelin" not in "".join(plain.iterdump())
     plain.close()
     assert loop.hooks.failures() == []
-
-
-# -- a loop of one's own ---------------------------------------------------------------------------------
 
 
 class CutLoop(OwnLoop):
@@ -361,9 +344,6 @@ def test_a_reply_that_still_grows_is_cut_when_the_turn_ends(memory: Memory) -> N
     assert loop.turn("go on", "Ok.")[1]["content"] == "One"
 
 
-# -- a turn prepared while the reply before it plays -----------------------------------------------------
-
-
 BAKE = "First we bake rolls, then the cake."
 STOP = "Sure, I stop."
 WORDS = [("first", 0, 100), ("we", 100, 200), ("bake", 200, 300), ("rolls", 300, 400)]
@@ -432,9 +412,6 @@ def test_words_told_while_the_turn_begins_are_in_its_prompt(memory: Memory) -> N
     assert said(model.handed[-1]) == ["plan?", "First we bake", after("First we bake") + "stop"]
 
 
-# -- who is told -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("restarted", [False, True])
 def test_who_was_cut_off_alone_is_told_when_next_that_person_speaks(tmp_path: Path, restarted: bool) -> None:
     """Whoever may not read that turn is told nothing, and does not use the line up."""
@@ -453,9 +430,6 @@ def test_who_was_cut_off_alone_is_told_when_next_that_person_speaks(tmp_path: Pa
                 loop.run("and now?", speaker="alice")
                 assert said(model.handed[-1])[-1] == "and now?"
                 break
-
-
-# -- what was heard --------------------------------------------------------------------------------------
 
 
 def test_what_one_was_told_is_told_to_nobody_else(memory: Memory) -> None:

@@ -94,21 +94,9 @@ def test_what_was_found_while_somebody_spoke_is_used(memory: Memory) -> None:
     talk.check()
 
 
-def forget(memory: Memory) -> None:
-    memory.forget("boat.colour")
-
-
-def forget_person(memory: Memory) -> None:
-    memory.forget(person="alice")
-
-
 def other_process(memory: Memory) -> None:
     with opened(memory.home) as other:
         other.store.add_fact("boat.colour", "red")
-
-
-def notes(memory: Memory) -> None:
-    memory.notes.path.write_text("# Boat\n\nThe colour of the boat was changed.\n", encoding="utf-8")
 
 
 WRITES: list[Callable[[Memory], object]] = [
@@ -116,10 +104,10 @@ WRITES: list[Callable[[Memory], object]] = [
     lambda memory: memory.store.add_fact("boat.colour", "green", level="private", owner="bob"),
     lambda memory: memory.store.set_preference("boat", "a colour that is bright"),
     lambda memory: Talk(memory, "hall", "bob").loop.run("The colour of the boat is ugly."),
-    forget,
-    forget_person,
+    lambda memory: memory.forget("boat.colour"),
+    lambda memory: memory.forget(person="alice"),
     other_process,
-    notes,
+    lambda memory: memory.notes.path.write_text("# Boat\n\nThe colour of the boat was changed.\n"),
 ]
 
 
@@ -189,10 +177,7 @@ def test_a_failure_is_counted_and_quotes_nothing(tmp_path: Path) -> None:
         assert (failure.hook, failure.count) == ("prefetch", 1)
         assert "RuntimeError" in failure.message
         talk.loop.run(QUESTION)
-        assert {each.hook for each in talk.loop.hooks.failures()} == {
-            "memory",
-            "prefetch",
-        }
+        assert {each.hook for each in talk.loop.hooks.failures()} == {"memory", "prefetch"}
         assert "zeppelin" not in (memory.home / "db" / "failures.json").read_text()
 
 
@@ -269,6 +254,15 @@ class Waiting(HashEmbedder):
         super().__init__()
         self.asked, self.go = threading.Event(), threading.Event()
 
+    def talk(self, memory: Memory) -> Talk:
+        """Return a conversation in which it was asked early, and has not answered."""
+        memory.store.add_fact("boat.colour", "green")
+        memory.idle(20)
+        talk = Talk(memory)
+        talk.loop.partial(QUESTION)
+        assert self.asked.wait(20)
+        return talk
+
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Any:
         self.asked.set()
         self.go.wait(20)
@@ -281,11 +275,7 @@ def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:
     patient = msgspec.structs.replace(plain, recall=msgspec.structs.replace(plain.recall, deadline_ms=20_000))
     embedder = Waiting()
     with opened(tmp_path, embedder=embedder, profile=patient) as memory:
-        memory.store.add_fact("boat.colour", "green")
-        memory.idle(20)
-        talk = Talk(memory)
-        talk.loop.partial(QUESTION)
-        assert embedder.asked.wait(20)
+        talk = embedder.talk(memory)
         threading.Timer(0.05, embedder.go.set).start()
         outcome, block = talk.ask()
         assert (outcome, memory.diagnostics.prefetch.counts.begun) == ("waited", 1)
@@ -305,11 +295,7 @@ def test_an_embedder_that_is_stuck_keeps_nobody_waiting(tmp_path: Path) -> None:
     """Past the deadline the turn finds what words find."""
     embedder = Stuck()
     with opened(tmp_path, embedder=embedder) as memory:
-        memory.store.add_fact("boat.colour", "green")
-        memory.idle(20)
-        talk = Talk(memory)
-        talk.loop.partial(QUESTION)
-        assert embedder.asked.wait(20)
+        talk = embedder.talk(memory)
         outcome, block = talk.ask()
         assert (outcome, "green" in block) == ("missed", True)
         embedder.go.set()
@@ -320,11 +306,7 @@ def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     """Also in the middle of a recall, twice, and with partials that come after it; its thread is gone then."""
     embedder = Waiting()
     memory = opened(tmp_path, embedder=embedder)
-    memory.store.add_fact("boat.colour", "green")
-    memory.idle(20)
-    talk = Talk(memory)
-    talk.loop.partial(QUESTION)
-    assert embedder.asked.wait(20)
+    talk = embedder.talk(memory)
     threading.Timer(0.05, embedder.go.set).start()
     memory.close()
     memory.close()

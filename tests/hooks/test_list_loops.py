@@ -94,8 +94,6 @@ class Loop:
         self.hooks = HookRegistry(memory.hooks(session_id=session, tokenizer=WordTokenizer()))
         self.blocks = 0
 
-    # -- a turn --------------------------------------------------------------------------------------
-
     def turn(self) -> None:
         """Say something, and have it answered."""
         dice, speaker = self.dice, self.dice.choice(PEOPLE)
@@ -199,8 +197,6 @@ class Loop:
             ]
         )
 
-    # -- between turns -------------------------------------------------------------------------------
-
     def edit(self) -> None:
         """Change the list as loops do."""
         dice, how, messages = self.dice, self.dice.choice(EDITS), self.messages
@@ -230,8 +226,6 @@ class Loop:
             messages.insert(n or len(messages), {"role": how.split()[0], "content": f"Note: {strange}."})
         elif how.startswith("somebody") and n is not None:
             messages.insert(n, {"role": "user", "content": strange})
-
-    # -- at the end ----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Hold what is stored against what was said."""

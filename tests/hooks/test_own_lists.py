@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message, Reply, Session, ToolCall, Turn
 from support.homes import opened
-from support.loops import OwnLoop
+from support.loops import OwnLoop, side_by_side
 from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -46,10 +46,18 @@ class OwnList:
 
     def turn(self, text: Any, reply: Any = "Fine.", *, ends: Any = AgentResult, **told: Any) -> None:
         """Live one turn."""
+        self.hear(text, **told)
+        self.reply(reply, ends=ends)
+
+    def hear(self, text: Any, *, beside: dict[str, Any] | None = None, **told: Any) -> None:
+        """Tell the hooks who said what, if anything is told, and have the prompt made."""
         if told:
             self.hooks.fire(ON_RUN_START, self.ctx, {"task": text, **told})
-        self.messages.append({"role": "user", "content": text})
+        self.messages.append({"role": "user", "content": text, **(beside or {})})
         self.ask()
+
+    def reply(self, reply: Any, *, ends: Any = AgentResult) -> None:
+        """Answer, and tell the hooks so unless nothing is told of the end."""
         self.messages.append({"role": "assistant", "content": reply})
         if ends is not None:
             self.hooks.fire(ON_RUN_END, self.ctx, ends(reply))
@@ -103,9 +111,7 @@ def test_an_old_answer_to_the_same_words_is_nobody_elses(memory: Memory, edited:
     other: Message = {"role": "assistant", "content": "The code is 4711, as edited."}
     if edited == "before":
         loop.messages[-1] = other
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Hello.", "speaker": "ben"})
-    loop.messages.append({"role": "user", "content": "Hello."})
-    loop.ask()
+    loop.hear("Hello.", speaker="ben")
     loop.messages.pop()
     if edited == "after":
         loop.messages[-1] = other
@@ -129,9 +135,7 @@ def test_a_turn_that_failed_and_was_taken_back_is_no_edit(memory: Memory) -> Non
     """What was said before it is still history, though something was said after it."""
     loop = OwnList(memory)
     loop.turn("The boat is green.", speaker="ben")
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Oh.", "speaker": "ben"})
-    loop.messages.append({"role": "user", "content": "Oh."})
-    loop.ask()
+    loop.hear("Oh.", speaker="ben")
     loop.messages.pop()
     loop.ctx.session.messages = loop.messages
     loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Well.", "speaker": "ben"})
@@ -146,9 +150,7 @@ def test_what_memory_puts_in_place_of_an_answer_is_no_edit(memory: Memory) -> No
     loop.turn("The boat is green.", speaker="anna")
     loop.turn("My code?", "It is 4711.", speaker="anna", private=True)
     loop.turn("Hello.", "Remember 4711.", speaker="anna")
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Hm?", "speaker": "ben"})
-    loop.messages.append({"role": "user", "content": "Hm?"})
-    loop.ask()
+    loop.hear("Hm?", speaker="ben")
     loop.messages = [*loop.handed[:-1], {"role": "user", "content": "Other words?"}]
     loop.ask()
     assert "The boat is green." in str(loop.handed)
@@ -159,13 +161,9 @@ def test_an_answer_that_was_thrown_away_stands_in_no_answers_place(memory: Memor
     """A loop that keeps the answer of an aborted turn has changed nothing that was said."""
     loop = OwnList(memory)
     loop.turn("The boat is green.", speaker="ben")
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Go.", "speaker": "ben"})
-    loop.messages.append({"role": "user", "content": "Go."})
-    loop.ask()
+    loop.hear("Go.", speaker="ben")
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "I go.", "tool_calls": [], "hop": 0})
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Stop.", "speaker": "ben"})
-    loop.messages.append({"role": "user", "content": "Stop."})
-    loop.ask()
+    loop.hear("Stop.", speaker="ben")
     loop.messages.append({"role": "assistant", "content": "I stop."})
     loop.hooks.fire(ON_ABORT, loop.ctx, {})
     loop.turn("And now?", speaker="ben")
@@ -183,28 +181,6 @@ def test_the_reply_of_a_turn_that_another_loop_ends_is_kept(memory: Memory) -> N
     assert {"role": "assistant", "content": "The boat is green."} in other.handed
 
 
-def test_a_misspelt_argument_is_named(memory: Memory) -> None:
-    """A known person never becomes an unknown voice without a word."""
-    loop = OwnList(memory)
-    loop.turn("Where is the salt?", speakr="alice")
-    (failure,) = loop.hooks.failures()
-    assert "'speakr'" in failure.message
-    assert "'speaker'" in failure.message
-
-
-@pytest.mark.parametrize("role", ["system", "developer"])
-def test_instructions_in_the_middle_keep_their_place(memory: Memory, role: str) -> None:
-    """They are no failure, and stand where they stood in every later prompt."""
-    loop = OwnList(memory)
-    loop.turn("Hello.", speaker="alice")
-    loop.messages.append({"role": role, "content": "From now on in French."})
-    for n in range(2):
-        loop.turn(f"Number {n}?", speaker="alice")
-        assert [m["content"] for m in loop.handed if m["role"] == role] == ["From now on in French."]
-        assert loop.handed[2]["role"] == role
-    assert loop.hooks.failures() == []
-
-
 @pytest.mark.parametrize("role", ["system", "developer"])
 @pytest.mark.parametrize("place", [2, 3])
 def test_instructions_in_the_middle_come_back_after_a_restart(tmp_path: Path, role: str, place: int) -> None:
@@ -220,8 +196,7 @@ def test_instructions_in_the_middle_come_back_after_a_restart(tmp_path: Path, ro
                 loop.messages.append({"role": "user", "content": "Where?"})
                 loop.messages.insert(place, order)
                 loop.ask()
-                loop.messages.append({"role": "assistant", "content": "There."})
-                loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("There."))
+                loop.reply("There.")
                 loop.turn("And now?", speaker="alice")
             assert [m["content"] for m in loop.handed if m["role"] == role] == ["From now on in French."]
             assert loop.handed[place]["role"] == role
@@ -234,8 +209,7 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: 
     loop = OwnList(memory)
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     loop.messages = loop.ctx.session.messages
-    loop.messages.append({"role": "user", "content": "What is in the cellar?"})
-    loop.ask()
+    loop.hear("What is in the cellar?")
     loop.messages.append({"role": "assistant", "content": "I look.", "tool_calls": [call]})
     loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("I look."))
     result: Message = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": "a red cup"}
@@ -243,15 +217,12 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: 
     loop.messages += [result, asked] if place == "before the utterance" else [asked, result]
     loop.ask()
     assert str(loop.handed).count("a red cup") == 1
-    loop.messages.append({"role": "assistant", "content": "A cup."})
-    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("A cup."))
+    loop.reply("A cup.")
     loop.turn("Thank you.")
     assert str(loop.handed).count("a red cup") == 1
     assert ("tool", "a red cup") in loop.stored()[0][1]
     assert loop.hooks.failures() == []
 
-
-# Whose a turn is
 
 SECRET = "Between us: Ben's ring is in the piano."
 
@@ -358,8 +329,6 @@ def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
     ]
 
 
-# What stands behind the utterance
-
 USE: Message = {
     "role": "assistant",
     "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}],
@@ -392,8 +361,7 @@ def test_what_stands_behind_the_utterance_is_part_of_its_answer(memory: Memory, 
         loop.ask(hop=1)
         assert loop.handed[-1]["content"] == loop.messages[-1]["content"]
         assert ("4711" in str(loop.handed)) == private
-        loop.messages.append({"role": "assistant", "content": "Fine."})
-        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Fine."))
+        loop.reply("Fine.")
     assert loop.hooks.failures() == []
     assert [said[0] for _, said in loop.stored()] == [("user", "And?")] * 4
     assert all(role != "user" for _, said in loop.stored() for role, _ in said[1:])
@@ -420,14 +388,12 @@ def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
     for n in range(2):
         with opened(tmp_path / "home") as memory:
             loop = OwnList(memory)
-            loop.messages.append({"role": "user", "content": "Look, please."})
-            loop.ask()
+            loop.hear("Look, please.")
             if n == 0:
                 loop.messages += [USE, RESULT]
                 loop.ask()
                 assert loop.handed[-2:] == [USE, RESULT]
-                loop.messages.append({"role": "assistant", "content": "Flour."})
-                loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Flour."))
+                loop.reply("Flour.")
                 assert [role for role, _ in loop.stored()[0][1]] == [
                     "user",
                     "assistant",
@@ -438,22 +404,17 @@ def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
 
 
 def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory) -> None:
-    """Images are for the model, in this turn and the next."""
+    """Images are for the model, in this turn and the next; the same words of somebody else get none of a private turn."""
+    shown = OwnList(memory, "hall")
+    shown.hear("What is this?", speaker="alice", beside={"images": ["iVBO"]})
+    shown.turn("And now?", speaker="alice")
+    assert [message.get("images") for message in shown.handed if message["role"] == "user"] == [
+        ["iVBO"],
+        None,
+    ]
     loop = OwnList(memory)
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "What is this?", "speaker": "alice"})
-    loop.messages.append({"role": "user", "content": "What is this?", "images": ["iVBO"]})
-    loop.ask()
+    loop.hear("Look.", speaker="alice", private=True, beside={"images": ["iVBO"]})
     assert loop.handed[-1]["images"] == ["iVBO"]
-    loop.turn("And now?", speaker="alice")
-    assert [message.get("images") for message in loop.handed if message["role"] == "user"] == [["iVBO"], None]
-
-
-def test_what_one_message_carries_is_not_another_ones(memory: Memory) -> None:
-    """The same words of somebody else get no image of a private turn."""
-    loop = OwnList(memory)
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Look.", "speaker": "alice", "private": True})
-    loop.messages.append({"role": "user", "content": "Look.", "images": ["iVBO"]})
-    loop.ask()
     loop.messages.append({"role": "assistant", "content": "Fine."})
     for n in range(2):
         loop.turn("Look.", speaker="ben")
@@ -462,8 +423,6 @@ def test_what_one_message_carries_is_not_another_ones(memory: Memory) -> None:
     loop.turn("And now?", speaker="ben")
     assert "iVBO" not in str(loop.handed)
 
-
-# What cannot be told apart
 
 CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice", "private": True}
 
@@ -500,6 +459,8 @@ def test_somebody_whose_name_cannot_be_read_is_not_the_usual_speaker(
     loop.turn("What did she say?", **wrong)
     assert "4711" not in str(loop.handed)
     assert [name for name, _ in loop.stored()] == ["alice", None]
+    (failure,) = loop.hooks.failures()
+    assert next(iter(wrong)) in failure.message
 
 
 @pytest.mark.parametrize(
@@ -527,9 +488,7 @@ def test_a_turn_that_goes_on_keeps_no_block_as_words(memory: Memory) -> None:
         assert turn.messages
         turn.reply("Noted.")
     loop = OwnList(memory)
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "What is my code?", "speaker": "alice"})
-    loop.messages.append({"role": "user", "content": "What is my code?"})
-    loop.ask()
+    loop.hear("What is my code?", speaker="alice")
     assert "4711" in str(loop.handed)
     loop.messages[:] = loop.handed
     loop.hooks.fire(ON_IDLE, loop.ctx, {"seconds": 0.01})
@@ -616,9 +575,6 @@ def test_only_a_speaker_that_is_left_out_is_the_conversations(memory: Memory, to
     assert ("4711" in str(loop.handed)) == (not is_unknown)
 
 
-# Several loops of one session
-
-
 def test_loops_that_begin_at_once_tell_each_its_own_words(memory: Memory) -> None:
     """Each utterance has the start of its own loop, though another began in between; a reply that comes late says so."""
     first, second = OwnList(memory), OwnList(memory)
@@ -649,14 +605,10 @@ def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
     memory.idle(1)
     first, second, agent = OwnList(memory), OwnList(memory), OwnList(memory)
     second.hooks = agent.hooks = first.hooks
-    first.hooks.fire(ON_RUN_START, first.ctx, {"task": "Fetch the cup.", "speaker": "alice"})
-    first.messages.append({"role": "user", "content": "Fetch the cup."})
-    first.ask()
+    first.hear("Fetch the cup.", speaker="alice")
     first.hooks.fire(BEFORE_TOOL, first.ctx, ToolCallRequest("fetch", {}))
     agent.turn("Where is the cup?", speaker="alice")
-    thread = threading.Thread(target=second.turn, args=("How do I take my tea?",), kwargs={"speaker": "ben"})
-    thread.start()
-    thread.join()
+    side_by_side(partial(second.turn, "How do I take my tea?", speaker="ben"))
     assert "black" in str(second.handed)
     first.hooks.fire(AFTER_TOOL, first.ctx, ToolCallResult("fetch", {}, "here"))
     assert [(speaker, said[0][1]) for speaker, said in first.stored()] == [
@@ -669,9 +621,7 @@ def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
 def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory, point: str) -> None:
     """What is said in that thread in another session then is no agent's within it."""
     loop = OwnList(memory)
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Fetch.", "speaker": "alice", "private": True})
-    loop.messages.append({"role": "user", "content": "Fetch."})
-    loop.ask()
+    loop.hear("Fetch.", speaker="alice", private=True)
     loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))
     payloads: dict[str, Any] = {
         BEFORE_LLM: {"messages": loop.messages, "hop": 1},
@@ -689,8 +639,7 @@ def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory
 def test_calls_that_are_none_are_left_out(memory: Memory, calls: Any) -> None:
     """The turn is kept with all else, and no step fails at it."""
     loop = OwnList(memory)
-    loop.messages.append({"role": "user", "content": "Look."})
-    loop.ask()
+    loop.hear("Look.")
     loop.messages.append({"role": "assistant", "content": "Let me see.", "tool_calls": calls})
     loop.ask(hop=1)
     loop.turn("And?")

@@ -345,8 +345,6 @@ class House:
         else:
             self.memory.close()
 
-    # -- what happens ----------------------------------------------------------------------------------
-
     def ask(self, turn: ToolTurn, text: str) -> str:
         """Have another agent answer within a tool."""
         if self.within:
@@ -474,8 +472,6 @@ class House:
         """Switch it off and on."""
         self.close()
         self.open()
-
-    # -- what somebody is told -------------------------------------------------------------------------
 
     def look(self) -> None:
         """Look everywhere for what somebody may not read."""

@@ -118,8 +118,6 @@ class Talk:
         self.mine.append(mark)
         return mark
 
-    # -- a turn ------------------------------------------------------------------------------------------
-
     def turn(self) -> None:
         dice, how = self.dice, self.dice.choice(TURNS)
         speaker, private = dice.choice(PEOPLE), dice.random() < 0.4
@@ -287,8 +285,6 @@ class Talk:
             self.edited = True
             self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": ""})
             self.words[mark].sure = False
-
-    # -- between turns -----------------------------------------------------------------------------------
 
     def between(self) -> None:
         dice, how, said = self.dice, self.dice.choice(BETWEEN), self.said

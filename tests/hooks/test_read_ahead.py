@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.session.log import log_of
-from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
 WINDOW = 1024
@@ -31,11 +30,8 @@ IDLE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a real chat model of random weights."""
-    path = tmp_path_factory.mktemp("model") / "phi-3.gguf"
-    template = "microsoft-Phi-3.5-mini-instruct"
-    return write_llama_gguf(path, vocabularies=vocabularies, vocabulary="phi-3", template=template, width=32)
+def file(chat_model: Callable[[str], Path]) -> Path:
+    return chat_model("phi-3")
 
 
 @pytest.fixture
@@ -98,9 +94,7 @@ class Kitchen:
     def turn(self) -> list[dict[str, Any]]:
         """Say something new, and return the prompt."""
         self.turns += 1
-        result = self.loop.run(
-            f"The {self.turns}th cup stands in drawer {self.turns}, behind the old kettle."
-        )
+        result = self.loop.run(f"The {self.turns}th cup is in drawer {self.turns}, behind the old kettle.")
         assert not self.loop.hooks.failures()
         return result.handed[0]
 
@@ -131,9 +125,7 @@ class Kitchen:
             return fresh.last.ids == self.chat.last.ids and len(fresh.last.ids) == REPLY
 
 
-def test_the_first_turn_of_an_epoch_reads_only_its_own_words(
-    file: Path, memory: Memory, chat: LlamaChat
-) -> None:
+def test_an_epochs_first_turn_reads_only_its_own_words(file: Path, memory: Memory, chat: LlamaChat) -> None:
     """Idle time reads its prompt, and the model says what it would say cold."""
     kitchen = Kitchen(memory, chat)
     kitchen.until_prepared()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
 
 from edgemem import (
@@ -14,6 +14,7 @@ from edgemem import (
 )
 from edgemem.records import Session
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
+from support.loops import side_by_side
 from support.models import Model
 
 
@@ -51,11 +52,7 @@ def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
                     AFTER_TOOL, ctx, ToolCallResult("tool", {}, id=f"{name}.{n}", error="no answer")
                 )
 
-        threads = [threading.Thread(target=call, args=(str(i),)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        side_by_side(*(partial(call, str(n)) for n in range(8)))
         store.flush()  # no tool waits for its episode
         assert registry.failures() == []
         assert len(store.recent_episodes(500)) == 200

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ from edgemem.session.points import (
 from edgemem.session.speech import UpkeepHold
 from edgemem.session.tools import Tool
 from support.homes import opened
+from support.loops import side_by_side
 
 WIDE = "[context]\nwindow_tokens = 16384\n"
 
@@ -83,18 +84,11 @@ def talk(loop: AgentLoop, turns: int) -> None:
         loop.run(f"keep {loop.model.name}.{n}=word{n}")  # type: ignore[attr-defined]
 
 
-# Two agents on one memory
-
-
 def test_two_agents_in_two_threads_never_mix(tmp_path: Path) -> None:
     """Sessions stay apart and whole, every prompt grows, and the facts of both are in one memory."""
     with opened(tmp_path / "home", WIDE, worker=True) as memory:
         loops = [agent(memory, "hall"), agent(memory, "attic", speaker="bob")]
-        threads = [threading.Thread(target=talk, args=(loop, 15)) for loop in loops]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        side_by_side(*(partial(talk, loop, 15) for loop in loops))
         memory.diagnostics.database.flush()
         for loop, other in ((loops[0], "attic"), (loops[1], "hall")):
             assert loop.hooks.failures() == []
@@ -125,9 +119,6 @@ def test_what_one_is_told_the_other_knows_in_its_next_turn(memory: Memory) -> No
     assert "now Bella (before: Rufus)" in attic.model.handed[-1][-1]["content"]  # type: ignore[attr-defined]
 
 
-# Idle work
-
-
 class Agent:
     """One agent's upkeep hook, and its session."""
 
@@ -140,13 +131,18 @@ class Agent:
 
 
 def test_idle_work_waits_for_all_agents() -> None:
-    """The end of one agent's turn does not start it while another still speaks."""
+    """Neither another agent's end of turn starts it, nor that of one within a tool, which has the same hooks."""
     worker = IdleWorker({})
     first, second = Agent(worker), Agent(worker)
+    inner = TurnContext(Session())
     first.fire(ON_SPEECH_START)
     second.fire(ON_RUN_START)
     first.fire(ON_RUN_START)
     first.fire(ON_RUN_END)
+    assert worker.speaking
+    second.hooks.fire(BEFORE_TOOL, second.ctx, ToolCallRequest("ask", {}))
+    second.fire(ON_RUN_START, inner)
+    second.fire(ON_RUN_END, inner)
     assert worker.speaking
     second.fire(ON_RUN_END)
     assert not worker.speaking
@@ -165,23 +161,6 @@ def test_an_agent_that_is_gone_holds_nothing() -> None:
     assert not worker.speaking
 
 
-def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
-    """With the same hooks, the inner agent's end of turn holds idle work still."""
-    worker = IdleWorker({})
-    outer = Agent(worker)
-    inner = TurnContext(Session())
-    outer.fire(ON_RUN_START)
-    outer.hooks.fire(BEFORE_TOOL, outer.ctx, ToolCallRequest("ask", {}))
-    outer.fire(ON_RUN_START, inner)
-    outer.fire(ON_RUN_END, inner)
-    assert worker.speaking
-    outer.fire(ON_RUN_END)
-    assert not worker.speaking
-
-
-# Hand-over
-
-
 def handed_over(memory: Memory) -> tuple[AgentLoop, AgentLoop]:
     """Return two agents of one conversation: a cook with a tool, and a host without it."""
     hooks = memory.hooks(session_id="kitchen", speaker="alice")
@@ -198,14 +177,8 @@ def test_a_conversation_is_handed_over_and_back(memory: Memory) -> None:
     cook.run("make it hot, please")
     host.run("who is coming?")
     handed = host.model.handed[-1]  # type: ignore[attr-defined]
-    assert [message["role"] for message in handed] == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-        "user",
-    ]
+    roles = ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert [message["role"] for message in handed] == roles
     assert handed[0]["content"] == "You welcome guests."
     assert handed[3]["tool_call_id"] == handed[2]["tool_calls"][0]["id"]
     host.model.calls = [ToolCall("stove", {})]  # type: ignore[attr-defined]

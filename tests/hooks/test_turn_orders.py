@@ -114,8 +114,6 @@ class House:
         self.memory = edgemem.open(self.home, worker=False)
         self.begin(self.session)
 
-    # -- the model and its tool --------------------------------------------------------------------------
-
     def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
         self.handed.append(list(messages))
         if self.step.tool and len(self.handed) == 1:
@@ -134,8 +132,6 @@ class House:
 
     def cut(self, heard_text: str) -> None:
         """Nothing to forget."""
-
-    # -- the reference -----------------------------------------------------------------------------------
 
     def play(self, orders: Sequence[Step | str]) -> None:
         """Play an order of steps in a session of its own."""

@@ -64,18 +64,20 @@ def test_speech_begins_while_the_reply_is_made() -> None:
 
 pieces = st.sampled_from(
     [
-        "<think>",
-        "</think>",
-        "hm",
         " ",
         "\n",
-        "<",
-        "First.",
-        "[THINK]",
-        "[/THINK]",
-        "{",
-        "<tool_call>",
-        "</tool_call>",
+        *[
+            "<think>",
+            "</think>",
+            "hm",
+            "<",
+            "First.",
+            "[THINK]",
+            "[/THINK]",
+            "{",
+            "<tool_call>",
+            "</tool_call>",
+        ],
     ]
 )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_cpp import Llama
 
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.template.chat_template import CHATML
@@ -33,18 +34,9 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a real model of random weights."""
-    folder = tmp_path_factory.mktemp("model")
-    return write_llama_gguf(folder / "tiny.gguf", vocabularies=vocabularies, layers=1, width=16)
-
-
-@pytest.fixture(scope="module")
-def model(file: Path) -> Iterator[Any]:
-    """Return it loaded, without a conversation."""
-    import llama_cpp
-
-    model = llama_cpp.Llama(str(file), n_ctx=4096, n_batch=512, n_threads=1, n_threads_batch=1, verbose=False)
+def model(chat_model: Callable[[str], Path]) -> Iterator[Any]:
+    """Return a real model of random weights, without a conversation."""
+    model = Llama(str(chat_model("qwen2")), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
     yield model
     model.close()
 
@@ -192,8 +184,6 @@ def test_a_call_is_not_read_again(model: Any, memory: Memory, vocabularies: Path
 
 def test_markers_that_are_control_tokens(tmp_path: Path, memory: Memory, vocabularies: Path) -> None:
     """llama.cpp prints no control token; a thought between two of them is found, and nothing is read again."""
-    import llama_cpp
-
     file = write_llama_gguf(tmp_path / "ministral.gguf", vocabularies=vocabularies, layers=1, width=16)
     raw = file.read_bytes()
     # Three control tokens get other names, together as long as before.
@@ -206,7 +196,7 @@ def test_markers_that_are_control_tokens(tmp_path: Path, memory: Memory, vocabul
         assert raw.count(entry) == 1
         raw = raw.replace(entry, struct.pack("<Q", len(new)) + new)
     file.write_bytes(raw)
-    model = llama_cpp.Llama(str(file), n_ctx=2048, n_batch=512, n_threads=1, n_threads_batch=1, verbose=False)
+    model = Llama(str(file), n_ctx=2048, n_batch=512, n_threads=1, n_threads_batch=1, verbose=False)
     said: list[str] = []
     with talking(model, memory, vocabularies, PROMPTS["ministral"]) as (loop, forced):
         assert len(forced.vocabulary.tokenize("[THINK]", special=True)) == 1

@@ -352,6 +352,11 @@ def test_unknown_tools_and_a_search_without_recall_are_refused(store: SQLiteMemo
         memory_tools(store, include=("recal_fact",))
     with pytest.raises(InvalidInputError, match="recall="):
         memory_tools(store, include=NAMES)
+    with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
+        memory_tools(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"write \['recall_fact'\]"):
+        memory_tools(store, include="recall_fact")
+    assert len(memory_tools(store, include=None)) == 3
 
 
 def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemoryStore) -> None:
@@ -433,12 +438,3 @@ def test_a_tool_stores_with_the_trust_of_whoever_speaks(memory: Memory) -> None:
     assert memory.store.facts()[0].trust == 3
     tool_named(memory.tools(), "remember_fact").run(key="loose", value="x")
     assert memory.store.facts()[0].trust == 0
-
-
-def test_tools_say_what_they_need(memory: Memory) -> None:
-    """No store, one name instead of several, and no choice at all."""
-    with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
-        memory_tools(None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match=r"write \['recall_fact'\]"):
-        memory_tools(memory.store, include="recall_fact")
-    assert len(memory_tools(memory.store, include=None)) == 3

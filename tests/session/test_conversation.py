@@ -7,6 +7,7 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from edgemem.memory import Memory
 from edgemem.records import Session, ToolCall, text_of
 from edgemem.store.turn_steps import BeginEpoch
 from support.homes import opened, told, turns_of
-from support.loops import OwnLoop, tool_named
+from support.loops import OwnLoop, side_by_side, tool_named
 from support.models import Listener
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -100,13 +101,8 @@ def test_commit_and_abort_end_a_turn(memory: Memory) -> None:
     with kitchen.turn("Prepared.") as turn:
         turn.reply("Ready.")
         turn.commit()
-        for call in (
-            turn.commit,
-            turn.abort,
-            lambda: turn.reply("x"),
-            lambda: turn.messages,
-            lambda: turn.tools,
-        ):
+        late = (turn.commit, turn.abort, lambda: turn.reply("x"), lambda: turn.messages, lambda: turn.tools)
+        for call in late:
             with pytest.raises(TurnEndedError, match="has ended"):
                 call()
     with kitchen.turn("Never mind.") as turn:
@@ -239,19 +235,11 @@ def test_only_the_omitted_speaker_is_the_conversations(memory: Memory) -> None:
     kitchen.turn("Mine.").end()
     for nobody in (None, "", "  "):
         kitchen.turn("Whose?", speaker=nobody).end()
+    edgemem.AgentLoop(Listener(), hooks=memory.hooks(session_id="kitchen", speaker="alice")).run(
+        "Whose?", speaker=None
+    )
     whose = [(turn.owner, turn.level) for turn in turns_of(memory)]
-    assert whose == [("alice", "household"), *[(None, "shared")] * 3]
-
-
-@pytest.mark.parametrize("way", ["reference loop", "own list"])
-def test_an_unknown_voice_is_nobody_in_every_loop(memory: Memory, way: str) -> None:
-    """Only a speaker that is left out is the conversation's."""
-    hooks = memory.hooks(session_id="kitchen", speaker="alice")
-    if way == "own list":
-        OwnLoop(hooks).run("Whose?", None)
-    else:
-        edgemem.AgentLoop(Listener(), hooks=hooks).run("Whose?", speaker=None)
-    assert [(turn.owner, turn.level) for turn in turns_of(memory)] == [(None, "shared")]
+    assert whose == [("alice", "household"), *[(None, "shared")] * 4]
 
 
 def test_the_speaker_of_a_turn_is_who_was_heard(memory: Memory) -> None:
@@ -468,20 +456,9 @@ def test_tools_that_run_side_by_side_are_all_kept(memory: Memory) -> None:
     calls = [ToolCall("slow", {"n": n}, f"c{n}") for n in range(4)]
     with kitchen.turn("All.") as turn:
         assert turn.messages
-        turn.add(
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls
-                ],
-            }
-        )
-        threads = [threading.Thread(target=turn.call, args=(call,)) for call in calls]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        asked = [{"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
+        turn.add({"role": "assistant", "content": None, "tool_calls": asked})
+        side_by_side(*(partial(turn.call, call) for call in calls))
         assert sorted(m["content"] for m in turn.messages if m["role"] == "tool") == [
             f"result {n}" for n in range(4)
         ]
@@ -532,9 +509,7 @@ def test_an_agent_that_goes_on_after_its_answer_is_as_closed_as_that(memory: Mem
     if way == "context":
         context.run(work)
     else:
-        thread = threading.Thread(target=work, args=(outer if way == "within" else tool_turn,))
-        thread.start()
-        thread.join()
+        side_by_side(partial(work, outer if way == "within" else tool_turn))
     (inner,) = turns_of(memory, "cook")
     assert (inner.level, inner.owner, inner.heard) == ("private", "alice", None)
     assert "4711" not in str(cook.turn("Hello.", speaker="ben").messages)
@@ -648,10 +623,7 @@ def test_a_result_of_the_open_turn_is_an_answer_to_its_call(memory: Memory) -> N
         turn.reply("A cake.")
     assert [role for role, _ in told(turns_of(memory)[0])] == [
         "user",
-        "assistant",
-        "tool",
-        "assistant",
-        "tool",
+        *["assistant", "tool"] * 2,
         "assistant",
     ]
 
@@ -697,11 +669,7 @@ def test_two_threads_in_one_conversation_lose_nothing(memory: Memory) -> None:
                 assert turn.messages
                 turn.reply("Yes.")
 
-    threads = [threading.Thread(target=talk, args=(who,)) for who in ("alice", "bob")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(partial(talk, "alice"), partial(talk, "bob"))
     kitchen.close()
     assert kitchen.failures() == []
     asked = [(told(turn)[0][1], turn.heard and turn.heard.speaker) for turn in turns_of(memory)]

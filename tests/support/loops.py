@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
@@ -23,10 +24,11 @@ from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, Hoo
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.memory import Memory
-from edgemem.records import Message, Reader, Session, ToolCall
+from edgemem.records import Message, Reader, Reply, Session, ToolCall
 from edgemem.session.tools import Tool, ToolTurn
 from support.homes import BY_WORDS
-from support.models import Caller, Listener
+from support.homes import opened as open_home
+from support.models import Caller, Listener, Model
 
 ROOT = Path(__file__).parents[2]
 Said = str | dict[str, Any] | Exception | Callable[[list[dict[str, Any]]], Any]
@@ -39,6 +41,13 @@ def loop_of(
     """Return a loop with all default hooks and one tool."""
     timer = Tool("timer", "Set a timer.", {"type": "object", "properties": {}}, run)
     return AgentLoop(Caller(), hooks=memory.hooks(session_id=session, speaker="alice"), tools=[timer])
+
+
+def side_by_side(*work: Callable[[], object]) -> None:
+    """Run functions in threads of their own, wait for all, and raise what one of them raised."""
+    with ThreadPoolExecutor(len(work)) as pool:
+        for done in [pool.submit(each) for each in work]:
+            done.result()
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -118,6 +127,49 @@ class OwnLoop:
         handed = self.fail(text, speaker, private=private)
         self.end()
         return handed
+
+
+class Household:
+    """A home with one agent in it, whose model answers what a test says."""
+
+    def __init__(self, home: Path, more: str = "", *, session: str = "kitchen") -> None:
+        self.home, self.more, self.session = home, more, session
+        self.open()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.memory.close()
+
+    def open(self) -> None:
+        """Switch it on."""
+        self.memory = open_home(self.home, self.more)
+        self.model = Model(otherwise="Fine.")
+        self.loop = self.agent(self.session)
+
+    def restart(self) -> None:
+        """Switch it off and on again."""
+        self.memory.close()
+        self.open()
+
+    def agent(self, session: str) -> AgentLoop:
+        return AgentLoop(self.model, hooks=self.memory.hooks(session_id=session), instructions="You are Pip.")
+
+    def hear(
+        self, text: str, *replies: str | ToolCall, speaker: str | None = "alice", **how: Any
+    ) -> list[Message]:
+        """Have somebody say something, and the model answer in turn; return its first prompt."""
+        self.model.answers = [
+            Reply("", (reply,)) if isinstance(reply, ToolCall) else Reply(reply) for reply in replies
+        ]
+        handed = self.loop.run(text, speaker=speaker, **how).handed[0]
+        assert self.loop.hooks.failures() == []
+        return handed
+
+    def query(self, sql: str) -> list[Any]:
+        """Ask the truth."""
+        return self.memory.diagnostics.database.query(sql)
 
 
 class Robot:

@@ -30,13 +30,6 @@ def lines(*recalled: Recalled, visible: dict[str, BlockLine] | None = None) -> l
     return lines_for(recalled, visible=VisibleLines(visible or {}))
 
 
-def test_a_changed_fact_is_said_as_a_change() -> None:
-    """The model has read the old value, so it is told both."""
-    shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
-    (line,) = lines(fact("f_2", "doctor: Tuesday"), visible=shown)
-    assert line.line == "- doctor: now Tuesday (before: Thursday)"
-
-
 def test_a_line_is_one_line_of_harmless_text() -> None:
     """A private scope names its person, and what is stored opens neither a fence nor a role."""
     assert lines(fact("f_1", "allergy: nuts", "user:alice"))[0].line == "- alice's allergy: nuts"

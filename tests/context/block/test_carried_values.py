@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,14 @@ import pytest
 
 import edgemem
 from edgemem import AgentLoop
-from edgemem.context.block.delta import carried_by, carrying, to_carry, up_to_date
-from edgemem.memory import Memory
-from edgemem.records import BlockLine, Heard, Held, Message, Reply, ToolCall
+from edgemem.context.block.delta import carried_by, carrying
+from edgemem.records import BlockLine, Heard, ToolCall
 from edgemem.store.turns import latest_epoch
 from support.cli import run
 from support.homes import BY_WORDS
+from support.loops import Household
 
-PROFILE = """
-[llama]
-embedder = ""
+SMALL = """
 [context]
 window_tokens = 1000
 reply_tokens = 100
@@ -34,44 +32,16 @@ CHATTER = (
 )
 
 
-class Robot:
-    """A loop whose model notes its prompts."""
+class Robot(Household):
+    """A robot whose window is small."""
 
-    def __init__(self, home: Path, profile: str = PROFILE) -> None:
-        home.mkdir(exist_ok=True)
-        (home / "edgemem.toml").write_text(profile)
-        self.home = home
-        self.memory: Memory = self.open()
+    def __init__(self, home: Path, more: str = SMALL) -> None:
+        super().__init__(home, more, session="k")
 
-    def open(self) -> Memory:
-        """Switch it on."""
-        self.memory = edgemem.open(self.home, worker=False)
-        self.prompts: list[list[Message]] = []
-        self.replies: list[Reply] = []
-        self.loop = AgentLoop(self, hooks=self.memory.hooks(session_id="k"), instructions="You are Pip.")
-        return self.memory
-
-    def query(self, sql: str) -> list[Any]:
-        """Ask the truth."""
-        return self.memory.diagnostics.database.query(sql)
-
-    def restart(self) -> None:
-        """Switch it off and on again."""
-        self.memory.close()
-        self.open()
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.prompts.append(list(messages))
-        return self.replies.pop(0) if self.replies else Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-    def hear(self, text: str, speaker: str | None = "mara") -> str:
-        """Return the whole prompt that an utterance makes."""
-        self.loop.run(text, speaker=speaker)
-        assert self.loop.hooks.failures() == []
-        return "\n".join(str(message["content"]) for message in self.prompts[-1])
+    def tell(self, text: str, *replies: ToolCall, speaker: str = "mara") -> str:
+        """Return the whole prompt that an utterance makes at last."""
+        self.hear(text, *replies, speaker=speaker)
+        return "\n".join(str(message["content"]) for message in self.model.handed[-1])
 
     def chat(self, *, idle: bool = True) -> None:
         """Talk until what was said first has left the prompt."""
@@ -79,7 +49,7 @@ class Robot:
         for n in range(60):
             if idle:
                 self.memory.idle(5)
-            if n and first not in self.hear(f"{CHATTER} {n}"):
+            if n and first not in self.tell(f"{CHATTER} {n}"):
                 return
         raise AssertionError("nothing was compacted")
 
@@ -89,7 +59,7 @@ def robot(tmp_path: Path) -> Iterator[Robot]:
     """Return a robot that has told a password once, and has talked of other things since."""
     robot = Robot(tmp_path / "home")
     robot.memory.store.add_fact("wifi.password", "tulip99")
-    assert "tulip99" in robot.hear("What is the wifi password?")
+    assert "tulip99" in robot.tell("What is the wifi password?")
     yield robot
     robot.memory.close()
 
@@ -102,43 +72,43 @@ def block_of(robot: Robot) -> str:
 def test_what_was_told_stays_in_the_prompt(robot: Robot, idle: bool) -> None:
     """It stands in the head of each new epoch, written in idle time or at once, is not told again, and outlasts a restart."""
     robot.chat(idle=idle)
-    prompt = robot.hear("What is the wifi password?")
+    prompt = robot.tell("What is the wifi password?")
     assert prompt.count("tulip99") == 1
     assert prompt.index("tulip99") < prompt.index(CHATTER)
     assert "tulip99" not in block_of(robot)
     for _ in range(15):
         robot.memory.idle(5)
-        robot.hear(CHATTER)
+        robot.tell(CHATTER)
     assert robot.query("select count(*) from epochs")[0][0] >= 3
-    assert robot.hear("What is the wifi password?").count("tulip99") == 1
+    assert robot.tell("What is the wifi password?").count("tulip99") == 1
     assert "tulip99" not in block_of(robot)
-    before = robot.prompts[-1]
+    before = robot.model.handed[-1]
     robot.restart()
-    robot.hear("Good morning.")
-    assert robot.prompts[-1][: len(before)] == before
+    robot.tell("Good morning.")
+    assert robot.model.handed[-1][: len(before)] == before
 
 
 def test_a_stranger_is_not_shown_it_and_what_is_private_is_not_carried(robot: Robot) -> None:
     """The head is the household's; what is private is told again to whom it belongs."""
     robot.memory.store.add_fact("plant.name", "Berta")
     robot.memory.store.add_fact("diary.place", "cellar77", level="private", owner="mara")
-    assert "cellar77" in robot.hear("Where is the diary place?")
+    assert "cellar77" in robot.tell("Where is the diary place?")
     robot.chat()
     assert "cellar77" not in str(robot.query("select carried from epochs"))
-    assert "tulip99" not in robot.hear("Hello.", speaker="")
-    assert "tulip99" in robot.hear("Hello.")
-    assert "cellar77" in robot.hear("Where is the diary place?")
+    assert "tulip99" not in robot.tell("Hello.", speaker="")
+    assert "tulip99" in robot.tell("Hello.")
+    assert "cellar77" in robot.tell("Where is the diary place?")
 
 
 def test_the_value_that_holds_is_carried(robot: Robot) -> None:
     """What changed since it was told stands there as it is now; a change within an epoch is told by the next turn."""
     robot.memory.store.add_fact("wifi.password", "rose42")
     robot.chat()
-    prompt = robot.hear("What is the wifi password?")
+    prompt = robot.tell("What is the wifi password?")
     assert "wifi.password: rose42" in prompt
     assert "rose42" not in block_of(robot)
     robot.memory.store.add_fact("wifi.password", "lily31")
-    assert "now lily31 (before: rose42)" in robot.hear("Hello.")
+    assert "now lily31 (before: rose42)" in robot.tell("Hello.")
 
 
 def test_what_is_forgotten_leaves_the_file(robot: Robot) -> None:
@@ -147,9 +117,9 @@ def test_what_is_forgotten_leaves_the_file(robot: Robot) -> None:
     assert "tulip99" in robot.query("select carried from epochs order by id desc")[0][0]
     assert robot.memory.forget("wifi.password")
     assert robot.query("select count(*) from epochs where carried is not null") == [(0,)]
-    assert "no longer known" in robot.hear("Hello.")
+    assert "no longer known" in robot.tell("Hello.")
     robot.restart()
-    assert "tulip99" not in robot.hear("Hello.")
+    assert "tulip99" not in robot.tell("Hello.")
     assert not in_file(robot)
 
 
@@ -157,46 +127,46 @@ def test_what_is_forgotten_leaves_the_file(robot: Robot) -> None:
 def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot, how: str) -> None:
     """An epoch that waits to begin loses its values with any forgetting."""
     robot.memory.store.add_fact("car.key", "hook5", heard=Heard(speaker="mara"))
-    robot.hear("Where is the car key?", speaker="tom")
+    robot.tell("Where is the car key?", speaker="tom")
     hook = prepare_an_epoch(robot, speaker="tom")
     assert "hook5" in str(hook.prepared.carried)
     if how == "fact":
         robot.memory.forget("car.key")
     else:
         robot.memory.forget(person="mara")
-    robot.hear(CHATTER, speaker="tom")
+    robot.tell(CHATTER, speaker="tom")
     assert hook.prepared is None
     written = robot.query("select carried, summary from epochs order by id desc limit 1")
     assert "hook5" not in str(written)
-    assert "hook5" not in str(robot.prompts[-1])
+    assert "hook5" not in str(robot.model.handed[-1])
 
 
 def test_other_instructions_bring_nothing_back(robot: Robot) -> None:
     """They begin an epoch of their own, which is written once more: without what was forgotten since, told anew where it holds."""
     robot.memory.store.add_fact("door.code", "code31")
-    robot.hear("What is the door code?")
+    robot.tell("What is the door code?")
     robot.chat()
     robot.memory.forget("wifi.password")
-    robot.hear("Hello.")
+    robot.tell("Hello.")
     robot.loop.instructions = "You are Pop."
-    robot.hear("Hello.")
+    robot.tell("Hello.")
     written = robot.query("select reason, summary, carried from epochs order by id desc limit 1")
     assert written[0][0] == "instructions"
     assert "tulip99" not in str(written)
-    assert "code31" in robot.hear("What is the door code?")
+    assert "code31" in robot.tell("What is the door code?")
 
 
 def test_a_reply_is_as_closed_as_what_is_carried(tmp_path: Path) -> None:
     """Where turns are shared with everybody, one that might repeat a value of the household is the household's."""
-    robot = Robot(tmp_path / "home", PROFILE + '[memory]\ndefault_level = "shared"\n')
+    robot = Robot(tmp_path / "home", SMALL + '[memory]\ndefault_level = "shared"\n')
     levels = "select answer from turns order by n desc limit 1"
     robot.memory.store.add_fact("wifi.password", "tulip99", level="household")
-    robot.hear("Good morning, robot.")
+    robot.tell("Good morning, robot.")
     assert robot.query(levels) == [(0,)]
-    robot.hear("What is the wifi password?")
+    robot.tell("What is the wifi password?")
     assert robot.query(levels) == [(1,)]
     robot.chat()
-    robot.hear("Hello.")
+    robot.tell("Hello.")
     assert robot.query(levels) == [(1,)]
     robot.memory.close()
 
@@ -227,7 +197,7 @@ def prepare_an_epoch(robot: Robot, *, speaker: str = "mara") -> Any:
     """Talk until the next epoch is written and waits to begin; return what makes it."""
     (hook,) = robot.memory.diagnostics.in_use.compactions()
     while not hook.due():
-        robot.hear(CHATTER, speaker=speaker)
+        robot.tell(CHATTER, speaker=speaker)
     robot.memory.idle(5)
     assert hook.prepared is not None
     return hook
@@ -247,10 +217,10 @@ def test_an_abort_does_not_save_what_is_forgotten(robot: Robot, elsewhere: bool)
         forget_elsewhere(robot)
     else:
         assert robot.memory.forget("wifi.password")
-    assert "no longer known" in robot.hear("Good evening.")
+    assert "no longer known" in robot.tell("Good evening.")
     assert not in_file(robot)
     robot.restart()
-    assert "tulip99" not in robot.hear("Hello again.")
+    assert "tulip99" not in robot.tell("Hello again.")
 
 
 def test_two_epochs_in_one_turn_keep_nothing_that_is_forgotten_meanwhile(robot: Robot) -> None:
@@ -267,16 +237,13 @@ def test_two_epochs_in_one_turn_keep_nothing_that_is_forgotten_meanwhile(robot: 
 
 
 @pytest.mark.parametrize("when", ["told", "prepared", "instructions", "next epoch"])
-def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgotten(
-    tmp_path: Path, when: str
-) -> None:
+def test_a_summary_repeats_no_tool_once_another_process_has_forgotten(tmp_path: Path, when: str) -> None:
     """Nobody here knows what was forgotten, so all that the memory's tools answered goes."""
     robot = Robot(tmp_path / "home")
     robot.memory.store.add_fact("wifi.password", "tulip99")
     tools = robot.memory.tools(include=["recall_fact"])
-    robot.loop = AgentLoop(robot, hooks=robot.loop.hooks, instructions="You are Pip.", tools=tools)
-    robot.replies.append(Reply("", (ToolCall("recall_fact", {"key": "wifi.password"}, "c1"),)))
-    assert "tulip99" in robot.hear("Look something up.")
+    robot.loop = AgentLoop(robot.model, hooks=robot.loop.hooks, instructions="You are Pip.", tools=tools)
+    assert "tulip99" in robot.tell("Look up.", ToolCall("recall_fact", {"key": "wifi.password"}, "c1"))
     if when == "prepared":
         assert "tulip99" in prepare_an_epoch(robot).prepared.summary
     elif when != "told":
@@ -288,7 +255,7 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
         robot.loop.instructions = "You are Pop."
     elif when in ("told", "next epoch"):
         prepare_an_epoch(robot)
-    robot.hear("Hello.")
+    robot.tell("Hello.")
     assert not in_file(robot)
     robot.memory.close()
 
@@ -297,11 +264,11 @@ def test_a_line_is_as_closed_as_what_holds_now(tmp_path: Path) -> None:
     """A fact that was the household's and is somebody's own by now is told to that person in a private answer."""
     robot = Robot(tmp_path / "home")
     robot.memory.store.add_fact("diary.place", "cellar")
-    robot.hear("Where is the diary place?")
+    robot.tell("Where is the diary place?")
     robot.memory.store.add_fact("diary.place", "attic77", level="private", owner="mara")
-    assert "attic77" in robot.hear("Where is the diary place?")
+    assert "attic77" in robot.tell("Where is the diary place?")
     assert robot.query("select answer from turns order by n desc limit 1") == [(2,)]
-    assert "attic77" not in robot.hear("Hello.", speaker="tom")
+    assert "attic77" not in robot.tell("Hello.", speaker="tom")
     robot.memory.close()
 
 
@@ -310,7 +277,7 @@ def test_no_id_holds_a_value(robot: Robot) -> None:
     values = [f"secret{n}" for n in range(5)]
     for value in values:
         robot.memory.store.add_fact("wifi.password", value)
-        assert value in robot.hear(f"Hello, {value[-1]}.")
+        assert value in robot.tell(f"Hello, {value[-1]}.")
     stored = str(robot.query("select shown from turns where shown is not null"))
     assert not any(f":{value}" in stored for value in values)
     assert stored.count("changed:fact:") == 5
@@ -330,7 +297,7 @@ def test_nonsense_in_an_export_does_not_end_a_conversation(robot: Robot, tmp_pat
     other = Robot(tmp_path / "other")
     other.memory.import_lines(lines)
     other.restart()
-    prompt = other.hear("Hello.", speaker="tom")
+    prompt = other.tell("Hello.", speaker="tom")
     assert "tulip99" in prompt
     assert "cellar77" not in prompt
     other.memory.close()
@@ -340,8 +307,8 @@ def test_what_is_forgotten_in_another_file_than_the_session_s_is_not_shown_once_
     """Where the facts are kept elsewhere, they are asked once more before an epoch begins."""
     hook = prepare_an_epoch(robot)
     hook.prepared = carrying(hook.prepared, [*carried_by(hook.prepared), fact("gone", "tulip77")])
-    assert "tulip77" not in robot.hear("Hello.")
-    assert "tulip99" in robot.hear("Hello.")
+    assert "tulip77" not in robot.tell("Hello.")
+    assert "tulip99" in robot.tell("Hello.")
 
 
 def test_a_look_at_the_prompt_says_where_it_stands(robot: Robot) -> None:
@@ -355,20 +322,3 @@ def test_a_look_at_the_prompt_says_where_it_stands(robot: Robot) -> None:
     (left,) = [item for item in json.loads(shown.stdout)["left_out"] if "tulip99" in item["text"]]
     assert left["left_out"] == "before the model already, at the head of the prompt"
     assert "at the head of the prompt" in run(*args, "--whole").stdout
-
-
-def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
-    """Nothing that stays in the prompt, is private, is gone or closed by now, or is only a doubt."""
-    block_lines = [fact("a", "1"), fact("b", "1"), fact("a", "2"), fact("c", ""), fact("e", "5")]
-    block_lines.append(fact("d", "4", level="private"))
-    doubt = BlockLine("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x")
-    said = BlockLine("turn:7", "- mara said: hello")
-    carried = to_carry([*block_lines, doubt, said], {("fact", "global", "e")})
-    assert [item.line for item in carried] == ["- a: 2", "- b: 1"]
-
-    def current(keys: Any) -> Mapping[Any, Held]:
-        now = {"a": Held(True, "2"), "b": Held(False, None), "c": Held(True, None)}
-        return {about: now[about[2]] for about in keys}
-
-    (left,) = up_to_date([fact(key, "1") for key in "abc"], current)
-    assert (left.line, left.value, left.subject) == ("- a: 2", "2", ("fact", "global", "a"))
