@@ -169,21 +169,10 @@ def expressions(draw: st.DrawFn) -> str:
 
 AROUND = st.sampled_from(
     [
-        "",
-        "",
-        " ",
-        "```json\n",
-        "\n```",
-        "```\n",
-        "functools",
-        "<tool_call>",
-        "[TOOL_CALLS]",
-        "call:",
-        "[ARGS]",
-        *";[]",
-        "- ",
+        "", "", " ", "```json\n", "\n```", "```\n", "functools", "<tool_call>", "[TOOL_CALLS]", "call:",
+        "[ARGS]", *";[]", "- ",
     ]
-)
+)  # fmt: skip
 
 
 def calls_within(text: str) -> list[Call]:
@@ -224,13 +213,9 @@ def test_no_reader_of_ours_finds_a_call_in_fenced_text() -> None:
 def test_every_look_alike_is_seen_by_the_quick_checks() -> None:
     """No character of Unicode that folds to a bracket or colon slips past the checks that skip the rules."""
     markers = {
-        "<": "{}memory>",
-        "[": "{}INST]",
-        "]": "[INST{}",
-        ":": ". system{} x",
-        "{": '{}"a": 1',
+        "<": "{}memory>", "[": "{}INST]", "]": "[INST{}", ":": ". system{} x", "{": '{}"a": 1',
         "(": "f{}a=1)",
-    }
+    }  # fmt: skip
     for code in range(0x110000):
         if not 0xD800 <= code < 0xE000:
             folded = fences.look_alike(chr(code))

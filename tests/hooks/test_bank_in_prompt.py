@@ -84,11 +84,8 @@ def test_memory_md_is_told_once_and_then_what_changed(memory: Memory) -> None:
     memory.bank.for_person("Ann", "t").write("MEMORY.md", "another topic")
     first = prompt(memory, speaker="ann")
     assert [line for line in first.splitlines() if line.startswith("- ")] == [
-        "- Plans",
-        "- the loft first",
-        "- Bins go out on Monday.",
-        "- The shop opens at nine.",
-    ]
+        "- Plans", "- the loft first", "- Bins go out on Monday.", "- The shop opens at nine.",
+    ]  # fmt: skip
     memory.bank.for_person("Ann", "s").append("MEMORY.md", "- then the cellar")
     second = prompt(memory, "And now?", speaker="ann")
     assert second.startswith(first)

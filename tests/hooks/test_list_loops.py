@@ -38,23 +38,10 @@ PEOPLE = ("anna", "ben", "cleo", None)
 LISTS = ("of the context", "its own", "its own, handed back", "its own, copied")
 """Whose list it is, and whether the loop takes what the hooks put in its place."""
 EDITS = [
-    "none",
-    "none",
-    "none",
-    "trimmed",
-    "trimmed to the newest",
-    "summarised by the user",
-    "summarised by the system",
-    "reordered",
-    "edited",
-    "dropped",
-    "foreign role",
-    "system in the middle",
-    "developer in the middle",
-    "stripped",
-    "somebody else's words before the newest",
-    "thought aloud",
-]
+    "none", "none", "none", "trimmed", "trimmed to the newest", "summarised by the user",
+    "summarised by the system", "reordered", "edited", "dropped", "foreign role", "system in the middle",
+    "developer in the middle", "stripped", "somebody else's words before the newest", "thought aloud",
+]  # fmt: skip
 TOOLS = ("none", "none", "one", "two at once", "two hops", "one, untold", "answered as a user")
 FORMS = ("text", "text", "text", "parts", "one part", "parts of an answer", "parts with an image", "spoken")
 BESIDE: list[dict[str, Any]] = [{}, {}, {}, {"images": ["AAAA"]}, {"name": "somebody"}]

@@ -395,11 +395,8 @@ def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
                 assert loop.handed[-2:] == [USE, RESULT]
                 loop.reply("Flour.")
                 assert [role for role, _ in loop.stored()[0][1]] == [
-                    "user",
-                    "assistant",
-                    "agent",
-                    "assistant",
-                ]
+                    "user", "assistant", "agent", "assistant",
+                ]  # fmt: skip
     assert loop.handed[1:3] == [USE, RESULT]
 
 

@@ -236,19 +236,11 @@ class Parrot:
         dice, oracle = self.dice, self.oracle
         name = dice.choice(
             [
-                "remember_fact",
-                "remember_fact",
-                "recall_fact",
-                "list_facts",
-                "search_memory",
-                "forget_fact",
-                "notes",
-                "note",
-                "safe",
-                "ask",
+                "remember_fact", "remember_fact", "recall_fact", "list_facts", "search_memory", "forget_fact",
+                "notes", "note", "safe", "ask",
                 *("memory_write", "memory_append", "memory_read", "memory_list", "memory_delete"),
             ]
-        )
+        )  # fmt: skip
         key = dice.choice([f"thing{dice.randrange(30)}", *secrets[:1]])
         scope = dice.choice(SCOPES)
         given: dict[str, Any] = {"key": key, "scope": scope}

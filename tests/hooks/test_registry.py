@@ -90,12 +90,8 @@ def test_lists_are_merged_by_priority_then_by_registration() -> None:
     context.register(Doing(append("context raised")), priority=70)
     merged = HookRegistry(agent).extend(context)
     assert merged.fire(ON_RUN_START, None, []).payload == [
-        "context 80",
-        "context raised",
-        "agent 60",
-        "agent 0",
-        "context 0",
-    ]
+        "context 80", "context raised", "agent 60", "agent 0", "context 0",
+    ]  # fmt: skip
 
 
 def test_a_hook_of_two_lists_acts_once() -> None:
@@ -163,15 +159,12 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
             (make, wrong, "whole number")
             for wrong in (None, "3000")
             for make in (
-                TokenBudgetHook,
-                Compactor,
-                ToolOutputTruncatorHook,
-                lambda number: Compactor(3000, number),
+                TokenBudgetHook, Compactor, ToolOutputTruncatorHook, lambda number: Compactor(3000, number),
             )
         ],
         (lambda header: NotesInjectorHook(NotesFile("n.md"), header=header), None, "header"),
     ],
-)
+)  # fmt: skip
 def test_a_hook_that_is_made_with_the_wrong_thing_says_so(
     make: Callable[[Any], object], wrong: Any, match: str
 ) -> None:

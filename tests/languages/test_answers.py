@@ -41,13 +41,8 @@ def test_every_file_has_answers_and_no_yes_is_a_no(file: Path) -> None:
 
 
 ODD = (
-    "",
-    "\0",
-    "\ud800 don't forget",
-    "don't " * 100_000,
-    "not to " * 50_000 + "forget",
-    "vergiss das " * 9999,
-)
+    "", "\0", "\ud800 don't forget", "don't " * 100_000, "not to " * 50_000 + "forget", "vergiss das " * 9999,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ODD)

@@ -57,11 +57,8 @@ def test_a_whole_language_is_one_file_and_words_are_made_anew_once(home: Path, l
     """It is told by its little words, which say nothing; its yes counts, and no letters need to be its own."""
     text = (languages / "es.toml").read_text("utf-8")
     catalan = {
-        "stop": "'''amb aquest els és'''",
-        "letters": '""',
-        "stemmer": '"catalan"',
-        "yes": '"endavant"',
-    }
+        "stop": "'''amb aquest els és'''", "letters": '""', "stemmer": '"catalan"', "yes": '"endavant"',
+    }  # fmt: skip
     for key, value in catalan.items():
         text = re.sub(rf"(?ms)^{key} = ('''.*?'''|\".*?\")$", f"{key} = {value}", text)
     (languages / "ca.toml").write_text(text, "utf-8")

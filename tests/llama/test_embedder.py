@@ -66,18 +66,12 @@ def test_alone_or_among_others_a_text_gets_the_same_vector(embedder: LlamaEmbedd
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "word " * 200_000,
-        " " * 1_000_000 + "late",
-        "a\0b",
-        "\ud800",
-        "".join(chr(c) for c in range(1, 256)),
-        "e" + "\u0301" * 5000,
-        "\U0010ffff\ufffe\ufdd0",
+        "", "word " * 200_000, " " * 1_000_000 + "late", "a\0b", "\ud800",
+        "".join(chr(c) for c in range(1, 256)), "e" + "\u0301" * 5000, "\U0010ffff\ufffe\ufdd0",
         "[CLS] [SEP] [MASK] [PAD] [UNK]",
     ],
     ids=lambda text: repr(text[:12]),
-)
+)  # fmt: skip
 def test_no_text_can_end_the_process(embedder: LlamaEmbedder, text: str) -> None:
     """Whatever somebody says or pastes, a unit vector comes out."""
     vector = embedder.embed_query(text)

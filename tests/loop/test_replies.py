@@ -62,24 +62,9 @@ def test_speech_begins_while_the_reply_is_made() -> None:
     assert said == ["", "", "", "", "First", " we < bake", "", "<3"]
 
 
-pieces = st.sampled_from(
-    [
-        " ",
-        "\n",
-        *[
-            "<think>",
-            "</think>",
-            "hm",
-            "<",
-            "First.",
-            "[THINK]",
-            "[/THINK]",
-            "{",
-            "<tool_call>",
-            "</tool_call>",
-        ],
-    ]
-)
+pieces = st.sampled_from([
+    " ", "\n", "<think>", "</think>", "hm", "<", "First.", "[THINK]", "[/THINK]", "{", "<tool_call>", "</tool_call>",
+])  # fmt: skip
 
 
 @given(st.lists(pieces, max_size=12), st.lists(st.integers(1, 6), max_size=40))
@@ -104,13 +89,8 @@ def test_arguments_are_what_the_schema_says() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": properties}}}]
     given_text = {"minutes": "6", "on": "true", "rooms": '["a"]', "code": "007", "odd": "x", "more": "1"}
     assert typed(given_text, "f", tools) == {
-        "minutes": 6,
-        "on": True,
-        "rooms": ["a"],
-        "code": "007",
-        "odd": "x",
-        "more": "1",
-    }
+        "minutes": 6, "on": True, "rooms": ["a"], "code": "007", "odd": "x", "more": "1",
+    }  # fmt: skip
     assert typed({"a": "1"}, "unknown", tools) == {"a": "1"}
 
 

@@ -216,21 +216,12 @@ NEITHER = (
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("absolutely not", NO),
-        ("of course not", NO),
-        ("please don't", NO),
-        ("well, no", NO),
-        ("not now", NO),
-        ("I said no", NO),
-        ("I changed my mind", NO),
-        ("forget it", NO),
-        ("what time is it?", NEITHER),
-        ("ok, what time is it?", NEITHER),
-        ("yes and what time is it?", NEITHER),
-        ("forget the city", NEITHER),
-        ("да", NEITHER),
+        ("absolutely not", NO), ("of course not", NO), ("please don't", NO), ("well, no", NO),
+        ("not now", NO), ("I said no", NO), ("I changed my mind", NO), ("forget it", NO),
+        ("what time is it?", NEITHER), ("ok, what time is it?", NEITHER),
+        ("yes and what time is it?", NEITHER), ("forget the city", NEITHER), ("да", NEITHER),
     ],
-)
+)  # fmt: skip
 def test_only_a_yes_is_a_yes(memory: Memory, answer: str, told: str) -> None:
     """Whatever else is answered erases nothing, and the robot can say how it is erased at the command line."""
     memory.store.add_fact("city", "Berlin")
@@ -303,13 +294,10 @@ def test_bad_arguments_are_one_clear_sentence(
 @pytest.mark.parametrize(
     ("value", "kept"),
     [
-        (38, "38"),
-        (True, "true"),
-        (["milk", 2], "milk, 2"),
-        ("half \ud800\0", "half �"),
+        (38, "38"), (True, "true"), (["milk", 2], "milk, 2"), ("half \ud800\0", "half �"),
         ("../../x", "../../x"),
     ],
-)
+)  # fmt: skip
 def test_values_are_taken_as_models_write_them(store: SQLiteMemoryStore, value: Any, kept: str) -> None:
     """Numbers and lists become text, and what no file can hold is replaced."""
     tool_named(memory_tools(store), "remember_fact").run(key="k", value=value)

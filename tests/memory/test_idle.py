@@ -13,11 +13,8 @@ import pytest
 import edgemem
 from edgemem.bench.ground import Robot
 from edgemem.config import Profile
-from edgemem.hooks.builtin import PartHook
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker
-from edgemem.session.points import ON_PARTIAL, ON_SPEECH_START
-from edgemem.session.speech import UpkeepHold
 from support.embedders import HashEmbedder
 
 
@@ -88,37 +85,6 @@ def test_no_step_begins_once_somebody_speaks() -> None:
     begun.clear()
     assert worker.run(10.0)
     assert begun == ["first", "second"]
-
-
-class Spy:
-    """A hook that notes at each point whether idle work is held."""
-
-    points = frozenset({ON_SPEECH_START, ON_PARTIAL, "on_run_start", "before_llm", "after_llm", "on_run_end"})
-
-    def __init__(self, worker: IdleWorker, priority: int) -> None:
-        self.worker, self.priority = worker, priority
-        self.seen: dict[str, bool] = {}
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        self.seen[point] = self.worker.speaking
-
-
-@pytest.mark.parametrize("heard", [False, True])
-def test_idle_work_is_held_until_the_turn_is_written(heard: bool) -> None:
-    """With the six classic points as with all, the first hook behind ours and the last one find it held."""
-    worker = IdleWorker({})
-    upkeep = PartHook("upkeep", UpkeepHold(worker))
-    spies = [Spy(worker, 99), Spy(worker, -1000)]
-    robot = Robot([*spies, upkeep])
-    if heard:
-        robot.loop.speech_start()
-        robot.loop.partial("good")
-    robot.turn(Line("good morning", reply="good morning"))
-    robot.check()
-    for spy in spies:
-        assert set(spy.seen) == (spy.points if heard else spy.points - {ON_SPEECH_START, ON_PARTIAL})
-        assert all(spy.seen.values())
-    assert not worker.speaking
 
 
 class Embedding(HashEmbedder):

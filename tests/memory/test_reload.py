@@ -18,6 +18,7 @@ from edgemem.hooks.builtin import part_of
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.session.log import log_of
 from support.embedders import HashEmbedder
 from support.models import Model
 
@@ -193,9 +194,7 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
         assert budgets == [80, 33]
         assert notes.max_chars == 44
         assert budget.max_context_tokens == 4096 - 300
-        state = loop.session.state
-        prompt_log = next(value.prompt_log for value in state.values() if hasattr(value, "prompt_log"))
-        assert prompt_log.default_level == "shared"
+        assert log_of(loop.ctx).prompt_log.default_level == "shared"
 
 
 def test_how_fast_the_voice_speaks_reaches_a_session_that_runs(memory: Memory) -> None:

@@ -23,19 +23,8 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
 
 THINGS = [
-    "kettle",
-    "ladder",
-    "lamp",
-    "radio",
-    "drill",
-    "tent",
-    "globe",
-    "piano",
-    "scale",
-    "torch",
-    "kite",
-    "rope",
-]
+    "kettle", "ladder", "lamp", "radio", "drill", "tent", "globe", "piano", "scale", "torch", "kite", "rope",
+]  # fmt: skip
 MOST_READ = 18
 """Statements that a turn reads with, where nothing is embedded: 15 when this was written."""
 

@@ -86,11 +86,8 @@ def test_what_was_said_later_is_not_known_yet(robot, settled, hand):
     settled()
     early = robot.recall("ladder", known_at=begin + 60, k=20)
     assert {item.text for item in early if "ladder" in item.text} == {
-        "the ladder leans in the garage",
-        "ladder finder",
-        "ladder colour: green",
-        "ladder to be painted",
-    }
+        "the ladder leans in the garage", "ladder finder", "ladder colour: green", "ladder to be painted",
+    }  # fmt: skip
     later = robot.recall("ladder", valid_at=begin - HOUR, k=20)
     assert len([item for item in later if "ladder" in item.text]) == 7
 

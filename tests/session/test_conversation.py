@@ -214,11 +214,8 @@ def test_one_id_is_one_log(memory: Memory) -> None:
         turn.reply("Tomato.")
     first = host.turn("And wine?", speaker="alice")
     assert texts(first.messages) == [
-        ("system", "You welcome."),
-        ("user", "Soup?"),
-        ("assistant", "Tomato."),
-        ("user", "And wine?"),
-    ]
+        ("system", "You welcome."), ("user", "Soup?"), ("assistant", "Tomato."), ("user", "And wine?"),
+    ]  # fmt: skip
     first.reply("Red.")
     second = cook.turn("Bread?", speaker="alice")
     with pytest.raises(TurnEndedError):
@@ -368,21 +365,10 @@ def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
     kitchen.turn("x").abort()
     kitchen.idle(0)
     assert seen == [
-        "on_speech_start",
-        "on_partial",
-        "on_run_start",
-        "before_llm",
-        "after_llm",
-        "before_tool",
-        "after_tool",
-        "before_llm",
-        "after_llm",
-        "on_run_end",
-        "on_interrupt",
-        "on_run_start",
-        "on_abort",
+        "on_speech_start", "on_partial", "on_run_start", "before_llm", "after_llm", "before_tool",
+        "after_tool", "before_llm", "after_llm", "on_run_end", "on_interrupt", "on_run_start", "on_abort",
         "on_idle",
-    ]
+    ]  # fmt: skip
     assert told(turns_of(memory)[0])[-1] == ("assistant", "I cannot say.")
     assert "!" not in str(turns_of(memory))
 
@@ -643,22 +629,6 @@ def test_a_user_message_that_is_added_is_nobodys_words(memory: Memory) -> None:
     assert [m["role"] for m in stored.messages] == ["user", "user", "assistant"]
 
 
-def test_two_programs_in_one_session_lose_nothing(memory: Memory) -> None:
-    """Each goes on with the talk that it took up; all turns are stored, under numbers of their own."""
-    with opened(memory.home) as other:
-        for n in range(3):
-            for who, door in (("alice", memory.session("kitchen")), ("bob", other.session("kitchen"))):
-                with door.turn(f"{who} {n}", speaker=who) as turn:
-                    assert turn.messages
-                    turn.reply("Yes.")
-                assert door.failures() == []
-    turns = turns_of(memory)
-    assert [turn.n for turn in turns] == list(range(6))
-    assert [told(turn)[0][1] for turn in turns] == [
-        f"{who} {n}" for n in range(3) for who in ("alice", "bob")
-    ]
-
-
 def test_two_threads_in_one_conversation_lose_nothing(memory: Memory) -> None:
     """A turn that another thread ends is kept, and its own thread is told so."""
     kitchen = memory.session("kitchen")
@@ -723,11 +693,18 @@ THOUGHT: dict[str, dict[str, Any]] = {
             "<think type='x'>{}</think>alpha",
             "<thought>{}</thought>alpha",
             "◁think▷{}◁/think▷alpha",
+            "{}</think>alpha",
+            "alpha<think>{}",
+            "<seed:think>{}</seed:think>alpha",
         )
     },
     "a mark": {"content": [{"text": "secret", "thought": True}, {"text": "alpha"}]},
     "a type": {"content": [{"type": "reasoning_text", "text": "secret"}, {"type": "text", "text": "alpha"}]},
     "plain text as a part": {"content": ["<think>secret</think>alpha"]},
+    "another type": {
+        "content": [{"type": "thinking", "thinking": "secret"}, {"type": "text", "text": "alpha"}]
+    },
+    "a field": {"content": "alpha", "reasoning_content": "secret"},
     "blocks": {"content": "alpha", "thinking_blocks": [{"thinking": "secret"}]},
     "a provider": {"content": "alpha", "provider_specific_fields": {"reasoning_content": "secret"}},
 }

@@ -75,11 +75,8 @@ class Loop:
         self.turn = agent.turn(said, speaker=speaker, private=private, audience=audience)
         assert before is None or not before.is_open
         self.naive.open = {
-            "speaker": speaker,
-            "messages": [("user", said)],
-            "replied": False,
-            "cut": "",
-        }
+            "speaker": speaker, "messages": [("user", said)], "replied": False, "cut": "",
+        }  # fmt: skip
         self.handed = []
 
     def _open(self) -> tuple[OpenTurn, dict[str, Any]]:

@@ -36,16 +36,10 @@ def test_an_episode_is_read_as_it_was_stored(kind: Any, tmp_path: Path) -> None:
         (episode,) = store.episodes(tag="staging")
     assert {field: getattr(episode, field) for field in DEPLOYED} == DEPLOYED
     assert as_seed_fields(episode) == {
-        "id": "ep-001",
-        "summary": DEPLOYED["summary"],
-        "key_decisions": DEPLOYED["decisions"],
-        "tools_used": DEPLOYED["tools"],
-        "outcome": "success",
-        "session_id": "sess-42",
-        "timestamp": 4e9,
-        "tags": DEPLOYED["tags"],
-        "metadata": {"room": 3},
-    }
+        "id": "ep-001", "summary": DEPLOYED["summary"], "key_decisions": DEPLOYED["decisions"],
+        "tools_used": DEPLOYED["tools"], "outcome": "success", "session_id": "sess-42", "timestamp": 4e9,
+        "tags": DEPLOYED["tags"], "metadata": {"room": 3},
+    }  # fmt: skip
 
 
 def test_a_tool_call_of_edgevox_is_an_episode_of_cognitia(memory: edgemem.Memory) -> None:
@@ -95,23 +89,6 @@ def test_each_filter_lets_through_what_it_names(memory: edgemem.Memory) -> None:
     assert names(memory, tag="x", outcome="success", since=200.0) == ["b"]
     assert names(memory, n=1) == ["b"]
     assert names(memory, reader=Reader()) == ["b"]
-
-
-def test_a_tag_is_looked_up_in_its_index(memory: edgemem.Memory) -> None:
-    """However many episodes there are, only those of the tag are read."""
-    memory.store.add_episode("task", {}, "success", tags=["x"])
-    plans: list[str] = []
-    database = memory.diagnostics.database
-    query = database.query
-
-    def explaining(sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        plans.extend(row[3] for row in query(f"explain query plan {sql}", values))
-        return query(sql, values)
-
-    database.query = explaining  # type: ignore[method-assign]
-    assert len(memory.store.episodes(tag="x")) == 1
-    assert any("SEARCH episode_tags USING PRIMARY KEY (tag=?)" in step for step in plans)
-    assert any("SEARCH episodes USING INTEGER PRIMARY KEY (rowid=?)" in step for step in plans)
 
 
 def test_the_ring_drops_the_oldest_with_their_tags(tmp_path: Path) -> None:

@@ -30,27 +30,6 @@ def at(truth, t, known_at=None, scope="global"):
     return {fact.key: fact.decoded_value for fact in held}
 
 
-def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(truth):
-    """Nothing is left of a version that was replaced as a whole; history shows it as it was said."""
-    say(truth, "a", "red", valid_from=100.0, valid_to=200.0)
-    say(truth, "a", "blue", valid_from=50.0)
-    red, blue = fact_queries.fact_history(truth, "a", scope="global")
-    assert (red.valid_from, red.valid_to, red.superseded_by) == (100.0, 200.0, blue.id)
-
-
-def test_two_values_within_one_transaction_are_two_versions(truth):
-    """The second one wins, the first one stands in history, and both were recorded at different moments."""
-
-    def both(tx):
-        facts.assert_fact(tx, "a", "red")
-        facts.assert_fact(tx, "a", "blue", valid_from=tx.recorded / 1e6)
-        facts.assert_fact(tx, "b", "green")
-
-    truth.write(both)
-    assert at(truth, truth.now()) == {"a": "blue", "b": "green"}
-    assert [f.value for f in fact_queries.fact_history(truth, "a", scope="global")] == ["red", "blue"]
-
-
 def test_the_file_itself_refuses_two_values_at_one_moment(truth):
     """A statement that goes around facts.py cannot make a second believed value, nor rewrite a version."""
     say(truth, "a", "red", valid_from=100.0)

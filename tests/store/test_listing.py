@@ -79,29 +79,6 @@ def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
     assert model.newest == "and now?"
 
 
-def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) -> None:
-    """10,000 facts are not read and split into words each turn."""
-
-    class Counting(edgemem.SQLiteMemoryStore):
-        reads = 0
-
-        def facts(self, **given: Any) -> Any:
-            self.reads += 1
-            return super().facts(**given)
-
-    with Counting(tmp_path / "memory.db") as store:
-        store.add_fact("tea", "black")
-        agent, model = loop_with(edgemem.MemoryInjectionHook(store))
-        began = int(store.database.now() // 30)
-        for n in range(5):
-            agent.run(f"hello {n}")
-        if int(store.database.now() // 30) == began:  # facts also end, so they are read every half a minute
-            assert store.reads == 1
-        store.add_fact("milk", "oat")
-        agent.run("milk?")
-        assert "milk: oat" in model.newest
-
-
 def test_a_store_that_finds_by_meaning_ranks_what_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
     """The hook asks it for what is near, embeds no stored text before the model is called, and some of it after."""
     monkeypatch.setattr("edgemem.session.memory_block.KEEP_UP_S", 60.0)  # on a busy machine too

@@ -25,40 +25,16 @@ _AT_ONCE = 20
 """Scopes, and as many names, that one memory is given."""
 
 _NAMES = [
-    "Mara",
-    "Zoë",
-    "Jürgen Groß",
-    "Đặng Thị Hà",
-    "Ἀθηνᾶ",
-    "İpek",
-    "ﬁona",
-    "Ǆuro",
-    "Ann",
-    "o'Neil",
-    "李雷",
-    "ᾳ",
-    "me",
-    "7",
-]
+    "Mara", "Zoë", "Jürgen Groß", "Đặng Thị Hà", "Ἀθηνᾶ", "İpek", "ﬁona", "Ǆuro", "Ann", "o'Neil", "李雷", "ᾳ",
+    "me", "7",
+]  # fmt: skip
 _MARKS = ["\u0301", "\u0308", "\u0323", "\u0345", "\u200b", "\u200d", "\ufeff", "\u202e"]
 _ALIKE = str.maketrans("aeocpxyAEOCPX", "аеосрхуАЕОСРХ")
 _SPACES = [" ", "  ", "\t", "\u00a0", "\u3000", "\n"]
 _HEADS = [
-    "user:",
-    "User:",
-    "users:",
-    "usr:",
-    "USER :",
-    "env:",
-    "ENV:",
-    "env",
-    ":",
-    "",
-    "global",
-    "household",
-    "uѕer:",
-    "ｕser：",
-]
+    "user:", "User:", "users:", "usr:", "USER :", "env:", "ENV:", "env", ":", "", "global", "household",
+    "uѕer:", "ｕser：",
+]  # fmt: skip
 _BAD = ["\x00", "\x07", "\ud800", "\u2028", "x" * 4096, "é" * 2048]
 
 

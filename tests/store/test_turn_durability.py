@@ -113,31 +113,3 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
         names = [str(turn.messages[0].content)[:4] for turn in turns]
         assert sum(a != b for a, b in itertools.pairwise(names)) > 4, "they did not talk at the same time"
         assert memory.diagnostics.database.query("select count(*) from messages") == [(2 * 62 + 2 * 30,)]
-
-
-@pytest.mark.usefixtures("patient")
-def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
-    """Loops of one session share its log: a turn that begins ends the one that another loop has open, and overwrites nothing."""
-    first, second = loop_of(memory), loop_of(memory)
-    first.prepare("first timer")
-    second.prepare("second timer")
-    third = loop_of(memory)
-    third.run("third")
-    first.commit()
-    second.commit()
-    first.interrupt("You")
-    second.run("second again")
-    third.run("third again")
-    memory.diagnostics.database.flush()
-    turns = turns_of(memory)
-    assert [(told(turn)[0][1], turn.state, len(turn.messages)) for turn in turns] == [
-        ("first timer", "complete", 4),
-        ("second timer", "complete", 4),
-        ("third", "interrupted", 2),
-        ("second again", "complete", 2),
-        ("third again", "complete", 2),
-    ]
-    assert turns[2].messages[-1].unheard == " said: third"
-    for loop in (first, second, third):
-        assert loop.hooks.failures() == []
-    assert memory.diagnostics.database.query("select count(*) from messages") == [(14,)]

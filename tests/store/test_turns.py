@@ -8,62 +8,18 @@ from typing import Any
 import pytest
 
 from edgemem.errors import InvalidInputError
-from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.records import Epoch, Reader, Session, StoredMessage, Turn, TurnState
 from edgemem.scopes import Level
 from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.sessions import SQLiteSessionStore
 
-CALL = [{"id": "1", "type": "function", "function": {"name": "timer", "arguments": '{"minutes": 5}'}}]
-
 
 def turn(n: int, *, reply: str = "Hello.", state: TurnState = "complete", **more: Any) -> Turn:
     answer = StoredMessage("assistant", reply, tokens=(1, 2, 2**31 - 1))
     said = (StoredMessage("user", f"utterance {n}"), answer)
     return Turn("kitchen", n, said, state, **more)
-
-
-def plain(found: list[Turn]) -> list[tuple[int, str, list[tuple[str, str | None]]]]:
-    return [(t.n, t.state, [(m.role, m.content) for m in t.messages]) for t in found]
-
-
-def test_a_turn_comes_back_as_it_was_written(truth: Database) -> None:
-    """Messages, tokens, tool calls, block, what was shown, and how it was heard all survive."""
-    heard = Heard("alice", 0.9, 0.8, "mic-1", "kitchen", 1_769_000_000.5)
-    said = (
-        StoredMessage("user", "a timer, please 👩‍🍳"),
-        StoredMessage("assistant", None, {"tool_calls": CALL}, (5, 6)),
-        StoredMessage("tool", "ok", {"tool_call_id": "1", "name": "timer"}),
-        StoredMessage("assistant", "Five minutes", tokens=(7,), unheard=" from now."),
-    )
-    block, shown = "<memory>\n- x\n</memory>\n", ("fact:1", '{"a":1}')
-    written = Turn("küche", 0, said, "interrupted", block, shown, heard=heard)
-    truth.write(lambda tx: turns.commit_turn(tx, written))
-    (found,) = turns.read_turns(truth, "küche")
-    assert [m.id for m in found.messages] == sorted(m.id for m in found.messages)
-    kept = [StoredMessage(m.role, m.content, m.extra, m.tokens, m.unheard) for m in found.messages]
-    assert tuple(kept) == said
-    for name in ("session", "n", "state", "block", "shown", "level", "owner", "heard"):
-        assert getattr(found, name) == getattr(written, name)
-    assert found.recorded_at == pytest.approx(truth.clock.now(), abs=1)
-
-
-def test_an_open_turn_is_replaced_by_its_commit(truth: Database) -> None:
-    """The commit ends the turn, and writes its messages anew."""
-    begun = Turn("kitchen", 0, (StoredMessage("user", "a timer"), StoredMessage("assistant", "hm")))
-    truth.write(lambda tx: turns.begin_turn(tx, "kitchen", 0, begun))
-    assert turns.has_open(truth, "kitchen")
-    before = turns.read_turns(truth, "kitchen")[0]
-    assert before.state == "open"
-    final = Turn("kitchen", 0, (begun.messages[0], StoredMessage("assistant", "done")))
-    truth.write(lambda tx: turns.commit_turn(tx, final))
-    (after,) = turns.read_turns(truth, "kitchen")
-    assert plain([after]) == [(0, "complete", [("user", "a timer"), ("assistant", "done")])]
-    # The index, which passed the open turn over, finds it at this id.
-    assert after.messages[0].id > before.messages[1].id
-    assert truth.query("select count(*) from messages") == [(2,)]
-    assert not turns.has_open(truth, "kitchen")
 
 
 def test_a_turn_is_written_once(truth: Database) -> None:

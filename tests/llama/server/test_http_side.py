@@ -120,15 +120,10 @@ def test_conversations_come_first(two: RunningServer) -> None:
 @pytest.mark.parametrize(
     ("slot", "summary_slot", "slots", "reason"),
     [
-        (-1, -1, 2, ""),
-        (-1, 1, 2, ""),
-        (0, 1, 2, ""),
-        (-1, -1, 1, "start it with -np 2"),
-        (0, -1, 2, "name summary_slot too"),
-        (0, 2, 2, "they count from 0"),
-        (1, 1, 2, "are the same"),
+        (-1, -1, 2, ""), (-1, 1, 2, ""), (0, 1, 2, ""), (-1, -1, 1, "start it with -np 2"),
+        (0, -1, 2, "name summary_slot too"), (0, 2, 2, "they count from 0"), (1, 1, 2, "are the same"),
     ],
-)
+)  # fmt: skip
 def test_slots_of_others_are_left_alone(slot: int, summary_slot: int, slots: int, reason: str) -> None:
     """Who names the conversation's slot shares the server with other processes, whose slots are not known here."""
     why = why_no_slot(ChatSettings(slot=slot, summary_slot=summary_slot), slots)

@@ -18,18 +18,8 @@ from support.selection import LONG
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
 BITS = [
-    "<|",
-    "|>",
-    "<|im_end|>",
-    "<|im_start|>",
-    "</s>",
-    "<s>",
-    "<|end|>",
-    "<|user|>",
-    "[PAD151700]",
-    "\n",
-    "  ",
-]
+    "<|", "|>", "<|im_end|>", "<|im_start|>", "</s>", "<s>", "<|end|>", "<|user|>", "[PAD151700]", "\n", "  ",
+]  # fmt: skip
 Open = Callable[..., LlamaTokenizer]
 
 

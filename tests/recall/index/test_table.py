@@ -16,15 +16,9 @@ from edgemem.store.db.database import Database
 from edgemem.store.rights import LEVELS, readable
 
 READERS = (
-    None,
-    Reader("ann"),
-    Reader("bob", frozenset({"bob"})),
-    Reader("ann", frozenset({"ann", "bob"})),
-    Reader("ann", frozenset({""})),
-    Reader("zoe"),
-    Reader(None),
-    Reader(""),
-)
+    None, Reader("ann"), Reader("bob", frozenset({"bob"})), Reader("ann", frozenset({"ann", "bob"})),
+    Reader("ann", frozenset({""})), Reader("zoe"), Reader(None), Reader(""),
+)  # fmt: skip
 WORDS = ("cup", "kettle", "pot")
 names = st.sampled_from([None, "ann", "bob", "eva"])
 texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from edgemem.store.db.connection import Migration, Schema
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
 from edgemem.store.kinds import open_truth
+from support.loops import side_by_side
 
 NOTES = Schema((Migration("m001_notes", ("create table notes (text)",)),), {})
 
@@ -105,11 +105,7 @@ def test_every_thread_reads_what_is_committed(db):
     db.write(note("one"))
     seen = []
     for _ in range(12):
-        threads = [threading.Thread(target=lambda: seen.append(notes(db))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        side_by_side(*[lambda: seen.append(notes(db))] * 4)
     assert seen == [["one"]] * 48
     assert notes(db) == ["one"]
     opened = [path.resolve() for path in Path("/proc/self/fd").iterdir()]

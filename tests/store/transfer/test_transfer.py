@@ -102,11 +102,8 @@ def live(home, seed, steps):
                 called = {"z": text, "a": [1.0, 2, None]}
                 home.write(append_episode, Episode("tool_call", called, "ok", heard=heard, latency_ms=1.5))
                 named = {
-                    "name": rng.choice("xyz"),
-                    "summary": text,
-                    "tags": ("t", text),
-                    "session": "kitchen",
-                }
+                    "name": rng.choice("xyz"), "summary": text, "tags": ("t", text), "session": "kitchen",
+                }  # fmt: skip
                 home.write(append_episode, Episode("episode", {}, "partial", heard=heard, **named))
                 steps = (ProcedureStep("lamp", {"room": text}),)
                 home.write(put_procedure, Procedure(rng.choice("pq"), text, "", "light", steps, heard=heard))
