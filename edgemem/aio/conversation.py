@@ -20,7 +20,7 @@ from edgemem.session.points import HookFailure, HookRegistry, TurnContext
 from edgemem.session.speech import Upkeep
 from edgemem.session.tools import Tool
 from edgemem.session.turn import ENDED, OpenTurn, calling_turn
-from edgemem.store.validation import checked_number
+from edgemem.store.validation import checked_amount
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -172,7 +172,7 @@ class AsyncConversation(Face[Conversation]):
 
     async def idle(self, seconds: float) -> None:
         """Tell that nobody speaks, as `Conversation.idle` does; upkeep has a thread of its own."""
-        duration = checked_number(seconds, "seconds")
+        duration = checked_amount(seconds, "seconds")
         await self._worker.run("turn", lambda: self._conversation.idle(0.0))
         if (upkeep := self._conversation.upkeep) is not None:
             await run_upkeep(self._worker, upkeep, partial(upkeep.run, duration, yielding=True))

@@ -233,6 +233,6 @@ def _milliseconds(value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"A time must be a number of milliseconds; got {value!r:.80}.") from error
-    if math.isnan(number):
-        raise InvalidInputError("A time must be a number of milliseconds; got one that is no number.")
+    if math.isnan(number) or number < 0:
+        raise InvalidInputError(f"A time must be 0 or more milliseconds; got {value!r:.80}.")
     return number

@@ -247,11 +247,10 @@ class ScriptedModel:
 
     def expect(self, line: Line) -> None:
         """Prepare the answers of one turn: its tool calls, then its reply."""
-        calls = [ToolCall(call.name, call.arguments) for call in line.tools]
-        calls += [
-            ToolCall(REMEMBER_FACT, {"key": f.key, "value": f.value, "scope": f.scope}) for f in line.remember
-        ]
-        self._queue = [Reply("", tuple(calls))] if calls else []
+        calls = [(call.name, call.arguments) for call in line.tools]
+        calls += [(REMEMBER_FACT, {"key": f.key, "value": f.value, "scope": f.scope}) for f in line.remember]
+        named = tuple(ToolCall(*call, f"call_0_{n}") for n, call in enumerate(calls))
+        self._queue = [Reply("", named)] if calls else []
         self._queue.append(Reply(line.reply))
 
     def complete(self, messages: Sequence[Message], *, on_text: Callable[[str], None], **_: Any) -> Reply:

@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import structs
 
 from edgemem.context.bargein import Timed, tells_of_earlier
 from edgemem.context.messages import NO_RESULT, speeches_of, tool_calls
@@ -240,7 +239,7 @@ class AgentLoop:
             if result.interrupted or not reply.tool_calls or hop == self.max_hops - 1:
                 text = reply.content or ("" if result.interrupted else NO_ANSWER)
                 return turn.reply(text, tokens=reply.tokens)
-            message = turn.add(_calling(reply, hop), tokens=reply.tokens)
+            message = turn.add(_calling(reply), tokens=reply.tokens)
             if turn.hook_reply is None and not tool_calls(message):
                 return text_of(message)
             for call in tool_calls(message) if turn.hook_reply is None else ():
@@ -358,9 +357,9 @@ class AgentLoop:
             self.model.cut(heard)
 
 
-def _calling(reply: Reply, hop: int) -> Message:
-    named = (structs.replace(c, id=c.id or f"call_{hop}_{n}") for n, c in enumerate(reply.tool_calls))
-    return {"role": "assistant", "content": reply.content or None, "tool_calls": list(map(calling, named))}
+def _calling(reply: Reply) -> Message:
+    calls = list(map(calling, reply.tool_calls))
+    return {"role": "assistant", "content": reply.content or None, "tool_calls": calls}
 
 
 def _spoken_in(messages: Sequence[Message]) -> list[str]:

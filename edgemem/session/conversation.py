@@ -36,7 +36,7 @@ from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, ToolTurn
 from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log
-from edgemem.store.validation import checked_number, checked_text
+from edgemem.store.validation import checked_amount, checked_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -170,16 +170,19 @@ class Conversation:
             log, agent = self._within(outer)
         task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
         with log.lock:
-            if self.log.is_closed:
-                raise ClosedError(
-                    "The memory of this conversation is closed; open the home again with edgemem.open()."
-                )
+            self._check_open()
             if log.open_turn is not None:
                 log.open_turn.end()
             turn = OpenTurn(agent, log, outer=outer)
             turn.begin(content, task, is_reader_given=is_given)
             log.open_turn = turn
         return turn
+
+    def _check_open(self) -> None:
+        if self.log.is_closed:
+            raise ClosedError(
+                "The memory of this conversation is closed; open the home again with edgemem.open()."
+            )
 
     def _within(self, outer: OpenTurn) -> tuple[SessionLog, Agent]:
         """Return the log and agent of a turn within a tool of this very conversation: its words are kept nowhere."""
@@ -218,7 +221,8 @@ class Conversation:
                 which, and a time alone is of the open one.
 
         Raises:
-            InvalidInputError: an argument is no text, no number, or no word with its times.
+            InvalidInputError: an argument is no text, no number of 0 or more, or no word with its times.
+            ClosedError: the memory was closed.
         """
         if prepared is not None:
             checked_flag(prepared, "prepared")
@@ -227,6 +231,7 @@ class Conversation:
             payload["prepared"] = prepared
         log, agent = self.log, self.agent
         with log.lock:
+            self._check_open()
             running = log.prompt_log.running
             moment = Moment(log, agent.ctx, payload)
             speeches: list[str] = []
@@ -251,10 +256,12 @@ class Conversation:
 
         Raises:
             InvalidInputError: an argument is no text, or no call of this conversation has the id.
+            ClosedError: the memory was closed.
         """
         call_id, text = checked_text(call_id, "call_id"), checked_text(text, "text")
         log, agent = self.log, self.agent
         with log.lock:
+            self._check_open()
             if not log.is_resumed:
                 agent.steps.parts.session.begin(Moment(log, agent.ctx))
             origin, running = log.find_call(call_id) or log.find_stored_call(call_id), log.prompt_log.running
@@ -284,20 +291,23 @@ class Conversation:
         if listeners:
             heard["audience"] = listeners
         reader = Reader(name, frozenset(listeners))
+        self._check_open()
         moment = Moment(self.log, self.agent.ctx, heard, text=words, reader=reader)
         self.agent.steps.run(self.agent.steps.partial, ON_PARTIAL, moment)
 
     def speech_start(self, *, speaker: Speaker = msgspec.UNSET) -> None:
         """Note that somebody begins to speak, from any thread; `speaker` is None while the voice is not recognised."""
         name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
+        self._check_open()
         self.agent.steps.run(
             self.agent.steps.speech, ON_SPEECH_START, Moment(self.log, self.agent.ctx, {"speaker": name})
         )
 
     def idle(self, seconds: float) -> None:
         """Note that nobody speaks: an open turn ends, and upkeep has so many seconds."""
-        duration = checked_number(seconds, "seconds")
+        duration = checked_amount(seconds, "seconds")
         with self.log.lock:
+            self._check_open()
             if self.log.open_turn is not None:
                 self.log.open_turn.end()
         moment = Moment(self.log, self.agent.ctx, {"seconds": duration}, seconds=duration)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
+from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,8 @@ class SessionLog:
         self.is_closed = False
         self.is_detached = False
         """Whether it is of an agent within a tool, which nobody keeps."""
+        self.call_numbers = count()
+        """Numbers of calls without an id: an aborted turn has the number of the next, and a restart the count of this process."""
         self.state = "{}"
         """The session's state as it was stored last, as JSON."""
         self.journal: TurnJournal | None = None

@@ -82,7 +82,7 @@ class Hooks:
     def fire_prompt(self, moment: Moment) -> None:
         """Call them with the prompt; one put in its place goes to the model, and enters no history."""
         prompt = moment.prompt
-        messages, tools = [copied(message) for message in prompt.messages], list(prompt.tools or ())
+        messages, tools = copied(prompt.messages), copied(list(prompt.tools or ()))
         fields = {"messages": messages, "tools": tools, "hop": prompt.hop, "now": prompt.now}
         moment.payload = fields
         self.fire(moment)

@@ -15,7 +15,7 @@ from edgemem.context.messages import (
     tool_calls,
 )
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
-from edgemem.records import BY_AGENT, BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
+from edgemem.records import BY_AGENT, BlockLine, Epoch, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.arguments import (
     call_of,
     calling,
@@ -186,7 +186,7 @@ class OpenTurn:
         """Return the schemas of the tools that the model is offered."""
         self._check_open()
         schemas = self._prompt.tools
-        return list(self._agent.schemas if schemas is None else schemas)
+        return [copied(schema) for schema in (self._agent.schemas if schemas is None else schemas)]
 
     @property
     def now(self) -> float | None:
@@ -282,13 +282,14 @@ class OpenTurn:
 
     def _with_ids(self, message: Message) -> Message:
         """Return a message whose calls have ids: small models give none."""
-        calls, before = tool_calls(message), len(self._calls())
+        calls = tool_calls(message)
         if all(call.get("id") for call in calls):
             return message
-        named = [
-            {**call, "id": call.get("id") or f"call_{self.hops}_{before + n}"} for n, call in enumerate(calls)
-        ]
-        return {**message, "tool_calls": named}
+        return {**message, "tool_calls": [{**call, "id": call.get("id") or self._new_id()} for call in calls]}
+
+    def _new_id(self) -> str:
+        """Return an id that no other call of the session has."""
+        return f"call_{self.log.prompt_log.next_n}_{next(self.log.call_numbers)}"
 
     def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
         agent, calls = self._agent, [call_of(call) for call in tool_calls(message)]
@@ -310,7 +311,7 @@ class OpenTurn:
             message = {key: value for key, value in message.items() if key != "tool_calls"}
             if left:
                 message["tool_calls"] = [calling(call) for call in left]
-        return message
+        return self._with_ids(message)
 
     def _returned(self, message: Message) -> Message:
         """Have the steps look at the result of a tool that the loop ran itself."""
@@ -393,7 +394,7 @@ class OpenTurn:
         if not call.id:
             new = [entry for entry in entries if entry.name == call.name and entry.id not in self._asked]
             same = [entry for entry in new if entry.arguments == call.arguments]
-            call_id = (same or new)[0].id if new else f"call_{self.hops}_{len(entries)}"
+            call_id = (same or new)[0].id if new else self._new_id()
             call = msgspec.structs.replace(call, id=call_id)
         if all(entry.id != call.id for entry in entries):
             self._append({"role": "assistant", "content": None, "tool_calls": [calling(call)]})
@@ -534,8 +535,10 @@ def detached_log(outer: OpenTurn) -> SessionLog:
     """Return a log that nobody keeps, for an agent that runs within a tool of the same conversation."""
     log = SessionLog()
     log.is_detached = log.is_resumed = True
+    log.call_numbers = outer.log.call_numbers
     log.record = Session(state={STATE_KEY: log})
-    log.prompt_log.session = outer.log.prompt_log.session
+    around = outer.log.prompt_log
+    log.prompt_log.session, log.prompt_log.epoch = around.session, Epoch(around.session, around.next_n)
     return log
 
 

@@ -115,6 +115,13 @@ def checked_number(number: float, what: str) -> float:
     raise InvalidInputError(f"{what} must be a number, not {repr(number)[:40]}.")
 
 
+def checked_amount(amount: float, what: str) -> float:
+    """Return a number of 0 or more, also one without end; raise InvalidInputError for anything else."""
+    if (number := checked_number(amount, what)) < 0:
+        raise InvalidInputError(f"{what} must be 0 or more, not {amount:g}.")
+    return number
+
+
 def checked_time(seconds: float, what: str) -> float:
     """Return seconds since the epoch; raise InvalidInputError for others, also a text: "2026" would be a moment in 1970."""
     try:

@@ -16,7 +16,7 @@ from conftest import HandClock
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
-from edgemem.errors import InvalidInputError
+from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.hooks.builtin import part_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -311,7 +311,7 @@ def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     memory.close()
     memory.close()
     memory.diagnostics.prefetch.close()
-    talk.loop.speech_start()
-    talk.loop.partial("What is the colour")
+    with pytest.raises(ClosedError):
+        talk.loop.partial("What is the colour")
     assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]
     talk.check()

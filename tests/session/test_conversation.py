@@ -923,3 +923,92 @@ def test_words_that_look_like_bytes_are_read_again_after_a_restart(tmp_path: Pat
                 turn.reply("Fine.")
     assert "the bike is blue" in prompt
     assert "AAAA" not in prompt
+
+
+def test_ids_of_calls_repeat_in_no_turn(memory: Memory) -> None:
+    """A late result goes to the listeners of its own call, also where another turn was thrown away, an agent runs or a hook calls."""
+    inner: list[str] = []
+
+    def ask() -> str:
+        with memory.session("kitchen", tools=[LOOK]).turn("Look.") as turn:
+            inner.append(turn.add(copy.deepcopy(unnamed))["tool_calls"][0]["id"])
+        return "asked"
+
+    unnamed = {"role": "assistant", "content": None, "tool_calls": [{"function": CALL["function"]}]}
+    kitchen = memory.session("kitchen", tools=[LOOK, Tool("ask", "", {}, ask)])
+    ids = []
+    for speaker, ends in (("alice", "abort"), ("alice", "commit"), ("bob", "commit"), ("bob", "commit")):
+        turn = kitchen.turn("Look.", speaker=speaker, private=speaker == "alice")
+        assert turn.messages
+        ids += [call["id"] for call in turn.add(copy.deepcopy(unnamed))["tool_calls"]]
+        ids.append(turn.call(ToolCall("ask", {})).id)
+        turn.reply("Looking.")
+        turn.abort() if ends == "abort" else turn.commit()
+    assert len({*ids, *inner}) == len(ids) + len(inner) == 12
+    kitchen.result(ids[2], "The code is 4711.")
+    with pytest.raises(InvalidInputError, match="No call"):
+        kitchen.result(ids[0], "The code is 4711.")
+    assert "4711" not in str(kitchen.turn("And?", speaker="bob").messages)
+    assert "4711" in str(kitchen.turn("And?", speaker="alice").messages)
+
+
+def test_the_tools_of_a_turn_are_copies(memory: Memory) -> None:
+    """A loop or a hook may adapt the schemas for its model, and changes no later turn."""
+
+    @edgemem.hook("before_llm")
+    def rename(ctx: Any, payload: Any) -> None:
+        payload["tools"][0]["function"]["name"] = "hooked"
+
+    kitchen = memory.session("kitchen", tools=[LOOK])
+    for _ in range(2):
+        with kitchen.turn("Look.", speaker="alice") as turn:
+            assert turn.messages
+            turn.tools[0]["function"].pop("name")
+            assert turn.tools[0]["function"]["name"] == "look"
+            turn.reply("A cake.")
+    kitchen.hooks.register(rename)
+    turn = kitchen.turn("Look.", speaker="alice")
+    assert turn.messages
+    assert turn.tools[0]["function"]["name"] == "hooked"
+    assert kitchen.agent.schemas[0]["function"]["name"] == "look"
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda kitchen: kitchen.turn("And now?"),
+        lambda kitchen: kitchen.result("c1", "a cake"),
+        lambda kitchen: kitchen.interrupt("He"),
+        lambda kitchen: kitchen.partial("And"),
+        lambda kitchen: kitchen.speech_start(),
+        lambda kitchen: kitchen.idle(1.0),
+    ],
+)
+def test_nothing_is_told_to_a_closed_memory(tmp_path: Path, tell: Any) -> None:
+    """It would be lost, so it is one sentence; closing the conversation is none."""
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen", tools=[LOOK])
+        with kitchen.turn("Where?", speaker="alice") as turn:
+            turn.add(ASK)
+            turn.reply("Here.")
+    with pytest.raises(ClosedError, match=r"^The memory of this conversation is closed; open"):
+        tell(kitchen)
+    kitchen.close()
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda kitchen: kitchen.interrupt(heard_ms=-5),
+        lambda kitchen: kitchen.interrupt(words=[("He", 0, -5)]),
+        lambda kitchen: kitchen.idle(-1),
+    ],
+)
+def test_no_time_is_negative(memory: Memory, tell: Any) -> None:
+    """It is refused in one sentence, and nothing is cut."""
+    kitchen = memory.session("kitchen")
+    with kitchen.turn("Where?", speaker="alice") as turn:
+        turn.reply("Here.")
+    with pytest.raises(InvalidInputError, match="0 or more"):
+        tell(kitchen)
+    assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["Here."]
