@@ -180,17 +180,3 @@ def test_memory_follows_what_other_processes_write(database, monkeypatch):
         assert mine.nearest(rows[30], 5) == []
         add(other, [(1, rows[39]), (1, rows[38])])
         assert dict(mine.nearest(rows[39], 5)) == pytest.approx({1: 1.0}, abs=5e-3)
-
-
-def test_vectors_are_read_in_steps(database, monkeypatch):
-    """Idle time reads some at a time, and stops; a question reads the rest."""
-    monkeypatch.setattr(vectors_module, "LEAST", 1)
-    monkeypatch.setattr(vectors_module, "AT_ONCE", 5)
-    rows = unit(60, DIMENSIONS)
-    mine = Vectors(database, DIMENSIONS)
-    fill(database, rows)
-    looks = iter([False, False, True])
-    mine.warm(lambda: next(looks))
-    assert len(mine.packed[False]) == 10
-    assert mine.nearest(rows[7], 1) == [(8, pytest.approx(1.0, abs=5e-3))]
-    assert len(mine.packed[False]) == 60

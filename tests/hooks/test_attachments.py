@@ -169,9 +169,7 @@ def test_closing_ends_in_peace(chat_model: Callable[[str], Path], tmp_path: Path
     assert done.stdout.splitlines() == [SAYS[name] for name in order]
 
 
-def test_tools_stand_in_the_prefix_and_never_change(
-    chat_model: Callable[[str], Path], memory: Memory
-) -> None:
+def test_tools_stand_in_the_prefix_unchanged(chat_model: Callable[[str], Path], memory: Memory) -> None:
     """From turn to turn and speaker to speaker the prompt's head is the same, byte for byte, and evaluated once."""
     llm = Llama(str(chat_model("qwen2")), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
     robot = attached(llm, memory, max_tokens=4)

@@ -108,9 +108,7 @@ texts = st.text(st.sampled_from("ab 1.,-'é\n杯子"), max_size=40)
 @given(
     reply=texts, heard=texts, times=st.lists(st.floats(0, 5000), min_size=2, max_size=6), own=st.booleans()
 )
-def test_what_was_heard_is_a_beginning_and_grows(
-    reply: str, heard: str, times: list[float], own: bool
-) -> None:
+def test_what_was_heard_is_a_growing_beginning(reply: str, heard: str, times: list[float], own: bool) -> None:
     """It begins the reply and ends at a word, whatever is told; more time never means that less was heard."""
 
     def at_a_word(part: str) -> bool:
@@ -209,9 +207,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(memory: Memory, told: di
         ({"heard_text": ""}, ""),
     ],
 )
-def test_what_was_heard_is_history_and_the_rest_is_kept_apart(
-    memory: Memory, told: dict[str, Any], heard: str, during: bool
-) -> None:
+def test_what_was_heard_is_history(memory: Memory, told: dict[str, Any], heard: str, during: bool) -> None:
     """In the loop, the store, the export and the next prompt; recall does not find what nobody heard."""
     loop = robot(memory, Reply(RECIPE))
     if during:

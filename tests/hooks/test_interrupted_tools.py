@@ -201,9 +201,7 @@ CUTS = [
 
 
 @pytest.mark.parametrize("plan", CUTS, ids=lambda plan: f"{plan.how}-{plan.place}-{plan.heard}")
-def test_every_template_takes_what_is_left_of_a_turn(
-    tmp_path: Path, templates: list[ChatTemplate], plan: Plan
-) -> None:
+def test_templates_take_what_a_cut_leaves(tmp_path: Path, templates: list[ChatTemplate], plan: Plan) -> None:
     """All templates that know tools render the next prompts, in this process and after a restart."""
     shown: list[list[Message]] = []
     with opened(tmp_path / "home") as memory:

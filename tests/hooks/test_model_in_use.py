@@ -54,7 +54,7 @@ def run(*arguments: object, text: str = "") -> Result:
 
 
 @pytest.mark.parametrize("idle", [False, True])
-def test_a_conversation_goes_on_in_a_window_smaller_than_the_profiles(
+def test_a_smaller_window_than_the_profiles_is_kept(
     memory: Memory, models: dict[str, Path], idle: bool
 ) -> None:
     """Twenty turns with a model of 1,024 tokens: none overflows, with time for upkeep between them and without."""
@@ -74,9 +74,7 @@ def test_a_conversation_goes_on_in_a_window_smaller_than_the_profiles(
         )
 
 
-def test_a_window_smaller_than_the_instructions_is_refused_at_once(
-    memory: Memory, models: dict[str, Path]
-) -> None:
+def test_a_window_below_the_instructions_is_refused(memory: Memory, models: dict[str, Path]) -> None:
     """In `hooks` and in `attach`, in one sentence with the window of the model; what fits is taken."""
     from llama_cpp import Llama
 
@@ -195,9 +193,7 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
         assert gone.stderr.count("\n") == 1
 
 
-def test_chat_loads_no_larger_window_than_the_model_was_made_for(
-    models: dict[str, Path], tmp_path: Path
-) -> None:
+def test_chat_loads_no_larger_window_than_the_models(models: dict[str, Path], tmp_path: Path) -> None:
     """The talk goes on in that of the model."""
     options = ("--no-tools", "--max-tokens", "2", "--home", tmp_path / "home")
     done = run("chat", "--llm", models[APPENDS], *options, text="hello\n")

@@ -428,9 +428,7 @@ CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice",
 @pytest.mark.parametrize(
     "wrong", [{"audience": "carl"}, {"speaker": ["ben"]}, {"audience": [1.5]}, {"heard": 1}, {"privat": True}]
 )
-def test_what_a_start_tells_wrongly_opens_nothing(
-    memory: Memory, wrong: dict[str, Any], *, first: bool
-) -> None:
+def test_a_start_told_wrongly_opens_nothing(memory: Memory, wrong: dict[str, Any], *, first: bool) -> None:
     """The turn goes on as closed as it may have been meant, and one sentence says what was wrong."""
     loop = OwnList(memory)
     loop.turn(**{**CODE, **(wrong if first else {})})
@@ -447,9 +445,7 @@ def test_what_a_start_tells_wrongly_opens_nothing(
 @pytest.mark.parametrize(
     "wrong", [{"speeker": "ben"}, {"Speaker": "ben"}, {"heard": {"speaker": "ben"}}, {"speaker": ["ben"]}]
 )
-def test_somebody_whose_name_cannot_be_read_is_not_the_usual_speaker(
-    memory: Memory, wrong: dict[str, Any]
-) -> None:
+def test_who_cannot_be_read_is_not_the_usual_speaker(memory: Memory, wrong: dict[str, Any]) -> None:
     """What an unknown voice says is nobody's, and it hears nothing of the usual speaker's."""
     loop = OwnList(memory, speaker="alice")
     loop.turn("My code is 4711.", reply="4711, noted.", private=True)
@@ -501,9 +497,7 @@ class Said:
 
 
 @pytest.mark.parametrize("told", [{"task": "What did she say?"}, {}])
-def test_of_messages_that_are_no_dicts_nothing_of_others_goes_on(
-    memory: Memory, told: dict[str, str]
-) -> None:
+def test_of_messages_that_are_no_dicts_nothing_goes_on(memory: Memory, told: dict[str, str]) -> None:
     """The model has the words that the start told, and no older utterance in their place."""
     loop = OwnList(memory)
     loop.turn(**CODE)
@@ -515,9 +509,7 @@ def test_of_messages_that_are_no_dicts_nothing_of_others_goes_on(
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("wrong", ["no dict", {"role": "user", "content": 7}])
-def test_of_a_list_that_cannot_be_read_the_model_has_the_newest_words_alone(
-    memory: Memory, wrong: Any, *, first: bool
-) -> None:
+def test_of_an_unreadable_list_the_newest_words_go_on(memory: Memory, wrong: Any, *, first: bool) -> None:
     """Nothing that others said goes on to it, and what was said is kept with its reply."""
     loop = OwnList(memory)
     loop.messages.append({"role": "system", "content": "You help."})

@@ -165,7 +165,7 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
         (lambda header: NotesInjectorHook(NotesFile("n.md"), header=header), None, "header"),
     ],
 )  # fmt: skip
-def test_a_hook_that_is_made_with_the_wrong_thing_says_so(
+def test_a_hook_made_with_the_wrong_thing_is_told(
     make: Callable[[Any], object], wrong: Any, match: str
 ) -> None:
     """A path or a class in a store's place, and a number as text, are told at once, in one sentence."""

@@ -219,9 +219,7 @@ def test_bad_input_is_one_sentence(home: Path, args: tuple[str, ...]) -> None:
     ("vocabulary", "template"),
     [("qwen2", "Qwen-Qwen3-0.6B"), ("llama-bpe", "mistralai-Mistral-Nemo-Instruct-2407")],
 )
-def test_parts_are_exact_through_real_templates(
-    home: Path, vocabularies: Path, vocabulary: str, template: str
-) -> None:
+def test_parts_of_a_prompt_are_exact(home: Path, vocabularies: Path, vocabulary: str, template: str) -> None:
     """With a model's own tokenizer the parts add up to what the model will be handed, whatever its template does."""
     source = (vocabularies / "templates" / f"{template}.jinja").read_text()
     with (

@@ -1,17 +1,13 @@
-"""Learning: weights that made the data are found again, a gate parts questions from small talk, intervals are as wide as they should."""
+"""Learning: weights that made the data are found again, and intervals are as wide as they should."""
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 
 from edgemem.recall.search.features import FEATURES
-from edgemem.recall.search.models import Candidates, Evidence, Gate, Utterance
-from edgemem.recall.text.analyse import plain_words
-from lab import gate
+from edgemem.recall.search.models import Candidates
 from lab.bootstrap import interval
-from lab.gate import Sample
 from lab.learning import Asked, learnt
 
 NAMES = list(FEATURES)
@@ -46,51 +42,6 @@ def test_weights_are_found_again():
     for name, weight in TRUE.items():
         assert found[name] == pytest.approx(weight, abs=0.7), name
     assert all(abs(weight) < 0.7 for name, weight in found.items() if name not in TRUE)
-
-
-ASKED = ("where is the cup", "when does the bus leave", "where did i put it", "who is she")
-TALKED = ("good night", "play some music", "thanks a lot", "good morning")
-MAKER = "mini:1:3"
-
-
-def samples(*, embedded: bool) -> list[Sample]:
-    """Return what is said in two English households and a German one: questions that are answered, and small talk."""
-    dice = np.random.default_rng(1)
-    rows = []
-    for home, asked, talked in (
-        ("en_one", ASKED, TALKED),
-        ("en_two", ASKED[::-1], TALKED[::-1]),
-        ("de_haus", ("wo ist die tasse", "wann kommt sie"), ("gute nacht", "danke")),
-    ):
-        if embedded and home == "de_haus":
-            continue
-        for kind, texts in (("answerable", asked), ("small talk", talked)):
-            wants = kind == "answerable"
-            for text in texts:
-                vector = dice.normal(0, 0.1, 3).astype(np.float32) + np.float32([wants, not wants, 0])
-                utterance = Utterance(
-                    frozenset(plain_words(text)),
-                    home[:2],
-                    vector if embedded else None,
-                    MAKER if embedded else "",
-                )
-                found = Evidence(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
-                rows.append(Sample(home, kind, 1.0, utterance, found))
-    return rows
-
-
-def test_questions_are_parted_from_small_talk() -> None:
-    """By words and with vectors, also of a household that was not learnt on; the file says what was learnt."""
-    embedded, by_words = samples(embedded=True), samples(embedded=False)
-    learnt_gate, of_others = gate.learnt(embedded, by_words)
-    assert learnt_gate.vocabularies.keys() == {"en", "de"}
-    assert learnt_gate.direction.embedder == "mini"
-    assert of_others.keys() == {"en_one", "en_two", "de_haus"}
-    for meaning, some in ((1.0, embedded), (0.0, by_words)):
-        for one in some:
-            for each in (learnt_gate, of_others[one.home]):
-                assert (each.chance(one.utterance, one.found, meaning=meaning) > 0.5) is one.helps, one
-    assert msgspec.toml.decode(gate.file_of(learnt_gate), type=Gate) == learnt_gate
 
 
 def test_interval_is_as_wide_as_theory_says() -> None:

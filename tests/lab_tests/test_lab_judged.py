@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lab import judged
-from lab.judged import household, run, stands
+from lab.judged import household, run
 from lab.languages import LANGUAGES
 
 LEAST = {"en": (150, 45), "de": (60, 25)}
@@ -37,22 +37,6 @@ def test_sets_are_whole(language: str) -> None:
         assert not any(value in f"{pair.question} {pair.past}" for value in (pair.old, pair.new)), pair
     askers = {one.asker for one in (*spoken.answerable, *spoken.replaced)}
     assert askers | {who for who, _ in (*spoken.unanswerable, *spoken.small_talk)} <= people
-
-
-@pytest.mark.parametrize(
-    ("answer", "block", "there"),
-    [
-        ("turnip soup", "<memory>owen 3 Feb: the password is turnip soup</memory>", True),
-        ("the password", "<memory>owen 3 Feb: wifi … password is turnip soup</memory>", True),
-        ("turnip soup", "<memory>\n- owen 3 Feb: the wifi is called Badger\n</memory>", False),
-        ("turnip soup", "<memory>\n- ruth 3 Feb: I made a turnip soup for the guests\n</memory>", False),
-        ("Badger", "<memory>\n- ruth 3 Feb: my wool is blue / 4 Feb: wifi is called Badger\n</memory>", True),
-        ("turnip soup", "", False),
-    ],
-)
-def test_an_answer_stands_in_its_own_message(answer: str, block: str, there: bool) -> None:
-    """All words of an answer, articles aside, must stand in one piece of the message that tells it."""
-    assert stands(answer, "the wifi is called Badger and the password is turnip soup", block) is there
 
 
 @pytest.fixture

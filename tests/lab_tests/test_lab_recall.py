@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from edgemem.config import Profile
 from lab import recall
-from lab.recall_asking import answer_words, share_told, turn_scores
-from lab.recall_cases import Said, longmemeval_cases, read_cases, strict_sessions
-from lab.recall_home import filled
+from lab.recall_asking import turn_scores
 from lab.weeks import weeks
 from lab.weeks_world import FormSet
-from support.embedders import HashEmbedder
 
 CORPORA: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "corpora.json").read_text("utf-8"))
 LOCOMO, LONGMEMEVAL = CORPORA["locomo"], CORPORA["longmemeval"]
@@ -57,64 +52,6 @@ def test_weeks_are_the_same_bytes_and_evidence_holds_the_answer(forms: FormSet) 
         assert all(turn.at < question.at for turn in evidence)
         assert not question.said or any(question.said.lower() in turn.text.lower() for turn in evidence)
         assert bool(evidence) == bool(question.answer) == (question.category != "off_topic")
-
-
-def test_locomo_is_read_with_captions_times_and_crooked_references(tmp_path: Path) -> None:
-    """Evidence that is spelled badly is understood, what does not exist is dropped, pictures are told by their captions."""
-    form, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    assert form == "locomo"
-    assert [one.session for one in case.said] == ["D1", "D1", "D2", "D2"]
-    assert case.said[1].text == "Look here! [shares a red kayak on a lake]"
-    assert case.said[1].speaker == "Bo"
-    first = datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc).timestamp()
-    assert case.said[0].at == first < case.said[1].at < first + 120
-    assert case.said[2].at == datetime(2023, 9, 13, 0, 9, tzinfo=timezone.utc).timestamp()
-    assert [one.evidence for one in case.asked] == [("D1:1",), ("D1:2", "D2:1"), (), ("D1:1",)]
-    assert case.asked[1].sessions == ("D1", "D2")
-    assert [one.category for one in case.asked] == ["single_hop", "multi_hop", "open_domain", "adversarial"]
-    assert case.asked[0].at > case.said[-1].at
-
-
-def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
-    """Only what the user said is memory; a session is right by its id, strictly by the user's own words."""
-    [case] = longmemeval_cases([LONGMEMEVAL])
-    told = ["My train was late.", "The bassoon that I play is from Prague.", "Tell me something."]
-    assert [one.text for one in case.said] == told
-    [asked] = case.asked
-    assert asked.sessions == ("1", "2")
-    assert strict_sessions(asked) == ("1",)
-    assert asked.strict
-    assert datetime.fromtimestamp(asked.at, timezone.utc).isoformat() == "2023-05-30T23:40:00+00:00"
-
-
-def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
-    """Each message is found with its speaker and its own time, years before this software, and known by its id."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    with filled(case, tmp_path, embedder=HashEmbedder(), profile=Profile()) as here:
-        assert set(here.ids.values()) == {one.id for one in case.said}
-        assert not any(here.left.values())
-        found = here.memory.recall("wisdom tooth", k=1, kinds={"turn"})[0]
-        assert here.ids[found.id] == "D2:1"
-        assert (found.speaker, found.session) == ("Bo", "D2")
-        assert found.event_time == case.said[2].at
-        assert abs(found.recorded_at - case.said[2].at) < 1
-        here.clock.at = case.asked[0].at
-        assert here.memory.diagnostics.clock.now() == case.asked[0].at
-
-
-def test_an_answer_needs_all_its_words_beside_name_and_day() -> None:
-    """What counts are the words that the evidence has and the question has not, in lines that name who said it and when."""
-    at = datetime(2023, 5, 8, tzinfo=timezone.utc).timestamp()
-    said = [Said("1", "a", at, "Ana Li", "The red kayak crossed lake Bled at half past seven.")]
-    words = answer_words("The red kayak, seven times", said, "Which kayak was it?")
-    assert words == {"red", *answer_words("seven", said, "")}
-    assert answer_words("a rowing boat", said, "Which kayak was it?") == set()
-    assert share_told(["- 8 May Ana Li said: red … at seven"], words, said) == 1.0
-    assert share_told(["- 8 May Ana Li said: red", "- Ana Li, 8 May: seven"], words, said) == 1.0
-    assert share_told(["- 8 May Ana Li said: red kayak lake Bled"], words, said) == 0.5
-    assert share_told(["- 8 May Ana said: red, seven", "- Ana Li said: red, seven"], words, said) == 0.0
-    nobody = [msgspec.structs.replace(said[0], speaker=None)]
-    assert share_told(["- 8 May somebody said: red, seven"], words, nobody) == 1.0
 
 
 def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:

@@ -90,9 +90,7 @@ def test_a_text_is_cut_before_its_end_token(minilm: Path, tiny: Path) -> None:
         assert embedder.embed_texts(["a b c d " * 100]).shape == (1, 32)
 
 
-def test_the_fingerprint_tells_what_makes_other_vectors(
-    minilm: Path, tiny: Path, embedder: LlamaEmbedder
-) -> None:
+def test_what_makes_other_vectors_is_told(minilm: Path, tiny: Path, embedder: LlamaEmbedder) -> None:
     """The same file and settings give the same one; another file, prefix or length another."""
     prints = {embedder.fingerprint}
     for file, more in (
@@ -222,7 +220,7 @@ def test_a_model_of_nonsense_numbers_is_told(tiny: Path) -> None:
         embedder.embed_query("hello")
 
 
-def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
+def test_an_embedder_knows_what_catalogue_and_file_say(
     minilm: Path, tmp_path: Path, vocabularies: Path
 ) -> None:
     """By name, by the path of that file; one of the operator's own by its header, else it knows many."""

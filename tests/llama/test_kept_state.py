@@ -147,9 +147,7 @@ def test_whole_is_neither_used_nor_kept_after_a_forgetting(file: Path, tmp_path:
 
 
 @pytest.mark.parametrize("where", ["model", "context", "flash"])
-def test_state_of_another_model_or_context_is_refused(
-    models: tuple[Path, Path], tmp_path: Path, where: str
-) -> None:
+def test_state_of_another_model_is_refused(models: tuple[Path, Path], tmp_path: Path, where: str) -> None:
     """A state of other weights, or of the same with another window, is not used even under the right name."""
     path = talk(models[0], tmp_path)
     with opened(models[where == "model"], n_ctx=768 if where == "context" else 1024) as chat:
@@ -167,9 +165,7 @@ def test_state_of_another_model_or_context_is_refused(
         assert chat.last.evaluated_tokens == chat.last.prompt_tokens
 
 
-def test_damage_is_ignored_and_told_once(
-    file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damage_is_ignored_and_told(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A file cut or changed anywhere is deleted, and told once; the model answers without it."""
     path = talk(file, tmp_path)
     good = path.read_bytes()

@@ -173,9 +173,7 @@ def test_the_newest_question_goes_first(tmp_path: Path, vocabularies: Path) -> N
         assert older.result(60) == undisturbed * 30
 
 
-def test_a_file_that_ranks_nothing_is_refused_when_it_is_opened(
-    minilm: Path, tmp_path: Path, vocabularies: Path
-) -> None:
+def test_a_file_that_ranks_nothing_is_refused(minilm: Path, tmp_path: Path, vocabularies: Path) -> None:
     """No file, half a file, a text, an embedder, a chat model, a vocabulary, and one that lost its head."""
     headless = write_reranker_gguf(tmp_path / "headless.gguf", vocabularies=vocabularies, head=False)
     (tmp_path / "half.gguf").write_bytes(headless.read_bytes()[:100_000])
@@ -213,9 +211,7 @@ def test_a_head_or_a_template_of_another_kind_is_refused(
 
 @pytest.mark.parametrize("architecture", ["bert", "jina-bert-v2"])
 @pytest.mark.parametrize("says", [-3.0, 0.0, 2.5])
-def test_what_the_head_says_is_the_logit(
-    tmp_path: Path, vocabularies: Path, architecture: str, says: float
-) -> None:
+def test_what_the_head_says_is_it(tmp_path: Path, vocabularies: Path, architecture: str, says: float) -> None:
     """Also of Jina's models, whose head llama.cpp bends, which they do not."""
     kind = {"architecture": architecture, "says": says}
     with LlamaReranker(

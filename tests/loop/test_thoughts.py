@@ -72,7 +72,7 @@ def talking(
 
 
 @pytest.mark.parametrize("name", PROMPTS)
-def test_a_thought_is_neither_said_nor_kept(
+def test_thoughts_are_neither_said_nor_kept(
     model: Any, memory: Memory, vocabularies: Path, name: str
 ) -> None:
     """What the robot thought is not spoken, not history, not stored and not recalled; what it said is all of that."""

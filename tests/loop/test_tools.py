@@ -281,9 +281,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "told"), BAD)
-def test_bad_arguments_are_one_clear_sentence(
-    store: SQLiteMemoryStore, given: dict[str, Any], told: str
-) -> None:
+def test_bad_arguments_are_one_sentence(store: SQLiteMemoryStore, given: dict[str, Any], told: str) -> None:
     """What a model may get wrong is said, and nothing is stored."""
     tool = tool_named(memory_tools(store, speaker="alice"), "remember_fact")
     with pytest.raises(InvalidInputError, match=told):

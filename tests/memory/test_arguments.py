@@ -51,7 +51,7 @@ def refused(attempt: Any, *named: str) -> None:
         ("kinds", ({"factz"}, "fact", ["fact", "Turn"], [None], 5), "kinds"),
     ],
 )
-def test_an_argument_of_recall_that_makes_no_sense_is_refused(
+def test_a_senseless_argument_of_recall_is_refused(
     memory: Memory, name: str, values: Any, named: str
 ) -> None:
     """Also where whole sessions are recalled."""

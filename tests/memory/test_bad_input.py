@@ -306,9 +306,7 @@ def no_models(folder: Path, vocabularies: Path) -> dict[str, Path]:
     return {name: folder / f"{name}.gguf" for name in (*contents, "missing")}
 
 
-def test_a_gguf_that_is_none_is_one_sentence_and_recall_does_without(
-    home: Path, tmp_path: Path, vocabularies: Path
-) -> None:
+def test_recall_does_without_a_gguf_that_is_none(home: Path, tmp_path: Path, vocabularies: Path) -> None:
     """`chat` says so before anybody speaks; as an embedder it is reported by `check` and stops nothing else."""
     for name, path in no_models(tmp_path, vocabularies).items():
         assert path.name in refused("chat", "--llm", path, "--home", home, stdin="hello\n")

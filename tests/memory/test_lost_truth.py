@@ -313,9 +313,7 @@ def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
 
 
 @pytest.mark.parametrize(("lose", "backed_up"), [(cut, True), (delete, False)])
-def test_waiting_turns_are_written_into_what_was_put_back(
-    tmp_path: Path, lose: Lose, backed_up: bool
-) -> None:
+def test_waiting_turns_go_into_what_was_put_back(tmp_path: Path, lose: Lose, backed_up: bool) -> None:
     """They were accepted and stand in no backup: once there is a truth again, nobody's words are missing."""
     home = home_with(tmp_path / "home", wait=60)
     killed_in_a_turn(home, backed_up=backed_up)

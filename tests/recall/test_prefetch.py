@@ -104,19 +104,6 @@ def test_what_nobody_comes_for_is_forgotten(ahead: Prefetch, hand: HandClock) ->
     until(lambda: ahead.claim(by, "so far", ASKED).outcome == "unheard")
 
 
-def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -> None:
-    """Nor is what was found before something was written, for other arguments, or within the deadline only."""
-    by = Talk()
-    hear(ahead, by, "so far")
-    searches.stamp = 1
-    assert ahead.claim(by, "so far", ASKED) == ("stale", None)
-    hear(ahead, by, "so far so good")
-    assert ahead.claim(by, "so far so good", Request(reader=None, k=9)) == ("stale", None)
-    searches.late = True
-    hear(ahead, by, "late")
-    assert ahead.claim(by, "late", ASKED) == ("missed", None)
-
-
 def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
     go, running = threading.Event(), threading.Event()

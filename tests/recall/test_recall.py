@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +11,7 @@ from edgemem.records import Reader
 from edgemem.store import facts, turns
 from support.embedders import HashEmbedder
 from support.homes import ALICE, BOB, STRANGER, Robot, count_docs
+from support.loops import side_by_side
 
 
 @pytest.fixture
@@ -323,25 +322,18 @@ def test_any_text_is_a_question(robot, query):
 
 def test_many_threads_ask_while_another_writes(robot):
     """Eight threads recall while turns are written and indexed; none fails, and all is found in the end."""
-    failures = []
 
     def ask():
-        try:
-            for n in range(25):
-                robot.recall(f"boat number {n}", reader=ALICE, deadline_s=5)
-        except Exception as error:  # noqa: BLE001 - shown below
-            failures.append(error)
+        for n in range(25):
+            robot.recall(f"boat number {n}", reader=ALICE, deadline_s=5)
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for n in range(25):
-        robot.say(n, f"boat number {n}", "fine")
-        robot.index.catch_up(10)
-        robot.index.embed_pending(4)
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    def write():
+        for n in range(25):
+            robot.say(n, f"boat number {n}", "fine")
+            robot.index.catch_up(10)
+            robot.index.embed_pending(4)
+
+    side_by_side(write, *[ask] * 8)
     robot.idle()
     assert robot.recall("boat number 24")[0].text == "boat number 24"
 

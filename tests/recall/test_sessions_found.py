@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 import edgemem
-from edgemem.recall.results import any_of, sessions_of
-from edgemem.records import Recalled
 from support.homes import BY_WORDS, tell
 
 WORDS = ["apple", "lantern", "meadow", "copper", "violin", "harbour", "pepper", "window"]
-
-
-def message(id_, session, score, **more):
-    return Recalled("turn", id_, "words", score, session=session, recorded_at=5.0, **more)
 
 
 @pytest.fixture
@@ -80,23 +74,3 @@ def test_a_day_is_looked_through_where_nothing_else_tells(home, clock):
     first, *_ = memory.recall_sessions("what did we do five days ago?")
     assert first.session == "5 days ago"
     assert memory.recall_sessions("what did we do?")[0].session != "5 days ago"
-
-
-def test_sessions_are_ranked_by_all_their_messages():
-    """Two of .6 miss with (1 - .6 ** 4) squared, and are more than a better one; each session shows its best three, and when the best was said."""
-    found = [
-        message("1", "a", 0.62, event_time=7.0),
-        message("2", "b", 0.6),
-        message("3", "b", 0.6),
-        *(message(str(n), "b", 0.1) for n in range(4, 9)),
-        Recalled("fact", "9", "cup: blue", 0.9),
-        message("10", "c", 0.0),
-    ]
-    sessions = sessions_of(found)
-    assert [each.session for each in sessions] == ["b", "a", "c"]
-    assert [item.id for item in sessions[0].messages] == ["2", "3", "4"]
-    assert [each.at for each in sessions] == [5.0, 7.0, 5.0]
-    assert sessions[1].score == pytest.approx(0.62)
-    assert sessions[0].score == pytest.approx((1 - (1 - 0.6**4) ** 2) ** 0.25, abs=1e-3)
-    assert sessions_of([]) == []
-    assert any_of([1.0, 0.5]) == 1.0

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.recall.index.sources import EPISODE, TURN
-from edgemem.recall.index.table import DocTable, Row
-from edgemem.recall.query import ParsedQuery, read_question
-from edgemem.recall.text.calendar import Range
-from edgemem.recall.times import on_days, past_times
+from edgemem.recall.query import read_question
+from edgemem.recall.times import past_times
 from edgemem.store import facts
 from support.data import sentences
 from support.embedders import HashEmbedder
@@ -25,22 +22,7 @@ from support.homes import ALICE, BOB, STRANGER, Robot
 from support.models import Listener
 from support.oracles import Assertion, NaiveFacts
 
-DAY = 86400.0
 HOUR = 3600.0
-
-
-def filled(*rows):
-    """Return table with messages of one session, each given by what differs."""
-    table = DocTable()
-    for number, more in enumerate(rows, 1):
-        plain = Row(number, TURN, number, 0, None, "ann", 1, 1, 0.0, 0, None, None, 0, None, None, 3)
-        table.append(plain._replace(**more))
-    return table
-
-
-def asking(*times):
-    """Return a question of some times."""
-    return ParsedQuery(terms=("cup",), meaning="the cup", times=tuple(Range(*time) for time in times))
 
 
 def at(text: str) -> float:
@@ -214,16 +196,3 @@ def test_it_is_what_plain_python_says(tmp_path_factory, said, taken, valid, know
     held = naive.as_of("global", start + valid, None if known is None else known)
     assert {(item.key, item.value) for item in found} == set(held.items())
     robot.close()
-
-
-def test_messages_of_a_day_are_found_whatever_they_say():
-    """What was said on a day that is likely meant; no other kinds, and not what was said in a whole month."""
-    table = filled({"at": 9 * DAY}, {"at": 10 * DAY}, {"at": 10.5 * DAY, "kind": EPISODE}, {"at": 11 * DAY})
-    day = (10 * DAY, 11 * DAY)
-    assert on_days(table, asking((*day, 1.0))).tolist() == [1]
-    assert on_days(table, asking((*day, 0.3))).tolist() == []
-    assert on_days(table, asking((9 * DAY, 12 * DAY, 0.7))).tolist() == [0, 1, 3]
-    assert on_days(table, asking((0, 30 * DAY, 1.0))).tolist() == []
-    assert on_days(table, asking((0, 30 * DAY, 1.0), (*day, 0.7))).tolist() == [1]
-    assert on_days(table, asking()).tolist() == []
-    assert on_days(DocTable(), asking((*day, 1.0))).tolist() == []

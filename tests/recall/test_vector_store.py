@@ -110,7 +110,7 @@ def test_any_question_is_answered_or_empty(store: VectorMemoryStore, query: str)
     assert store.search_facts("tea", k=0) == []
 
 
-def test_bad_arguments_are_one_clear_sentence(tmp_path: Path, store: VectorMemoryStore) -> None:
+def test_bad_arguments_are_one_sentence(tmp_path: Path, store: VectorMemoryStore) -> None:
     """What cannot be used says so before anything is opened."""
     with pytest.raises(InvalidInputError, match="must be text"):
         store.search_facts(7)  # type: ignore[arg-type]
@@ -254,12 +254,3 @@ def test_rounding_does_not_look_like_another_model(tmp_path: Path, clock) -> Non
             store.add_fact("drink", "tea")
             store.search_facts("tea")
     assert embed.texts.count("drink: tea") == 1
-
-
-def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path, clock, embed) -> None:
-    """A closed store says so."""
-    store = VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock)
-    store.close()
-    store.close()
-    with pytest.raises(ClosedError, match="closed"):
-        store.search_facts("tea")

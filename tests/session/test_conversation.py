@@ -259,9 +259,7 @@ def test_tools_made_for_somebody_serve_no_stranger(memory: Memory) -> None:
     assert "4711" in tool_named(tools, "list_facts").run(None)
 
 
-def test_a_session_that_cannot_be_read_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_session_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop's list is no history from elsewhere then, and the next turn goes on with what was said."""
 
     def fail(*_: Any, **__: Any) -> Any:
@@ -384,7 +382,7 @@ def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
         ("on_run_start", None),
     ],
 )
-def test_a_payload_of_another_kind_is_counted_and_left_out(
+def test_a_payload_of_another_kind_is_left_out(
     memory: Memory, point: str, wrong: dict[str, Any] | None
 ) -> None:
     """Whether a hook hands it back or changes it in place; the turn goes on as it was told."""
@@ -730,7 +728,7 @@ def test_a_thought_of_any_form_is_left_out(memory: Memory, message: dict[str, An
         ("1.5", "keep door 1 5", "door 1.5"),
     ],
 )
-def test_signs_that_nobody_said_are_written_for_the_speaker_alone(
+def test_signs_nobody_said_are_for_the_speaker_alone(
     memory: Memory, secret: str, said: str, value: str
 ) -> None:
     """A tool writes to the household what was said aloud; signs, and the sign or point of a number, are content."""
@@ -791,9 +789,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), WRONG)
-def test_a_wrong_argument_of_a_turn_is_told_at_once(
-    memory: Memory, name: str, arguments: dict[str, Any]
-) -> None:
+def test_a_wrong_argument_of_a_turn_is_told(memory: Memory, name: str, arguments: dict[str, Any]) -> None:
     """One sentence names it, and nothing is stored."""
     kitchen = memory.session("kitchen")
     with pytest.raises(InvalidInputError) as caught:

@@ -88,7 +88,7 @@ def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: 
         assert names(home / "models") == []
 
 
-def test_across_disks_it_is_copied(
+def test_it_is_copied_across_disks(
     files: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no link can be made the copy is compared with the original before it gets its name."""
@@ -163,9 +163,7 @@ def test_a_reranker_becomes_one_of_the_homes_models(
         add_model(file, folder, name="third", query_prefix="x")
 
 
-def test_prefixes_of_ones_own_are_kept_beside_the_model(
-    files: dict[str, Path], folder: Path, home: Path
-) -> None:
+def test_own_prefixes_are_kept_beside_the_model(files: dict[str, Path], folder: Path, home: Path) -> None:
     """They are applied whenever it is opened by its name; a chat model has none."""
     add_model(files["embedder"], folder, name="mine", query_prefix="robot ", text_prefix="kitchen ")
     bare = LlamaEmbedder(files["embedder"], n_ctx=32)
@@ -252,9 +250,7 @@ def test_a_damaged_pin_is_named(files: dict[str, Path], folder: Path, home: Path
     assert listed["mine"] == "damaged"
 
 
-def test_adding_twice_changes_nothing_and_another_file_is_refused(
-    files: dict[str, Path], folder: Path
-) -> None:
+def test_adding_twice_changes_nothing_another_is_refused(files: dict[str, Path], folder: Path) -> None:
     """The name is taken until it is removed."""
     add_model(files["chat"], folder, name="mine")
     add_model(files["chat"], folder, name="mine")

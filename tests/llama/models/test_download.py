@@ -70,9 +70,7 @@ def refused(entry: ModelEntry, folder: Path, words: str) -> str:
     return str(caught.value)
 
 
-def test_a_file_comes_whole_with_its_licence_and_its_pin(
-    entry: ModelEntry, folder: Path, served: Served
-) -> None:
+def test_a_file_comes_whole_with_licence_and_pin(entry: ModelEntry, folder: Path, served: Served) -> None:
     """The bytes are the server's, the bar has moved to the end, and no part is left."""
     heard: list[tuple[str, int, int]] = []
     path = fetch_model(entry, folder, progress=lambda *told: heard.append(told))
@@ -83,9 +81,7 @@ def test_a_file_comes_whole_with_its_licence_and_its_pin(
     assert len(heard) > 3
 
 
-def test_the_first_download_is_the_pin_of_all_later_ones(
-    entry: ModelEntry, folder: Path, served: Served
-) -> None:
+def test_the_first_download_pins_all_later_ones(entry: ModelEntry, folder: Path, served: Served) -> None:
     """A changed file is told, fetched again, and refused if the server has changed its mind."""
     path = fetch_model(entry, folder)
     check_file(entry, path)
@@ -103,9 +99,7 @@ def test_the_first_download_is_the_pin_of_all_later_ones(
     assert names(folder) == ["NOTICE-tiny.txt", "tiny.gguf.pin"]
 
 
-def test_a_file_carried_over_by_hand_is_pinned_and_not_fetched(
-    entry: ModelEntry, folder: Path, served: Served
-) -> None:
+def test_a_file_carried_over_by_hand_is_pinned(entry: ModelEntry, folder: Path, served: Served) -> None:
     """It is the first one that comes; half of one is fetched anew instead."""
     folder.mkdir()
     (folder / entry.file).write_bytes(served.content)

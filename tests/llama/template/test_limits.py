@@ -116,7 +116,7 @@ def needles(views: list[list[Message]]) -> list[str]:
 
 @pytest.mark.parametrize(("system", "summary"), [(True, ""), (False, "They spoke of cups.")])
 @pytest.mark.parametrize("scene", SCENES)
-def test_every_template_shows_what_the_layout_hands_out(
+def test_templates_show_what_is_handed_out(
     vocabularies: Path, scene: str, system: bool, summary: str
 ) -> None:
     """Nothing is refused, lost or said twice, and each prompt begins with the one before it."""

@@ -97,9 +97,7 @@ def test_a_template_changes_copies_only() -> None:
 
 
 @pytest.mark.parametrize("endless", ODD["endless"])
-def test_an_endless_template_does_not_hang_an_opening(
-    tmp_path: Path, small: LlamaTokenizer, endless: str
-) -> None:
+def test_an_endless_template_hangs_no_opening(tmp_path: Path, small: LlamaTokenizer, endless: str) -> None:
     """`open`, and `check`, which tells of it, take no longer than one rendering within its bounds."""
     tokenizer = LlamaTokenizer(small.vocabulary, template=ODD["endless"][endless])
     with opened(tmp_path / "home", tokenizer=tokenizer) as memory:

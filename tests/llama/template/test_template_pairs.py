@@ -128,7 +128,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("vocabulary", PAIRS if LONG else USUAL)
-def test_ids_handed_over_are_what_is_evaluated(
+def test_what_is_handed_over_is_read(
     tmp_path: Path, vocabularies: Path, memory: Memory, vocabulary: str
 ) -> None:
     """After a reset everything is evaluated, later only what is behind the common prefix, whatever happened before."""

@@ -43,18 +43,14 @@ def counts(texts: list[str], tokenizers: list[LlamaTokenizer]) -> tuple[int, lis
 
 
 @pytest.mark.parametrize("language", LATIN)
-def test_latin_and_vietnamese_are_within_15_percent_of_the_median(
-    language: str, tokenizers: list[LlamaTokenizer]
-) -> None:
+def test_latin_scripts_are_within_15_percent(language: str, tokenizers: list[LlamaTokenizer]) -> None:
     """Prose in Latin letters is counted as the one in the middle of three vocabularies counts it."""
     estimated, (_, median, _) = counts(LATIN[language], tokenizers)
     assert 0.85 <= estimated / median <= 1.15
 
 
 @pytest.mark.parametrize("script", OTHERS)
-def test_other_scripts_and_code_are_never_counted_too_low(
-    script: str, tokenizers: list[LlamaTokenizer]
-) -> None:
+def test_scripts_and_code_are_never_counted_too_low(script: str, tokenizers: list[LlamaTokenizer]) -> None:
     """The estimate says 100 to 145 % of what the dearest of the three takes."""
     estimated, (_, _, dearest) = counts(OTHERS[script], tokenizers)
     assert 1.0 <= estimated / dearest <= 1.45

@@ -122,16 +122,3 @@ def test_bits_are_counted_alike_without_the_instruction(monkeypatch):
     monkeypatch.setattr(np, "__version__", "1.26.4")
     assert count_ones(words).dtype == np.uint8
     assert count_ones(words).tolist() == true
-
-
-def test_many_pieces_of_one_text_hide_no_other():
-    """A text whose two thousand pieces are all nearer than anything else takes one place of three."""
-    query = unit(DIMENSIONS, seed=8)
-    near = query + 0.2 * unit(2000, DIMENSIONS, seed=9)
-    far = -query + 0.9 * unit(2000, DIMENSIONS, seed=10)
-    packed = PackedVectors(DIMENSIONS)
-    packed.append([7] * 2000, range(2000), near / np.linalg.norm(near, axis=1, keepdims=True))
-    packed.append(range(100, 2100), range(2000, 4000), far / np.linalg.norm(far, axis=1, keepdims=True))
-    found = packed.nearest(query, 3)
-    assert found[0][0] == 7
-    assert len({id_ for id_, _ in found}) == 3

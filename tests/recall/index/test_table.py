@@ -146,7 +146,7 @@ def test_words_stand_where_they_were_said(taken):
     st.none() | st.integers(0, 12),
     st.none() | st.frozensets(st.integers(0, 12)).map(sorted),
 )
-def test_who_may_find_what_is_what_the_rule_says(
+def test_who_may_find_what_is_the_rule(
     tmp_path_factory, taken, reader, kinds, session, turns, past, known_at, held
 ):
     """For whomever, whatever and whenever it is asked, those docs may be found that the rule of rights lets through."""

@@ -15,15 +15,12 @@ from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
 from edgemem.recall.people.names import correct_names, partly_named, people_of
 from edgemem.recall.people.phonetics import (
-    ENGLISH,
     LIMIT,
-    UNKNOWN,
     SimilarTerms,
     nearest,
     sounds_heard,
     sounds_near,
     sounds_of,
-    spread,
 )
 from edgemem.recall.text.analyse import plain_words, spoken_words, stem, terms
 from edgemem.store.episodes import spell_out
@@ -232,7 +229,7 @@ def test_terms_that_sound_alike_are_near(pair: str) -> None:
 
 
 @given(TERM_LISTS, st.text(LETTERS, max_size=8), st.integers(0, 12), st.integers(0, 12), st.booleans())
-def test_it_does_not_matter_when_terms_come_and_go(
+def test_terms_come_and_go_without_a_trace(
     terms: list[str], asked: str, cut: int, gone: int, wide: bool
 ) -> None:
     """Whatever was asked before terms came and went, the same is near as if only those had come that are there."""
@@ -267,32 +264,3 @@ def test_what_was_asked_for_is_not_kept_for_ever() -> None:
         if n % 1000 == 999:
             sizes.append(len(pickle.dumps(similar)))
     assert max(sizes) < 1.2 * sizes[0]
-
-
-def test_what_was_said_counts_most() -> None:
-    """What a word may have been counts less, the farther it is, and all of them tell apart as much as one word."""
-    near = {"pepper": [("paper", 0.07), ("peper", 0.17)]}
-    asked = spread(["pepper", "stove"], near, {"paper": 40, "peper": 1, "stove": 3}, set())
-    weights = {term: known.weight for term, known in asked.items()}
-    assert weights["pepper"] == weights["stove"] == 1.0
-    assert 0 < weights["peper"] < weights["paper"] < ENGLISH
-    assert len({asked[term].docs for term in ("pepper", "paper", "peper")}) == 1
-    assert asked["stove"].docs == 3
-    assert 1 < asked["pepper"].docs < 41
-
-
-@pytest.mark.parametrize(
-    ("asked", "near", "counts", "strange", "weights"),
-    [
-        (["chelo"], {"chelo": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"chelo": 1.0, "cello": UNKNOWN}),
-        (["jelli"], {"jelli": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"jelli": 1.0, "cello": ENGLISH}),
-        (["paper", "pepper"], {"paper": [("pepper", 0.0), ("gone", 0.0)], "pepper": [("paper", 0.0)]},
-         {"paper": 2, "pepper": 2, "gone": 0}, (), {"paper": 1.0, "pepper": 1.0}),
-        (["paper"], {"paper": [("pepper", 0.0)]}, {"pepper": 2000}, (), {"paper": 1.0}),
-        ([], {}, {}, (), {}),
-    ],
-)  # fmt: skip
-def test_what_is_looked_for_besides(asked, near, counts, strange, weights) -> None:
-    """A word that means nothing was surely misheard; what stands nowhere, everywhere, or is asked for anyway is not added."""
-    spreading = spread(asked, near, counts, set(strange))
-    assert {term: known.weight for term, known in spreading.items()} == weights

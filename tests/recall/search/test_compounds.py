@@ -44,7 +44,7 @@ def hits(memory: Memory, question: str) -> list[str]:
     ("spoken", "question"),
     [(PAPER_BIN, "Wo steht die Tonne?"), (BIN, "Wo steht die Papiertonne?"), ("Der Müllplan hängt am Schrank.", "Wo ist der Plan?"), ("Die Stromrechnung ist bezahlt.", "Wo liegt die Rechnung?")],
 )  # fmt: skip
-def test_a_compound_and_the_word_that_it_ends_in_find_one_another(
+def test_a_compound_and_its_end_find_one_another(
     memory: Memory, tell: Tell, spoken: str, question: str
 ) -> None:
     """Whichever of the two was told and whichever is asked for, before the index knows of it and after."""

@@ -77,15 +77,6 @@ def test_a_wrong_name_in_the_file_is_refused(kind, content):
         msgspec.convert(content, kind)
 
 
-def test_a_mixture_gives_odds_between_those_of_both_models():
-    """A question in a language that the embedder hardly knows is ranked mostly by words."""
-    words, meaning = LinearModel(-3.0, {"words": 9.0}), LinearModel(-4.0, {"words": 4.0, "meaning": 6.0})
-    row = matrix({"words": 0.5, "meaning": 0.5})
-    assert words.odds(row)[0] == 1.5
-    assert meaning.odds(row)[0] == 1.0
-    assert words.mix(meaning, 0.2).odds(row)[0] == pytest.approx(1.4)
-
-
 def test_reasons_are_what_adds_to_the_odds():
     """The strongest comes first; what adds next to nothing, or speaks against it, is no reason."""
     weights = {"fact": 1.0, "fact_words": 4.0, "fact_meaning": 6.0, "named": 1.0, "asks": -1.0}

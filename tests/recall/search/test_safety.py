@@ -53,9 +53,7 @@ def memory(tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
         *((spoken, "alice", set()) for spoken in ("What's the weather like?", "Tell me a joke.", "Where did I park the car?", "Good night.")),
     ],
 )  # fmt: skip
-def test_an_allergy_is_told_when_food_comes_up(
-    memory: Memory, spoken: str, speaker: str, values: set[str]
-) -> None:
+def test_an_allergy_is_told_with_food(memory: Memory, spoken: str, speaker: str, values: set[str]) -> None:
     """Whoever has it is asked or not, and in words that no fact has; elsewhere it would only be in the way."""
     block = block_before(memory, spoken, speaker)
     dangers = {value for value in ("hazelnuts", "lactose", "tablet") if value in block}
@@ -82,7 +80,7 @@ def test_the_profile_adds_words(tmp_path: Path, hand: HandClock, minilm: Path) -
         assert "magnets" in block_before(memory, "I feel ill, something is wrong with my heart.", "grandpa")
 
 
-def test_an_embedder_that_does_not_know_a_language_is_not_asked_in_it(
+def test_an_embedder_is_not_asked_in_a_foreign_language(
     tmp_path: Path, hand: HandClock, minilm: Path
 ) -> None:
     """To an English model all Spanish sentences are alike; an allergy would stand before each of them."""
