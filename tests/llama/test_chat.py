@@ -11,7 +11,6 @@ import pytest
 
 from edgemem.errors import ClosedError, ContextOverflowError
 from edgemem.llama.chat import LlamaChat
-from support.models import opening
 
 
 @pytest.fixture(scope="module")
@@ -27,22 +26,6 @@ def chat(file: Path) -> Iterator[LlamaChat]:
 
 def asked(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
-
-
-def test_the_conversation_evaluates_only_what_is_new(chat: LlamaChat) -> None:
-    """After each answer of the second context the next turn evaluates its new tokens and the last one generated."""
-    side = chat.side_chat(n_ctx=512)
-    messages = opening()
-    reply = "".join(chat.stream(messages, max_tokens=12))
-    for turn in range(4):
-        seen = chat.last.prompt_tokens + len(chat.last.ids)
-        made = side.answer(asked(f"Something else, number {turn}. " * 20), max_tokens=10)
-        assert made.prompt_tokens > 100
-        messages += [{"role": "assistant", "content": reply}, *asked(f"And {turn}?")]
-        reply = "".join(chat.stream(messages, max_tokens=12))
-        new = chat.last.prompt_tokens - seen
-        assert 0 < new < 30
-        assert new <= chat.last.evaluated_tokens <= new + 1
 
 
 def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:

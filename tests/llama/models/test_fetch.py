@@ -186,16 +186,3 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         convert_bert(source, tmp_path / name, name="tiny")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-def test_matrices_are_quantised_and_the_rest_is_kept(tmp_path: Path) -> None:
-    """Q8_0 for the word table and the layers' matrices, F32 for norms, biases, positions and types."""
-    from gguf import GGUFReader
-
-    convert_bert(write_tiny_bert(tmp_path / "source"), tmp_path / "m.gguf", name="tiny")
-    kinds = {tensor.name: tensor.tensor_type.name for tensor in GGUFReader(tmp_path / "m.gguf").tensors}
-    quantised = {name for name, kind in kinds.items() if kind == "Q8_0"}
-    parts = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")
-    assert quantised == {"token_embd.weight", *(f"blk.0.{part}.weight" for part in parts)}
-    assert {kind for name, kind in kinds.items() if name not in quantised} == {"F32"}
-    assert not any("pooler" in name or "position_ids" in name for name in kinds)

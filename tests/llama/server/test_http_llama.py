@@ -15,10 +15,8 @@ import pytest
 
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ContextOverflowError, ServerError
-from edgemem.llama.context import TokenLog
-from edgemem.llama.protocols import Prompt, Segment
-from edgemem.llama.server.chat import HttpLlama, ServerReply
-from edgemem.llama.server.client import Address, Connection, Step, Timings
+from edgemem.llama.server.chat import HttpLlama
+from edgemem.llama.server.client import Address, Connection
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from support.models import TOOLS, grown, opening, talk, write_llama_gguf
 from support.servers import RunningServer
@@ -377,24 +375,6 @@ def test_addresses_that_are_refused(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         Address.parse(text)
     assert "\n" not in str(caught.value)
-
-
-def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama]) -> None:
-    """Its token is left out of the log; the tokens of a whole one are found again."""
-    vocabulary = opened("qwen2").tokenizer.vocabulary
-    work = Timings(9)
-    (pot,) = vocabulary.tokenize_all(["🫖"], special=False)
-    log = TokenLog(vocabulary.continue_text)
-    log.set_prompt(Prompt("Hi", (Segment("Hi", (1, 2, 3)),)))
-    reply = ServerReply(log, vocabulary)
-    assert reply.add_step(Step(work, " So", (2055,), 1)) == "So"
-    assert reply.add_step(Step(work, "🫖", pot[-1:], 1 + len(pot))) == "🫖"
-    assert reply.ids == [2055, *pot]
-    assert reply.add_step(Step(work, "\ufffd.Now", (13244,), 3 + len(pot))) == "\ufffd.Now"
-    assert reply.add_step(Step(work, "!", (0,), 4 + len(pot))) == "!"
-    assert reply.ids == [2055, *pot, 13244, 0]
-    assert log.ids == [1, 2, 3, *reply.ids]
-    assert reply.text == "So🫖\ufffd.Now!"
 
 
 def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +16,7 @@ from edgemem.context.prompt import PromptLog
 from edgemem.errors import TemplateError
 from edgemem.llama.template.append_only import Increments, scenes
 from edgemem.llama.template.chat_template import CHATML, ChatTemplate
-from edgemem.llama.template.limits import SILENCE, TemplateLimits
+from edgemem.llama.template.limits import SILENCE
 from edgemem.records import BlockLine, Epoch, Message
 
 SYSTEM: Message = {"role": "system", "content": "Be a kind robot."}
@@ -137,18 +136,6 @@ def test_templates_show_what_is_handed_out(
             assert all(longer.startswith(shorter) for shorter, longer in pairwise(texts)), name
 
 
-def test_several_calls_one_by_one() -> None:
-    """Each call is followed by its own result, also when a result is missing or names no call."""
-    call, *results = calls("bath", "attic")
-    fitted = TemplateLimits(one_call=True).fit([user("a"), call, *reversed(results)])
-    assert [message["role"] for message in fitted] == ["user", "assistant", "tool", "assistant", "tool"]
-    outcomes = ["outcome 0", "outcome 1"]
-    assert [message["content"] for message in fitted if message["role"] == "tool"] == outcomes
-    nameless = [{**result, "tool_call_id": None} for result in results]
-    fitted = TemplateLimits(one_call=True).fit([user("a"), call, *nameless])
-    assert [message["content"] for message in fitted if message["role"] == "tool"] == outcomes
-
-
 def test_ids_of_calls_and_results_still_agree(vocabularies: Path) -> None:
     """Where ids must have nine characters, a call and its result keep the same one, and it is always the same."""
     template = templates(vocabularies / "templates")["mistralai-Mistral-Nemo-Instruct-2407"]
@@ -212,29 +199,6 @@ def test_prompts_only_grow_whatever_is_said(vocabularies: Path, name: str) -> No
         assert all(longer.startswith(shorter) for shorter, longer in pairwise(texts))
 
     check()
-
-
-def test_a_step_is_rendered_once(vocabularies: Path) -> None:
-    """A turn costs the template a few messages, however long the conversation is."""
-    template = templates(vocabularies / "templates")["Qwen3.5-4B"]
-    increments = template.append_only.increments
-    assert increments is not None
-    messages: list[Message] = []
-    for n in range(100):
-        messages += [user(f"q{n}"), reply(f"a{n}")]
-    messages.append(user("last"))
-    handed: list[int] = []
-
-    def counting(shown: Any, *rest: Any) -> str:
-        handed.append(len(shown))
-        return template.render_fitted(shown, *rest)
-
-    increments = Increments(counting)
-    increments.text(messages, None, True, None)
-    handed.clear()
-    messages += [reply("a"), user("more")]
-    increments.text(messages, None, True, None)
-    assert sum(handed) < 15
 
 
 def test_an_opened_thought_is_closed() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.llama.context import TokenLog
-from edgemem.llama.protocols import Prompt, Segment, common_prefix
+from edgemem.llama.protocols import Prompt, Segment
 
 PAIRS = {"th": 1000, "he": 1001, "e ": 1002, "\n\n": 1003, "in": 1004}
 BYTES = {token: text.encode() for text, token in PAIRS.items()}
@@ -95,19 +95,3 @@ def test_thoughts_go_where_they_would_not_fit() -> None:
         ids = log.set_prompt(prompt, most=most)
         assert (ids[: len(before)] == before) is kept
         assert kept or ids == prompt.ids
-
-
-def test_long_thoughts_go_one_by_one() -> None:
-    """What is kept of thoughts is bounded; beyond that only the reply behind the newest thought is read again."""
-    log = TokenLog(tokenize, spare=100)
-    messages, whole, read = [("user", "x")], [], []
-    for n in range(6):
-        before, prompt = log.ids, render(messages)
-        ids = log.set_prompt(prompt)
-        assert len(ids) <= prompt.n + 100
-        whole.append(ids[: len(before)] == before)
-        read.append(len(ids) - common_prefix(before, ids))
-        generate(log, [*b"<think>", *b"hm" * 10, *b"</think>", *b"in"])
-        messages += [("assistant", "in"), ("user", f"{n}")]
-    assert whole == [True, True, True, False, False, False]
-    assert max(read[3:]) <= read[2] + len(tokenize("in"))

@@ -101,18 +101,6 @@ def test_only_new_segments_are_tokenised(open_tokenizer: Open) -> None:
     assert tokenizer.tokenised_bytes == seen
 
 
-def test_cache_is_bounded(open_tokenizer: Open) -> None:
-    """What was rendered long ago is forgotten, and counts stay the same."""
-    tokenizer = open_tokenizer("qwen2", cache_bytes=20_000)
-    counts = [tokenizer.count([{"role": "user", "content": f"{n} " * 50}]) for n in range(200)]
-    seen = tokenizer.tokenised_bytes
-    assert counts[0] == tokenizer.count([{"role": "user", "content": "0 " * 50}])
-    assert tokenizer.tokenised_bytes > seen
-    seen = tokenizer.tokenised_bytes
-    assert counts[0] == tokenizer.count([{"role": "user", "content": "0 " * 50}])
-    assert tokenizer.tokenised_bytes == seen
-
-
 def test_special_tokens_in_content_are_only_words(open_tokenizer: Open) -> None:
     """Nobody can end a message or begin another one by saying a special token aloud."""
     tokenizer = open_tokenizer("qwen2", "Qwen-Qwen2.5-7B-Instruct")
