@@ -85,6 +85,14 @@ def result_parts(message: Message) -> list[dict[str, Any]]:
     return _parts(message, TOOL_RESULT) if message.get("role") == "user" else []
 
 
+def answered_ids(message: Message) -> list[str]:
+    """Return the ids of the calls that a message has results of; a stand-in for a missing one is none."""
+    results = [(part.get("tool_use_id"), part) for part in result_parts(message)]
+    if message.get("role") == "tool":
+        results.append((message.get("tool_call_id"), message))
+    return [str(call_id) for call_id, result in results if call_id and result.get("content") != NO_RESULT]
+
+
 def is_spoken(message: Message) -> bool:
     """Tell whether a user message is more than the results of tools."""
     return message.get("role") == "user" and not (

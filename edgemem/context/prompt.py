@@ -25,6 +25,7 @@ from edgemem.context.block.render import VisibleLines
 from edgemem.context.block.select import repeats
 from edgemem.context.messages import (
     UTTERANCE_BYTES,
+    answered_ids,
     bounded,
     call_arguments,
     call_name,
@@ -75,6 +76,8 @@ class PromptTurn(msgspec.Struct):
     """Messages as the loop has them, by number, of which only a part is kept: what was heard, or what is in bounds."""
     completed_messages: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
+    late: tuple[str, ...] = ()
+    """The ids of calls whose results came after the turn: a later one holds these."""
     part: PromptTurn | None = None
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
 
@@ -162,6 +165,18 @@ class PromptTurn(msgspec.Struct):
             answer = answers.get(call["id"]) if call.get("id") else None
             yield call_name(call), call_arguments(call), answer
 
+    def call(self, call_id: str) -> dict[str, Any] | None:
+        """Return the newest call of an id, if the turn has one."""
+        calls = (call for message in reversed(self.messages) for call in reversed(tool_calls(message)))
+        return next((call for call in calls if call.get("id") == call_id), None)
+
+    def awaits(self, call_id: str, *, at_its_end: bool = False) -> bool:
+        """Tell whether a call of an id has no result, or had none `at_its_end`; some models number their calls anew each time."""
+        calls = [call.get("id") for message in self.messages for call in tool_calls(message)]
+        answers = [id_ for message in self.messages for id_ in answered_ids(message)]
+        late = 0 if at_its_end else self.late.count(call_id)
+        return calls.count(call_id) > answers.count(call_id) + late
+
 
 def interruption(cut: PromptTurn) -> str:
     """Return the id of the line that reports the cut of a turn."""
@@ -175,6 +190,7 @@ def turn_of(turn: Turn) -> PromptTurn:
     sources = {id(message): stored for message, stored in zip(messages, kept, strict=True)}
     repaired = [(message, sources.get(id(message))) for message in repair_orphans(messages)]
     utterance = None if turn.utterance is None else turn.messages[turn.utterance]
+    known = {id(message) for message, _ in repaired}
     return PromptTurn(
         turn.n,
         [message for message, _ in repaired],
@@ -192,6 +208,9 @@ def turn_of(turn: Turn) -> PromptTurn:
             for n, (message, stored) in enumerate(repaired)
             if stored and stored.unheard
         },
+        late=tuple(
+            call_id for message in messages if id(message) not in known for call_id in answered_ids(message)
+        ),
     )
 
 

@@ -310,11 +310,11 @@ class LoopAdapter:
         resume = Step(steps.parts.session.name, steps.parts.session.begin)
         steps.run((resume,), ON_RUN_START, self._moment(task))
         utterance: Message = {"role": "user", "content": content}
+        edited = loop.list.begin(log.prompt_log.turns, utterance, before)
         between = list(takewhile(lambda item: not loop.list.holds(item), reversed(before or ())))[::-1]
         for message in between:
             self._take_late(message)
         between = [item for item in between if log.prompt_log.turns and item.get("role") in INSTRUCTIONS]
-        edited = loop.list.begin(log.prompt_log.turns, utterance, before)
         if not log.prompt_log.turns:
             is_first = state.utterances <= 1 and log.is_resumed and before is not None
             log.record.messages[:] = [
@@ -377,14 +377,21 @@ class LoopAdapter:
         loop.outcomes = [] if new else loop.outcomes
 
     def _take_late(self, message: Message) -> bool:
-        """Take the result of a tool that was called in an earlier turn and had none; tell whether a message is one."""
-        call_id = message.get("tool_call_id")
-        turn, _ = self.log.find_call(call_id) or (None, None) if isinstance(call_id, str) else (None, None)
-        if turn is None or turn is self.log.prompt_log.running:
-            return False
-        if any(answer.get("tool_call_id") == call_id for answer in turn.messages):
-            return False
-        self.conversation.result(str(call_id), text_of(message))
+        """Take the result of a tool that was called in an earlier turn; tell whether a message is one."""
+        call_id, is_new = message.get("tool_call_id"), message not in self.state.late
+        try:
+            turn, _ = (
+                self.log.find_call(call_id) or (None, None) if isinstance(call_id, str) else (None, None)
+            )
+            if turn is None or turn is self.log.prompt_log.running:
+                return False
+            if is_new:
+                self.conversation.result(str(call_id), text_of(message))
+        except InvalidInputError as error:  # nobody can tell whose it is
+            if is_new:
+                self.registry.note("edgemem", AFTER_TOOL, error)
+        if is_new:
+            self.state.late.append(message)
         return True
 
     def _answer(self, ctx: Any, payload: Any) -> HookResult | None:

@@ -67,6 +67,7 @@ class LoopState:
         self.loop = Loop(None, TurnContext(Session()))  # the one that told the newest turn
         self.outer: OuterRun | None = None  # the run of a framework that the turn is
         self.utterances = 0  # that they have told of: a list before the first is history from elsewhere
+        self.late: list[Message] = []  # results of earlier turns' tools, which their lists go on to hold
         self.is_cut = False  # a voice has reported that the newest reply was cut off
 
 

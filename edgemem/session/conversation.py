@@ -255,7 +255,7 @@ class Conversation:
         The model reads it behind the utterance of the first turn whose listeners may all read the turn of the call.
 
         Raises:
-            InvalidInputError: an argument is no text, or no call of this conversation has the id.
+            InvalidInputError: an argument is no text, or no call of this conversation awaits a result of the id.
             ClosedError: the memory was closed.
         """
         call_id, text = checked_text(call_id, "call_id"), checked_text(text, "text")
@@ -264,15 +264,16 @@ class Conversation:
             self._check_open()
             if not log.is_resumed:
                 agent.steps.parts.session.begin(Moment(log, agent.ctx))
-            origin, running = log.find_call(call_id) or log.find_stored_call(call_id), log.prompt_log.running
+            origin, running = log.find_call(call_id), log.prompt_log.running
             if origin is None:
                 raise InvalidInputError(f"No call of this conversation has the id {call_id!r:.40}.")
             turn, call = origin
             late = LateResult(call, text, turn)
-            answered = [message.get("tool_call_id") for message in turn.messages]
-            if turn is running and call_id not in answered and self.open_turn is not None:
+            if turn is running and turn.awaits(call_id) and self.open_turn is not None:
                 self.open_turn.add(late.messages[-1])
                 return
+            if turn is not running:
+                turn.late = (*turn.late, call_id)
             log.late_results.append(late)
             if self.open_turn is not None:
                 self.open_turn.take_results()

@@ -6,7 +6,7 @@ The steps of a turn share it. It belongs to the thread of the turn; a change hol
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from itertools import count
 from time import perf_counter
@@ -32,7 +32,7 @@ from edgemem.records import (
     TurnState,
     text_of,
 )
-from edgemem.scopes import Level
+from edgemem.scopes import RANK, Level, name_key
 from edgemem.session.points import TurnContext
 from edgemem.store.erase.copies import (
     Erased,
@@ -193,14 +193,41 @@ class SessionLog:
             self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
     def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
-        """Return the newest turn with a call of this id, and the call."""
-        running = [] if self.prompt_log.running is None else [self.prompt_log.running]
-        return _find_call(call_id, (*running, *reversed(self.prompt_log.turns)))
+        """Return the turn of the call that a result is told for, and the call; None: this conversation has none of the id.
 
-    def find_stored_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
-        """Return a call as `find_call` does, of a turn that left the prompt."""
-        turns = [] if self.journal is None else self.journal.read_turns(self.prompt_log.session)
-        return _find_call(call_id, map(turn_of, reversed(turns)))
+        Ids may repeat. The open turn goes first if it awaits a result; else, of all turns that ended without one, the most
+        private: whichever call it is of, no one is told who may not read that.
+
+        Raises:
+            InvalidInputError: each call of the id has its result, or two people's calls wait for it.
+        """
+        prompt_log = self.prompt_log
+        running, turns = prompt_log.running, list(prompt_log.turns)
+        own = None if running is None else running.call(call_id)
+        if running is not None and own is not None and running.awaits(call_id):
+            return running, own
+        if self.journal is not None:  # those that left the prompt
+            numbers = {turn.n for turn in turns}
+            stored = self.journal.read_turns(prompt_log.session)
+            turns = [*(turn_of(turn) for turn in stored if turn.n not in numbers), *turns]
+        found = [(turn, call) for turn in turns if (call := turn.call(call_id)) is not None]
+        waited = [each for each in found if each[0].awaits(call_id, at_its_end=True)]
+        if not any(turn.awaits(call_id) for turn, _ in waited):
+            if running is not None and own is not None:
+                return running, own
+            if found:
+                raise InvalidInputError(
+                    f"The call {call_id!r:.40} has its result; give each call an id of its own."
+                )
+        if len({name_key(turn.owner or "") for turn, _ in waited if turn.answer == "private"}) > 1:
+            raise InvalidInputError(
+                f"Calls of several people wait for the result of {call_id!r:.40}; give each call an id of its own."
+            )
+        return max(
+            waited,
+            key=lambda each: (RANK[each[0].answer], each[0].awaits(call_id), each[0].n),
+            default=None,
+        )
 
     def finish(self, state: TurnState) -> None:
         """Make the running turn history, and commit it; raise StoreError if this write or an earlier one failed."""
@@ -453,15 +480,6 @@ class Moment(msgspec.Struct, eq=False):
     """How long idle work may take."""
     at: float = msgspec.field(default_factory=perf_counter)
     """When it began, by the monotonic clock."""
-
-
-def _find_call(call_id: str, turns: Iterable[PromptTurn]) -> tuple[PromptTurn, dict[str, Any]] | None:
-    for turn in turns:
-        for message in reversed(turn.messages):
-            for call in tool_calls(message):
-                if call.get("id") == call_id:
-                    return turn, call
-    return None
 
 
 def log_of(ctx: Any) -> SessionLog:

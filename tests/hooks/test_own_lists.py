@@ -26,7 +26,8 @@ from edgemem.hooks import (
 )
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Message, Reply, Session, ToolCall, Turn
+from edgemem.records import Epoch, Message, Reply, Session, ToolCall, Turn
+from edgemem.store.turn_steps import BeginEpoch
 from support.homes import opened
 from support.loops import OwnLoop, side_by_side
 from support.models import Model
@@ -222,6 +223,45 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: 
     assert str(loop.handed).count("a red cup") == 1
     assert ("tool", "a red cup") in loop.stored()[0][1]
     assert loop.hooks.failures() == []
+
+
+@pytest.mark.parametrize("is_new_epoch", [True, False])
+@pytest.mark.parametrize("place", ["before the utterance", "behind it"])
+def test_a_late_result_is_read_by_those_who_may_read_its_call(
+    tmp_path: Path, place: str, *, is_new_epoch: bool
+) -> None:
+    """Also where its call has left the prompt, and another turn has a call of the same id."""
+    call = {"id": "call_0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    asked: Message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    with opened(tmp_path / "home") as memory:
+        loop = OwnList(memory)
+        for speaker, results in (("alice", []), ("ben", ["noon"])):
+            start = {"task": f"Look, {speaker}.", "speaker": speaker, "private": not results}
+            loop.hooks.fire(ON_RUN_START, loop.ctx, start)
+            loop.messages += [{"role": "user", "content": f"Look, {speaker}."}, asked]
+            loop.messages += [
+                {"role": "tool", "tool_call_id": "call_0", "content": result} for result in results
+            ]
+            loop.ask(hop=1)
+            loop.messages.append({"role": "assistant", "content": "I look."})
+            loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("I look."))
+        if is_new_epoch:
+            epoch = Epoch(session="kitchen", first_turn=1)
+            memory.sessions.journal.database.write(BeginEpoch(epoch))
+    with opened(tmp_path / "home") as memory:
+        messages, loop = loop.messages, OwnList(memory)
+        loop.messages = messages
+        late: Message = {"role": "tool", "tool_call_id": "call_0", "content": "The code is 4711."}
+        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "And now?", "speaker": "ben"})
+        news: list[Message] = [late, {"role": "user", "content": "And now?"}]
+        loop.messages += news if place == "before the utterance" else reversed(news)
+        loop.ask()
+        assert "4711" not in str(loop.handed)
+        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Nothing."))
+        loop.turn("And?", speaker="alice")
+        assert str(loop.handed).count("4711") == 1
+        assert loop.stored()[0][1][-1] == ("tool", "The code is 4711.")
+        assert loop.hooks.failures() == []
 
 
 SECRET = "Between us: Ben's ring is in the piano."

@@ -44,12 +44,18 @@ TURNS = (
     *("ends before the reply is kept", "aborts", "aborts and keeps it", "is asked again", "begins only"),
     *("fails before the prompt", "calls a tool", "raises behind a tool", "is cut off", "is cut off within"),
     *("answers and dies", "aborts before the prompt", "is told wrongly", "asks an agent"),
+    *("leaves a tool running", "leaves a tool running"),
     *("another speaks before the prompt", "another speaks behind it"),
 )
 BETWEEN = ("cut", "edit", "drop", "hand over", "resume", "resume with its list")
 
 LEVELS = ("shared", "household", "private")
 MARK = re.compile(r"zq[b-m]{7}")
+
+
+def newest(messages: list[Message]) -> str:
+    """Return the newest content in a person's place: results that came late stand behind it."""
+    return str([message["content"] for message in messages if message["role"] == "user"][-1])
 
 
 class Word(msgspec.Struct):
@@ -60,6 +66,8 @@ class Word(msgspec.Struct):
     gone: bool = False
     sure: bool = True
     """Whether it must be in the prompts of who may read it: nothing was edited, and no tool may have closed it."""
+    late: bool = False
+    """Whether a tool told it after its turn: ids repeat, so that it may be kept with a call that is as closed."""
 
     def may_be_read(self, reader: Reader) -> bool:
         """Tell whether a reader may be shown it, by the law alone."""
@@ -83,6 +91,8 @@ class Talk:
         """Whether words may be missing in its prompts: the loop changed its list, or was cut off in something private."""
         self.planned = ""
         """What an agent was asked in this turn."""
+        self.tools: list[tuple[str, str | None, bool]] = []
+        """The ids of calls whose results have not come yet, who asked, and whether in private."""
         self.unseen: set[str] = set()
         """Words that no hook has been shown yet."""
         self.begin(Session())
@@ -136,6 +146,13 @@ class Talk:
             self.may = Reader(speaker, frozenset({""}))
             self.words[mark].level = "private"
             self.words[mark].sure = False
+        late = self.late_result() if self.tools and how != "is asked again" and dice.random() < 0.5 else []
+        is_before = dice.random() < 0.5
+        if any(self.words[each].late for each in self.mine):
+            # A late result is a call in the turn that reads it, which stays closed if it is left open.
+            for each in self.mine[-4:]:
+                self.words[each].sure = False
+        self.said.extend(late if is_before else [])
         if self.kind == "grows early":
             self.said.append(asked)
         self.hooks.fire(ON_RUN_START, self.ctx, payload)
@@ -152,7 +169,7 @@ class Talk:
         elif self.kind != "grows early":
             self.said.append(asked)
         if how == "fails before the prompt":
-            self.words[mark].sure = self.kind != "at the end" and not same
+            self.words[mark].sure &= self.kind != "at the end" and not same
             self.unseen.add(mark)
             return
         if how == "aborts before the prompt":
@@ -165,6 +182,7 @@ class Talk:
             self.words[mark].sure = False
         if how == "another speaks before the prompt":
             self.interject()
+        self.messages += [] if is_before else late
         self.ask(mark, text)
         if how == "another speaks behind it":
             self.interject()
@@ -182,6 +200,11 @@ class Talk:
         if how in ("calls a tool", "raises behind a tool"):
             self.words[mark].sure = False
             self.call(mark)
+        if how == "leaves a tool running":
+            self.words[mark].sure = False
+            call_id = dice.choice(("c", f"c{len(self.words)}"))
+            self.call(mark, call_id, is_done=False)
+            self.tools.append((call_id, speaker, private))
         if how.startswith("raises"):
             # Who goes back to a list without what it has shown has changed it.
             self.edited |= how.endswith("tool") and self.kind == "at the end"
@@ -191,6 +214,13 @@ class Talk:
                 self.words[mark].gone = True  # the word would have come with the reply
             return
         self.end(how, reply, mark)
+
+    def late_result(self) -> list[Message]:
+        """Return what a tool tells now that was called in an earlier turn."""
+        call_id, speaker, private = self.tools.pop(self.dice.randrange(len(self.tools)))
+        mark = self.word(speaker, private=private)
+        self.words[mark].sure, self.words[mark].late = False, True
+        return [{"role": "tool", "tool_call_id": call_id, "name": "look", "content": f"seen {mark} late"}]
 
     def interject(self) -> None:
         """Have another loop of the session live a turn of somebody else's."""
@@ -203,7 +233,7 @@ class Talk:
         asked = {"messages": list(said), "hop": 0, "tools": []}
         handed = self.hooks.fire(BEFORE_LLM, self.other, asked).payload["messages"]
         self.check(handed, mark)
-        assert text in str(handed[-1]["content"])
+        assert text in newest(handed)
         said.append({"role": "assistant", "content": f"{mark}."})
         self.hooks.fire(ON_RUN_END, self.other, AgentResult(f"{mark}."))
         self.may = mine
@@ -220,7 +250,7 @@ class Talk:
             for each in self.mine
         ):
             now.sure &= mark in text  # only the reply has it, which may be as private as its prompt
-        assert text in str(handed[-1]["content"])
+        assert text in newest(handed)
         if self.kind in ("at the end", "keeps the view"):
             self.messages[:] = handed
 
@@ -235,14 +265,17 @@ class Talk:
             }
             assert must - {now} <= there, (must - {now} - there, self.kind)
 
-    def call(self, mark: str) -> None:
-        calls = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    def call(self, mark: str, call_id: str = "c", *, is_done: bool = True) -> None:
+        """Have the model call a tool, which answers now or in a later turn."""
+        calls = [{"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}]
         said = {"content": "", "tool_calls": calls, "hop": 0}
         self.hooks.fire(AFTER_LLM, self.ctx, said)
         self.messages.append({"role": "assistant", "content": "", "tool_calls": calls})
-        self.hooks.fire(BEFORE_TOOL, self.ctx, ToolCallRequest("look", {}))
-        self.hooks.fire(AFTER_TOOL, self.ctx, ToolCallResult("look", {}, f"seen {mark}"))
-        self.messages.append({"role": "tool", "tool_call_id": "c", "name": "look", "content": f"seen {mark}"})
+        if is_done:
+            self.hooks.fire(BEFORE_TOOL, self.ctx, ToolCallRequest("look", {}))
+            self.hooks.fire(AFTER_TOOL, self.ctx, ToolCallResult("look", {}, f"seen {mark}"))
+            result = {"role": "tool", "tool_call_id": call_id, "name": "look", "content": f"seen {mark}"}
+            self.messages.append(result)
         asked = {"messages": list(self.messages), "hop": 1, "tools": []}
         handed = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
         self.check(handed, mark)
@@ -322,7 +355,7 @@ class Talk:
     def close(self) -> None:
         """Look at what is stored: each word under the name of who said it, as private as it was said."""
         messages = [failure.message for failure in self.hooks.failures()]
-        told = ("`audience` must be a list", "before its loop had its reply")
+        told = ("`audience` must be a list", "before its loop had its reply", "an id of its own", "is busy")
         assert [message for message in messages if not any(known in message for known in told)] == []
         if self.json is not None:
             return
@@ -334,6 +367,11 @@ class Talk:
                 if (speaker, turn.owner) == (None, None) and LEVELS.index(turn.level) >= LEVELS.index(
                     word.level
                 ):
+                    continue
+                if word.late:
+                    assert turn.answer is not None, turn
+                    assert LEVELS.index(turn.answer) >= LEVELS.index(word.level), (mark, word, turn)
+                    assert turn.answer != "private" or word.may_be_read(Reader(turn.owner)), (mark, word)
                     continue
                 if speaker is None and all(message.role != "user" for message in turn.messages):
                     # What the loop put between turns in the robot's name is closed as the turn before it.

@@ -594,6 +594,43 @@ def test_a_result_finds_its_call_after_a_restart(tmp_path: Path) -> None:
         assert told(turns_of(memory)[0])[-1] == ("tool", "a cake")
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_result_of_calls_with_one_id_is_told_to_nobody_who_may_not_read_each(
+    memory: Memory, order: tuple[int, int]
+) -> None:
+    """Nobody can tell which of two calls it is of; a call that has its result takes no other."""
+    kitchen = memory.session("kitchen", tools=[LOOK])
+    asked = [("Look in my safe.", "alice", True), ("Look at the clock.", "bob", False)]
+    for text, speaker, private in (asked[n] for n in order):
+        with kitchen.turn(text, speaker=speaker, private=private) as turn:
+            turn.add(ASK)
+            turn.reply("I am looking.")
+    with kitchen.turn("Look here.", speaker="bob") as turn:
+        turn.add(ASK)
+        turn.call(ASK["tool_calls"][0])
+        turn.reply("Here it is.")
+    for result in ("It is noon.", "The code is 4711."):
+        kitchen.result("c1", result)
+    with kitchen.turn("And?", speaker="bob") as turn:
+        assert "4711" not in str(turn.messages)
+        turn.reply("Wait.")
+    assert "4711" in str(kitchen.turn("And?", speaker="alice").messages)
+
+
+def test_a_call_has_one_late_result(memory: Memory) -> None:
+    """Another one is refused in a sentence, also after a restart."""
+    kitchen = memory.session("kitchen", tools=[LOOK])
+    with kitchen.turn("Look.", speaker="alice") as turn:
+        turn.add(ASK)
+        turn.reply("I am looking.")
+    kitchen.result("c1", "a cake")
+    with pytest.raises(InvalidInputError, match="has its result"):
+        kitchen.result("c1", "a cup")
+    memory.close()
+    with opened(memory.home) as again, pytest.raises(InvalidInputError, match="has its result"):
+        again.session("kitchen").result("c1", "a cup")
+
+
 def test_a_result_of_the_open_turn_is_an_answer_to_its_call(memory: Memory) -> None:
     """While the turn is open, what answers late is simply the tool's result; a second one stands behind it."""
     kitchen = memory.session("kitchen", tools=[LOOK], speaker="alice")
