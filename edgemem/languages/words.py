@@ -111,36 +111,19 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     place_tens: str = ""
     """Ordinals from the twentieth."""
     rare_places: str = ""
-    """Ordinals from the first that mean something else but in a date and after tens."""
+    """Ordinals from the first that mean something else but after tens."""
     inflections: str = ""
     """Endings of an ordinal."""
     ones: str = ""
     """From 1, where a language writes a number in one word: einundzwanzig."""
     and_within: str = ""
     hundred_within: str = ""
-    thousand_within: str = ""
     place_ending: str = ""
     """Makes ordinals from 20 on in such a language."""
     repeats: dict[str, int] = {}
     """Words before a digit, each with how often the digit is meant: double, triple."""
     zeros: WordSet = WordSet()
     """Words for zero only beside other digits: oh."""
-    points: WordSet = WordSet()
-    past: WordSet = WordSet()
-    """Between minutes and the hour that is over, and below the hour to come."""
-    to: WordSet = WordSet()
-    quarter: str = ""
-    half: str = ""
-    half_is_to: bool = False
-    """Whether half five is half an hour before five."""
-    clock: str = ""
-    """What follows a full hour."""
-    and_behind: WordSet = WordSet()
-    """Between an hour and the minutes after it, where the hour comes first."""
-    less_behind: WordSet = WordSet()
-    """Between an hour and the minutes before it, where the hour comes first."""
-    of: str = ""
-    """Between a day and its month."""
 
 
 class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

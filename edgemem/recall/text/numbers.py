@@ -1,8 +1,8 @@
 """Numbers: one normal form of numbers, whether they were spoken or written, for index and query alike.
 
-Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and half past seven `7` `30`, the
+Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and seven thirty `7` `30`, the
 twenty first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Of two readings both are given: nineteen
-eighty four is `19` `84` and `1984`, the first of May `1` and `first`, as in a first day.
+eighty four is `19` `84` and `1984`. First and second alone are words, and so is the half of half past seven.
 """
 
 from __future__ import annotations
@@ -17,30 +17,10 @@ from edgemem.languages.words import all_words, bare, small
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.languages.words import Numbers, Words
+    from edgemem.languages.words import Numbers
 
 _MOST_DIGITS = 15  # a longer number is no amount; it stays as written
 _DIGITS = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:st|nd|rd|th)?")
-
-
-def _compounds(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
-    """Return a language's one-word numbers from 100, from those below: hundertfünf, zweitausendzwei."""
-    hundred, thousand, joins = numbers.hundred_within, numbers.thousand_within, ("", numbers.and_within)
-    hundreds = {f"{unit}{hundred}": 100 * n for n, unit in enumerate(["", *ones[1:]], 1)}
-    hundreds |= {f"{ones[0]}{hundred}": 100}
-    hundreds |= {f"{word}{hundred}": 100 * n for word, n in values.items() if 11 <= n < 20}
-    below = {word: n for word, n in values.items() if 0 < n < 100}
-    return (
-        hundreds
-        | {
-            f"{front}{join}{word}": size + n
-            for front, size in hundreds.items()
-            for word, n in below.items()
-            for join in joins
-        }
-        | {f"{unit}{thousand}": 1000 * n for n, unit in enumerate(ones, 1)}
-        | {f"{ones[1]}{thousand}{word}": 2000 + n for word, n in below.items()}
-    )
 
 
 def _counted(words: str, first: int = 0, step: int = 1) -> dict[str, int]:
@@ -67,59 +47,40 @@ def with_digits(words: list[str], language: str = "en") -> list[str]:
     while at < len(words):
         digits, end = spoken.read(words, at)
         out += digits or words[at : at + 1]
-        if digits and words[at] in spoken.rare:
-            out.append(words[at])
         at = max(end, at + 1)
     return out
 
 
 class _Spoken:
-    def __init__(self, language: Words, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
-        values = _counted(numbers.units) | _counted(numbers.tens, 20, 10)
+        tens = _counted(numbers.tens, 20, 10)
+        values = _counted(numbers.units) | tens
         places = _counted(numbers.places, 3) | _counted(numbers.place_tens, 20, 10)
         if numbers.ones:
-            tens = _counted(numbers.tens, 20, 10)
-            ones = list(_counted(numbers.ones))
+            ones = _counted(numbers.ones, 1)
+            within = numbers.and_within
             values |= {
-                f"{unit}{numbers.and_within}{ten}": n + of_ten
-                for ten, of_ten in tens.items()
-                for n, unit in enumerate(ones, 1)
+                f"{unit}{within}{ten}": n + more for ten, more in tens.items() for unit, n in ones.items()
             }
             places |= {f"{word}{numbers.place_ending}": n for word, n in values.items() if n >= 20}
-            values |= _compounds(values, ones, numbers)
+            values |= {f"{unit}{numbers.hundred_within}": 100 * n for unit, n in ones.items()}
         self._values = values | _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
         self._places = _inflected(places, numbers)
-        self.rare = _inflected(_counted(numbers.rare_places, 1), numbers)
-        self._clock = tuple(numbers.clock.split())
-        self._months = frozenset(
-            bare(small(month.partition("/")[0].strip())) for month in language.dates.words["month"].split(",")
-        )
-        words = (self._values, self._places, self.rare, numbers.sizes, numbers.repeats)
-        self.starts = frozenset().union(*words, filter(None, (numbers.half, numbers.quarter)))
+        self._rare = _inflected(_counted(numbers.rare_places, 1), numbers)
+        self.starts = frozenset().union(self._values, self._places, numbers.sizes, numbers.repeats)
 
     def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
         """Return the words of the number at a place, and its end; nothing if there is none."""
-        digits, end = self._time(words, at)
-        if digits:
-            return digits, end
         parts: list[str] = []
-        end = at
-        while end < len(words):
-            part, after = self._part(words, end, begun=bool(parts))
+        while at < len(words):
+            part, end = self._part(words, at, begun=bool(parts))
             if not part:
-                if not (
-                    parts
-                    and words[end] in self._numbers.points.words
-                    and self._part(words, end + 1, begun=True)[0]
-                ):
-                    break
-                end += 1
-                continue
+                break
             # Doubled digits belong to a code said digit by digit.
-            parts += part if words[end] in self._numbers.repeats else [part]
-            end = after
-        return _joined(parts), end
+            parts += part if words[at] in self._numbers.repeats else [part]
+            at = end
+        return _joined(parts), at
 
     def _part(self, words: Sequence[str], at: int, *, begun: bool) -> tuple[str, int]:
         """Return the digits of one number at a place, if any, and its end."""
@@ -129,14 +90,13 @@ class _Spoken:
             digit, end = self._part(words, at + 1, begun=True)
             return (digit * numbers.repeats[word], at + 2) if len(digit) == 1 and end == at + 2 else ("", at)
         if word in numbers.zeros.words:
-            follows = words[at + 1] if at + 1 < len(words) else ""
-            return ("0", at + 1) if begun or self._values.get(follows, 10) < 10 else ("", at)
+            follows = words[at + 1] if at + 1 < len(words) else word if begun else ""
+            spelt = follows in numbers.zeros.words or self._values.get(follows, 10) < 10
+            return ("0", at + 1) if spelt else ("", at)
         if figure := _DIGITS.fullmatch(word):
             return figure[1], at + 1
         if word in self._places:
             return str(self._places[word]), at + 1
-        if word in self.rare and self._in_date(words, at):
-            return str(self.rare[word]), at + 1
         return self._cardinal(words, at)
 
     def _cardinal(self, words: Sequence[str], at: int) -> tuple[str, int]:
@@ -148,7 +108,7 @@ class _Spoken:
             if word in numbers.joins.words and part is not None:
                 follows = words[end + 1] if end + 1 < len(words) else ""
                 if not _below(
-                    self._values.get(follows, self._places.get(follows, self.rare.get(follows))), least
+                    self._values.get(follows, self._places.get(follows, self._rare.get(follows))), least
                 ):
                     break
                 end += 1
@@ -158,7 +118,7 @@ class _Spoken:
                 part, least = (part or 0) + value, _step(value)
             elif (
                 part is not None
-                and (place := self._places.get(word) or self.rare.get(word))
+                and (place := self._places.get(word) or self._rare.get(word))
                 and _below(place, least)
             ):
                 return str(total + part + place), end + 1
@@ -176,50 +136,6 @@ class _Spoken:
                 break
             end += 1
         return ("", at) if part is None else (str(total + part), end)
-
-    def _time(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
-        """Return the hour and minutes of a time of day: half past seven, ten to six, eight o'clock."""
-        numbers, word = self._numbers, words[at]
-        if word == numbers.half and numbers.half_is_to and at + 1 < len(words):
-            hour, end = self._hour(words, at + 1)
-            return _clock(hour, -30, end)
-        minutes, between = self._minutes(word), at + 1
-        if minutes == 20 and between < len(words) and self._values.get(words[between]) == 5:
-            minutes, between = 25, between + 1
-        if _are_told(minutes) and between + 1 < len(words):
-            past, to = words[between] in numbers.past.words, words[between] in numbers.to.words
-            hour, end = self._hour(words, between + 1)
-            if hour and (past or (to and minutes < 30)):
-                digits, end = _clock(hour, minutes if past else -minutes, end)
-                # From ten to seven may also be a span.
-                return (
-                    digits if past or word == numbers.quarter else [*digits, str(minutes), str(hour)]
-                ), end
-        hour, end = self._hour(words, at)
-        if hour and end + 1 < len(words):
-            minutes, more = self._minutes(words[end + 1]), words[end] in numbers.and_behind.words
-            if _are_told(minutes) and (more or words[end] in numbers.less_behind.words):
-                return _clock(hour, minutes if more else -minutes, end + 2)
-        if hour and self._clock and tuple(words[end : end + len(self._clock)]) == self._clock:
-            end += len(self._clock)
-            part, after = self._cardinal(words, end)
-            return _clock(hour, int(part), after) if part and int(part) < 60 else _clock(hour, 0, end)
-        return [], at
-
-    def _minutes(self, word: str) -> int:
-        """Return the minutes of a word beside an hour; 0: none."""
-        halves = {self._numbers.half: 30, self._numbers.quarter: 15}
-        return halves[word] if word and word in halves else self._values.get(word, 0)
-
-    def _in_date(self, words: Sequence[str], at: int) -> bool:
-        after = [word for word in words[at + 1 : at + 3] if word != self._numbers.of]
-        return bool({*after[:1], *words[max(0, at - 1) : at]} & self._months)
-
-    def _hour(self, words: Sequence[str], at: int) -> tuple[int, int]:
-        value = self._values.get(words[at], 0)
-        if not value and words[at].isdecimal() and len(words[at]) <= 2:
-            value = int(words[at])
-        return (value, at + 1) if 0 < value <= 12 else (0, at)
 
 
 def _joined(parts: list[str]) -> list[str]:
@@ -262,20 +178,7 @@ def _step(value: int) -> int:
     return 100 if value >= 100 and value % 100 == 0 else 1
 
 
-def _are_told(minutes: int) -> bool:
-    return 0 < minutes <= 30 and minutes % 5 == 0
-
-
-def _clock(hour: int, minutes: int, end: int) -> tuple[list[str], int]:
-    """Return a time's words as `7:30` is cut."""
-    if not hour:
-        return [], end
-    if minutes < 0:
-        hour, minutes = (hour - 2) % 12 + 1, 60 + minutes
-    return [str(hour), f"{minutes:02}"], end
-
-
 @lru_cache(maxsize=8)
 def _spoken(language: str) -> _Spoken | None:
     words = all_words().get(language)
-    return None if words is None or words.numbers is None else _Spoken(words, words.numbers)
+    return None if words is None or words.numbers is None else _Spoken(words.numbers)
