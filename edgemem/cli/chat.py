@@ -18,6 +18,7 @@ from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_session_id, check_text
+from edgemem.store.turns import last_number
 
 if TYPE_CHECKING:
     from edgemem.llama.chat import LlamaChat
@@ -65,9 +66,10 @@ def chat(
         if tools and not prints_tools(model.tokenizer, [tool.schema() for tool in tools]):
             tools = []
             _status("the chat template of this model prints no tools, so it is offered none")
-        unfinished = memory.sessions.journal.mark_unfinished(session)
-        if unfinished:
-            _status(f"{count(unfinished, 'turn')} of session {session} had been cut off; marked unfinished.")
+        journal = memory.sessions.journal
+        newest = journal.read_turns(session, from_n=last_number(journal.database, session))
+        if newest and newest[-1].state == "unfinished":
+            _status(f"the last turn of session {session} had been cut off.")
         speaker, instructions = talk["speaker"], talk["instructions"]
         hooks = memory.hooks(
             session_id=session, speaker=speaker, model=model, instructions=instructions, tools=tools

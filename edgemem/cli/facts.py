@@ -220,8 +220,7 @@ def forget_fact(key: str, scope: str | None, yes: bool, home: Path, as_json: boo
 def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     """Move the facts and preferences of SCOPE, which has no known form, to the scope TO.
 
-    Only the operator reads such a scope; `edgemem check` lists them. A key that TO has as well keeps both
-    histories, as if they had been told there in the order in which they were recorded.
+    Only the operator reads such a scope; `edgemem check` lists them. Nothing is moved where both have one key.
 
     \b
     edgemem facts move User:Mara user:Mara

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ENDS = {
-    "open": "(open: the robot is in this turn, or lost its power in it)",
     "interrupted": "(interrupted: somebody cut the robot off)",
     "unfinished": "(unfinished: the robot crashed, lost its power, or its model failed)",
 }
@@ -112,7 +111,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
 
     with options.open_existing(home) as memory:
         rows = memory.store.database.query(
-            "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state in (0, 3))"
+            "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state = 3)"
             " from sessions s join turns t on t.session_id = s.id group by s.id order by s.id"
         )
     keys = ("session", "number", "turns", "first", "last", "unfinished")

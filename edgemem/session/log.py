@@ -44,16 +44,13 @@ from edgemem.store.erase.copies import (
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import last_forgotten
-from edgemem.store.turn_steps import AddEpisode, DropErased
-from edgemem.store.turns import keep_heard
+from edgemem.store.turn_steps import AddEpisode, Companion, DropErased
 
 if TYPE_CHECKING:
     from edgemem.records import BlockLine
 
 STATE_KEY = "__edgemem"
 """The key of the log in a session's state; names that begin with two underscores are never stored."""
-
-Also = list[Callable[[Any], Any]]
 
 
 class LateResult(msgspec.Struct, frozen=True):
@@ -99,7 +96,7 @@ class SessionLog:
         self.journal: TurnJournal | None = None
         """Writes the turns; None where the session is not kept in SQLite."""
         self._settings = settings or Settings()
-        self.epoch_writes: Also = []
+        self.epoch_writes: list[Companion] = []
         """Writes for the transaction of the next turn that is kept, such as a new epoch."""
         self.erased: list[Erased] = []
         """All that was forgotten since this log was opened."""
@@ -123,7 +120,7 @@ class SessionLog:
 
     def reset(self) -> None:
         """Forget what the running turn has collected."""
-        self.turn_writes: Also = []
+        self.turn_writes: list[Companion] = []
         self.done: list[AddEpisode] = []
         """Episodes of the running turn, as private as that will be at its end."""
         self.generated: list[tuple[int, ...]] = []
@@ -414,17 +411,9 @@ class SessionLog:
         if self.journal is None:
             return
         committed = self._committed[1] if self._committed and self._committed[0] is turn else None
-        session, spoken = self.prompt_log.session, speeches_of(turn.messages)
-        heard = [text_of(turn.messages[n]) for n in spoken]
-        also: Also = []
-        if len(spoken) > 1:
-
-            def before_reply(tx: Any) -> None:
-                if committed is None or committed.exception() is None:
-                    keep_heard(tx, session, turn.n if committed is None else committed.result(), heard)
-
-            also.append(before_reply)
-        self._writes.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
+        heard = [text_of(turn.messages[n]) for n in speeches_of(turn.messages)]
+        session = self.prompt_log.session
+        self._writes.append(self.journal.amend(session, turn.n, heard, committed=committed))
 
     def forget(self, erased: Erased) -> None:
         """Keep a forgotten fact out of records to be written; the prompt keeps it until the epoch ends (law 2), for the cache."""

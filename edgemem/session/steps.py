@@ -191,7 +191,6 @@ class Steps:
             (p.upkeep, UpkeepHold.end),
         )
         self.idle = _steps(
-            (p.session, StoredSession.idle),
             (p.compaction, Compaction.idle),
             (hooks(ON_IDLE), fire),
             (p.prefetch, SessionPrefetch.idle),

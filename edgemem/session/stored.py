@@ -17,7 +17,6 @@ from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.log import Moment, SessionLog
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
-from edgemem.store.spool import DeferredWrites
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 from edgemem.store.turns import add_result
 
@@ -55,7 +54,6 @@ class StoredSession:
         self._settings = settings or Settings()
         self._resume = resume
         self._warned: set[str] = set()
-        self._later = DeferredWrites(store)
 
     def take_up(self, log: SessionLog, session: Session, brought: Sequence[Message] = ()) -> bool:
         """Take the stored session up, before a turn; return whether its turns are in the log now.
@@ -184,10 +182,6 @@ class StoredSession:
             log.journal.settle(wait_s=log.commit_wait_s)
             result = stored_message(late.messages[-1])
             log.journal.database.write(lambda tx: add_result(tx, self.session_id, late.turn.n, result))
-
-    def idle(self, moment: Moment) -> None:
-        """Make the files of a store whole; one of rows has nothing to do."""
-        self._later.settle(moment.seconds)
 
     def _save(self, log: SessionLog, session: Session) -> None:
         """Give a store that knows messages only all of them."""

@@ -13,7 +13,6 @@ somebody of trust says the same; both, until anything is heard well of that time
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from edgemem.errors import InvalidInputError
@@ -33,7 +32,7 @@ from edgemem.store.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from typing_extensions import Unpack
 
@@ -94,8 +93,6 @@ class FactVersion(NamedTuple):
     owner: str | None
     trust: int
     heard: tuple[Any, ...]
-    low_confidence: bool | None = None
-    """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
 
     @property
     def stated(self) -> tuple[Any, ...]:
@@ -106,6 +103,11 @@ class FactVersion(NamedTuple):
     def content(self) -> tuple[Any, ...]:
         """Return what makes it news beside another one: the value as it was given, and whose it is."""
         return self.value, self.json, self.level, self.owner
+
+    def is_unsure(self, below: float) -> bool:
+        """Tell whether a recogniser was less sure than `below`; typed values, and those without a confidence, are confident."""
+        sure = self.heard[2]
+        return sure is not None and sure < below
 
     def outranks(self, trust: int) -> bool:
         """Tell whether it has a value that somebody of more trust said."""
@@ -133,9 +135,7 @@ def assert_fact(
     key_id, statement = new_statement(tx, key, value, valid_from=begin, **stated)
     if valid_from is None:
         statement = since_first_heard(tx, key_id, statement)
-    return assert_version(
-        tx, key_id, statement, low_confidence=partial(is_low_confidence, below=doubtful_below)
-    )
+    return assert_version(tx, key_id, statement, doubtful_below=doubtful_below)
 
 
 def new_statement(
@@ -153,16 +153,16 @@ def assert_version(
     key_id: int,
     statement: FactVersion,
     *,
-    low_confidence: Callable[[FactVersion], bool],
+    doubtful_below: float,
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
     """Believe a statement about a key from now on (or the tick `recorded`), or doubt it; tell whether that is news.
 
-    `low_confidence` tells which statements a recogniser was unsure of; `number` is the id of its row (None: a new one).
+    `doubtful_below` is that of `assert_fact`; `number` is the id of its row (None: a new one).
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
-    well = not low_confidence(statement)
+    well = not statement.is_unsure(doubtful_below)
     outranked = any(old.outranks(statement.trust) for old in touched)
     differs = not touched or any(old.content != statement.content for old in touched)
     if outranked and differs:
@@ -178,13 +178,15 @@ def assert_version(
             old for old in touched if old.value is not None and old.content[:2] != statement.content[:2]
         ]
         # A value of low confidence that was heard twice is as good as a confident one.
-        if any(not low_confidence(old) or old.origin in confirmed for old in against):
+        if any(not old.is_unsure(doubtful_below) or old.origin in confirmed for old in against):
             _note_doubt(tx, key_id, statement, number)
             return False
     # The same value is news when it is heard well at last, or from somebody of more trust: then it is safe from values of
     # low confidence, and of less trusted speakers.
     gains = (
-        well and not outranked and any(low_confidence(old) or old.trust < statement.trust for old in touched)
+        well
+        and not outranked
+        and any(old.is_unsure(doubtful_below) or old.trust < statement.trust for old in touched)
     )
     if not differs and (statement.value is None or not gains):
         if well:
@@ -215,14 +217,6 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     tx.execute("delete from doubts where key_id = ?", (key_id,))
     tx.execute("delete from fact_keys where id = ?", (key_id,))
     return True
-
-
-def is_low_confidence(what: FactVersion, below: float) -> bool:
-    """Tell whether a recogniser was less sure than `below`; typed values, and those without a confidence, are confident."""
-    if what.low_confidence is not None:
-        return what.low_confidence
-    sure = what.heard[2]
-    return sure is not None and sure < below
 
 
 def since_first_heard(tx: Transaction, key_id: int, statement: FactVersion) -> FactVersion:
@@ -347,7 +341,7 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
         """,  # noqa: S608 - our own constant
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
-    return [FactVersion._make((*row[:12], row[12:], None)) for row in rows]
+    return [FactVersion._make((*row[:12], row[12:])) for row in rows]
 
 
 def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, int]:
@@ -394,7 +388,7 @@ def _cut(touched: Sequence[FactVersion], statement: FactVersion) -> list[FactVer
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
         nothing = statement._replace(value=None, json=None, source="", trust=TRUSTED)
-        nothing = nothing._replace(heard=heard_columns(None), low_confidence=None)
+        nothing = nothing._replace(heard=heard_columns(None))
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []

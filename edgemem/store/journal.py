@@ -7,8 +7,9 @@ A step is written at once, and exactly once. Where that is impossible (another p
 broken) it waits, and all later ones behind it: in the spool from its oldest on, without a gap; what that cannot take waits in
 memory alone, and is counted. Each try begins with the oldest.
 
-The database sees an open turn only where something must come after it: another loop takes its session up, something is forgotten,
-or the memory is closed. A turn's row has the tick at which it was accepted, which tells if a record is written after a crash.
+The database sees no open turn. Where something must come after one (another loop takes its session up, something is forgotten, or
+the memory is closed) it is written as unfinished, and its end replaces that. A turn's row has the tick at which it was accepted,
+which tells if it is written.
 
 Several loops, also of several processes, may talk in one session. A turn's number is what its loop expects; where another loop
 was quicker, it gets the next free one, inside of the transaction, and the future says which.
@@ -25,7 +26,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -40,8 +41,6 @@ from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, 
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
-
-Also = Callable[[Any], Any]  # a further write for the transaction of a step
 
 _RETRYABLE = (*RETRYABLE, CorruptError)
 """A damaged or replaced file is no reason to give up a turn, as it is for a write whose caller is told."""
@@ -76,15 +75,19 @@ class OpenTurn:
     tick: int
     record: Record | None = None
     kept: Turn | None = None  # the part of it that the record has
-    stored: Future[Any] | None = None  # its number in the database, if it has to be there
-    n: int | None = None  # that number, once it is known
+    stored: Turn | None = None  # as it is written, or about to be, although it is open
     ended: bool = False
 
     def erase(self) -> None:
-        """Take the step's record out of the spool."""
+        """Take its record out of the spool."""
         if self.record is not None:
             self.record.spool.erase(self.record)
             self.record = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Tell whether all of its words are written, or about to be."""
+        return self.stored is not None and self.stored.messages == self.turn.messages
 
 
 class Result(Future[Any]):
@@ -97,26 +100,24 @@ class Result(Future[Any]):
 
 
 class Entry:
-    """A step on its way, with further writes `also` for its transaction; it ends `open`, or stores it as an open turn."""
+    """A step on its way, with further writes `also` for its transaction; it writes or erases the turn `open`."""
 
     def __init__(
         self,
         step: Step,
-        also: Sequence[Also] = (),
+        also: Sequence[Companion] = (),
         open: OpenTurn | None = None,  # noqa: A002
         *,
         id: int = 0,  # noqa: A002
         record: Record | None = None,
     ) -> None:
-        self.step, self.also, self.open = step, also, open
+        self.step, self.also, self.open = step, tuple(also), open
         self.id, self.record = id, record
         self.future = Result(step.tick)
 
     @property
     def is_kept(self) -> bool:
         """Tell whether the step survives the end of this process."""
-        if self.record is None and isinstance(self.step, Accept) and self.open is not None:
-            return self.open.ended or self.open.record is not None
         return self.record is not None
 
 
@@ -161,17 +162,15 @@ class TurnJournal:
             entry.turn = turn
             future = self.database.enqueue(partial(self._keep_open, entry))
             self._open[future] = entry
-            if entry.stored is not None:
-                self._store(entry)
         return future
 
     def commit(
-        self, turn: Turn, also: Sequence[Also] = (), *, accepted: Future[int] | None = None
+        self, turn: Turn, also: Sequence[Companion] = (), *, accepted: Future[int] | None = None
     ) -> Future[int]:
         """Write a whole turn; the result is the number that it got, once it is written.
 
         Args:
-            also: further writes for the same transaction; only records of `turn_steps` can wait in a file.
+            also: further writes for the same transaction.
             accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
         """
         entry = self._end(accepted)
@@ -179,21 +178,14 @@ class TurnJournal:
         return self._submit(Entry(Commit(turn, tick), also, entry))
 
     def amend(
-        self,
-        session: str,
-        n: int,
-        heard_text: str,
-        also: Sequence[Also] = (),
-        *,
-        committed: Future[int] | None = None,
+        self, session: str, n: int, heard: Sequence[str], *, committed: Future[int] | None = None
     ) -> Future[bool]:
-        """Keep of the reply of turn `n` the part heard before a barge-in; the rest stays apart.
+        """Keep of each message that turn `n` spoke the part heard before a barge-in; the rest stays apart.
 
-        `also` is as for `commit`; `committed`, what that returned for a turn that may still be queued, then has the number.
+        `committed` is what `commit` returned for a turn that may still be queued, and then has the number.
         """
         tick = committed.tick if isinstance(committed, Result) else None
-        step = Amend(session, n if committed is None else None, heard_text, tick)
-        return self._submit(Entry(step, also))
+        return self._submit(Entry(Amend(session, n if committed is None else None, tuple(heard), tick)))
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
         """Erase an accepted turn that was thrown away; the result is whether there was one."""
@@ -217,7 +209,7 @@ class TurnJournal:
         It takes `wait_s` at most (None: as the database waits for others), and raises StoreError where it is impossible now.
         """
         name = self.database.path.name
-        self._store_open()
+        self._store_open(alone=True)
         tried = self.database.enqueue(self._take_over)
         wait([tried], wait_s)
         if not tried.done():
@@ -233,12 +225,11 @@ class TurnJournal:
         self.spools.sync()
 
     def mark_unfinished(self, session: str) -> int:
-        """Mark turns that a crash or another loop left open; return how many there were."""
-        if self._store_open(session):
+        """Write turns that another loop left open as unfinished; return how many there were."""
+        count = self._store_open(session)
+        if count:
             self._begin().result()
-        if not turns.has_open(self.database, session):
-            return 0
-        return self.database.write(lambda tx: turns.mark_unfinished(tx, session))
+        return count
 
     def close(self) -> None:
         """Write waiting and open turns, or leave them for the next opening; StoreError: neither was possible, turns are lost."""
@@ -288,30 +279,28 @@ class TurnJournal:
         """Return a session's turns, oldest first; the operator's view has those that this process has open."""
         # First: a turn written meanwhile is then read twice, and not missed.
         with self._lock:
-            opened = [
-                msgspec.structs.replace(entry.turn, state="open", recorded_at=entry.tick / 1e6)
-                for entry in self._open.values()
-                if entry.turn.session == session and (entry.stored is None or not entry.stored.done())
-            ]
+            entries = [entry for entry in self._open.values() if entry.turn.session == session]
         stored = turns.read_turns(self.database, session, from_n=from_n, reader=reader)
+        if reader is not None:
+            return stored
+        newer = {entry.tick / 1e6 for entry in entries if not entry.is_stored}
+        stored = [turn for turn in stored if turn.state != "unfinished" or turn.recorded_at not in newer]
         written = {turn.recorded_at for turn in stored}
-        for turn in opened if reader is None else ():
-            if turn.recorded_at not in written:
-                n = max(turn.n, stored[-1].n + 1 if stored else from_n)
-                stored.append(msgspec.structs.replace(turn, n=n))
+        for entry in entries:
+            if (at := entry.tick / 1e6) not in written:
+                n = max(entry.turn.n, stored[-1].n + 1 if stored else from_n)
+                stored.append(msgspec.structs.replace(entry.turn, state="open", recorded_at=at, n=n))
         return stored
 
-    def _store_open(self, session: str | None = None) -> bool:
-        """Have the open turns of a session (None: of all) written as open ones; return whether there were any."""
+    def _store_open(self, session: str | None = None, *, alone: bool = False) -> int:
+        """Have the open turns of a session (None: of all) written, their speakers' `alone` where these go on; return their number."""
         with self._lock:
             entries = [
                 entry
                 for entry in self._open.values()
-                if entry.stored is None and session in (None, entry.turn.session)
+                if session in (None, entry.turn.session) and not (alone and entry.is_stored)
             ]
-            for entry in entries:
-                self._store(entry)
-        return bool(entries)
+            return sum(self._store(entry, alone=alone) for entry in entries)
 
     def _end(self, accepted: Future[int] | None) -> OpenTurn | None:
         """Let nobody else end this turn; None: it was not accepted."""
@@ -340,8 +329,15 @@ class TurnJournal:
             raise
         return entry.future
 
-    def _store(self, turn: OpenTurn) -> None:
-        turn.stored = self._submit(Entry(Accept(turn.turn, turn.tick, turn.n), open=turn))
+    def _store(self, entry: OpenTurn, *, alone: bool = False) -> bool:
+        turn = msgspec.structs.replace(entry.turn, state="unfinished")
+        if alone:
+            turn = msgspec.structs.replace(turn, level="private", answer="private")
+        if entry.stored == turn:
+            return False
+        entry.stored = turn
+        self._submit(Entry(Commit(turn, entry.tick), open=entry))
+        return True
 
     def _begin(self) -> Future[None]:
         with self._lock:
@@ -356,7 +352,9 @@ class TurnJournal:
         # What had ended comes first, as turns are in the order in which they end.
         entries = sorted(
             (entry for spool in left for entry in _entries_in(spool)),
-            key=lambda entry: (entry.open is not None, entry.open.tick if entry.open else entry.id),
+            key=lambda entry: (
+                (True, entry.step.tick) if isinstance(entry.step, Accept) else (False, entry.id)
+            ),
         )
         if left:
             self.spools.reuse(left)
@@ -370,8 +368,8 @@ class TurnJournal:
         It raises StoreError where there is no room, or something that came before it has none.
         """
         with self._lock:
-            words, stored = turn.turn, turn.stored
-            if turn.ended or turn.kept is words or (stored is not None and stored.done()):
+            words = turn.turn
+            if turn.ended or turn.kept is words or turn.is_stored:
                 return turn.tick
             if self.fault is not None and not all(entry.is_kept for entry in self._queue):
                 raise self.fault  # an earlier turn would not come back
@@ -406,11 +404,8 @@ class TurnJournal:
     def _drain(self) -> None:
         while self._queue:
             entry = self._queue[0]
-            durable = not isinstance(entry.step, Accept)
             try:
-                result = self.database.submit(partial(self._write, entry), durable=durable).result()
-                if isinstance(entry.step, Accept) and entry.open is not None:
-                    entry.open.n = result
+                result = self.database.write(partial(self._write, entry))
             except _RETRYABLE as error:
                 self._keep_all(error)
                 return
@@ -428,7 +423,7 @@ class TurnJournal:
 
     def _write(self, entry: Entry, tx: Transaction) -> Any:
         """Do a step, unless the truth says that its record is done."""
-        if entry.record is not None:
+        if entry.record is not None and not isinstance(entry.step, Accept):
             mark = _MARK + entry.record.spool.path.name
             if tx.execute("select 1 from meta where key = ? and value >= ?", (mark, entry.id)):
                 return None
@@ -447,9 +442,9 @@ class TurnJournal:
         turn = entry.open
         if turn is None:
             return
-        if error is None or isinstance(error, LostError) or (isinstance(entry.step, Accept) and turn.ended):
+        if error is None or isinstance(error, LostError) or (turn.ended and turn.stored is not None):
             turn.erase()
-        elif isinstance(entry.step, Commit) and turn.stored is None:
+        elif turn.ended:
             self._store(turn)  # the whole turn is refused; its accepted part is kept
 
     def _keep_all(self, error: StoreError) -> None:
@@ -481,13 +476,8 @@ class TurnJournal:
         self._note()
 
     def _keep(self, entry: Entry) -> None:
-        also = tuple(write for write in entry.also if isinstance(write, get_args(Companion)))
-        if len(also) < len(entry.also):
-            _log.warning(
-                "A hook's own write waits in memory only; use the records of edgemem.store.turn_steps."
-            )
         try:
-            entry.id, entry.record = self._put(entry.step, also)
+            entry.id, entry.record = self._put(entry.step, entry.also)
         except InvalidInputError as error:
             _log.warning("%s It waits in memory only.", error)
 
@@ -509,13 +499,13 @@ def _entries_in(spool: Spool) -> list[Entry]:
         else:
             lines.append((line, record))
     steps: list[Entry] = []
-    opened: dict[int, OpenTurn] = {}
+    opened: dict[int, Entry] = {}
     for line, record in sorted(lines, key=lambda pair: pair[0].id):
+        entry = Entry(line.step, line.also, id=line.id, record=record)
         if not isinstance(line.step, Accept):
-            steps.append(Entry(line.step, line.also, id=line.id, record=record))
+            steps.append(entry)
             continue
-        turn = OpenTurn(line.step.turn, line.step.tick, record, ended=True)
-        if turn.tick in opened:
-            opened[turn.tick].erase()
-        opened[turn.tick] = turn
-    return [*steps, *(Entry(Accept(turn.turn, turn.tick), open=turn) for turn in opened.values())]
+        if (older := opened.get(line.step.tick)) is not None and older.record is not None:
+            spool.erase(older.record)
+        opened[line.step.tick] = entry
+    return [*steps, *opened.values()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,27 +9,11 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.scopes import checked_scope, is_known_form, level_of_scope, without_spaces
 from edgemem.store.erase.delete_rows import erase_blocks
-from edgemem.store.facts import (
-    ROWS_OF_KEY,
-    STATEMENT_COLUMNS,
-    FactVersion,
-    assert_version,
-    ensure_key,
-    is_low_confidence,
-)
+from edgemem.store.kinds import FACTS
 from edgemem.store.rights import LEVELS, spell_scope
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
-
-_heard_badly = partial(is_low_confidence, below=0.5)  # as for the stores
-
-_STATEMENTS = f"""
-  select id, {STATEMENT_COLUMNS}, recorded
-  from facts where key_id in (:kept, :gone) and id = origin and not (value is null and version = 1)
-  order by recorded, id
-"""  # noqa: S608 - our own constant
-"""Without what the first version of a key says of all other times: that nothing was known."""
 
 
 class Stray(msgspec.Struct, frozen=True):
@@ -51,9 +34,9 @@ def stray_scopes(db: Tables) -> list[Stray]:
 
 
 def move_scope(tx: Transaction, old: str, new: str) -> Stray:
-    """Move the records of a scope of an unknown form to one of a known form; return how many these were.
+    """Move the records of a scope of an unknown form to one of a known form, with blocks that showed them erased; return their number.
 
-    Facts of the same keys there stay: both are believed in the order in which they were recorded.
+    Raise InvalidInputError where both scopes have a record of one key.
     """
     new = checked_scope(new)
     if is_known_form(without_spaces(old)):
@@ -63,51 +46,39 @@ def move_scope(tx: Transaction, old: str, new: str) -> Stray:
         raise InvalidInputError(
             f"There is nothing under the scope {old!r:.100}; `edgemem check` lists such scopes."
         )
-    _move(tx, old, spell_scope(tx, new))
-    return stray
-
-
-def _move(tx: Transaction, old: str, new: str) -> None:
-    """Put the records of one scope under another, which may hold the same keys; blocks that showed them go."""
-    level, owner = level_of_scope(new)
-    place = LEVELS.index(level), owner
-    keys = tx.execute("select id, key, topic from fact_keys where scope = ?", (old,))
-    wishes = tx.execute("select id, key, recorded from preferences where scope = ?", (old,))
-    for key_id, key, topic in keys:
-        _join_keys(tx, ensure_key(tx, new, key, topic), key_id, place)
-    for number, key, recorded in wishes:
-        here = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
-        tx.announce("preferences", [number, *(row[0] for row in here)])
-        if here and here[0][1] > recorded:
-            tx.execute("delete from preferences where id = ?", (number,))
-        else:
-            sql = "update or replace preferences set scope = ?, level = ?, owner = ? where id = ?"
-            tx.execute(sql, (new, *place, number))
-    erase_blocks(tx, [(old, key) for _, key, _ in (*keys, *wishes)])
-
-
-def _join_keys(tx: Transaction, kept: int, gone: int, place: tuple[int, str | None]) -> None:
-    """Make two keys one: the records of both are believed in the order of recording; closed ones get a level and owner."""
-    keys = {"kept": kept, "gone": gone}
-    statements = tx.execute(_STATEMENTS, keys)
-    rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
-    tx.announce("facts", [row[0] for row in rows])
-    tx.executemany("delete from facts where id = ?", rows)
-    moved = "update doubts set key_id = :kept where key_id = :gone"
-    closed = {"level": LEVELS.index("private"), "to": place[0], "owner": place[1], **keys}
-    tx.execute(
-        "update doubts set level = :to, owner = :owner where key_id = :gone and level = :level and owner is null",
-        closed,
-    )
-    tx.execute(f"{moved} and settled is not null", keys)
-    confirmed = {fact for (fact,) in tx.execute("select confirmed_by from doubts where key_id = :kept", keys)}
-    for number, value, json, begin, end, source, level, owner, trust, *heard, recorded in statements:
-        who = place if (LEVELS[level], owner) == ("private", None) else (level, owner)
-        statement = FactVersion(
-            0, value, json, begin, end, 0, 0, None, source, who[0], who[1], trust, tuple(heard)
+    new = spell_scope(tx, new)
+    shown = []
+    for table in ("fact_keys", "preferences"):
+        keys, here = (
+            {key for (key,) in tx.execute(f"select key from {table} where scope = ?", (scope,))}  # noqa: S608 - our own
+            for scope in (old, new)
         )
-        # A value of low confidence that was heard twice is believed already.
-        statement = statement._replace(low_confidence=False) if number in confirmed else statement
-        assert_version(tx, kept, statement, low_confidence=_heard_badly, number=number, recorded=recorded)
-    tx.execute(moved, keys)
-    tx.execute("delete from fact_keys where id = :gone", keys)
+        if both := sorted(keys & here):
+            raise InvalidInputError(
+                f"{old!r:.100} and {new!r:.100} both have {both[0]!r}; forget one of the two."
+            )
+        shown += [(old, key) for key in keys]
+    level, owner = level_of_scope(new)
+    place = {"level": LEVELS.index(level), "owner": owner}
+    # No version may be changed, so each is written again.
+    of_scope = "key_id in (select id from fact_keys where scope = ?)"
+    rows = tx.execute(f"select {', '.join(FACTS.names)} from facts where {of_scope}", (old,))  # noqa: S608 - our own
+    versions = [dict(zip(FACTS.names, row, strict=True)) for row in rows]
+    closed = LEVELS.index("private"), None
+    versions = [row | place if (row["level"], row["owner"]) == closed else row for row in versions]
+    tx.execute(f"delete from facts where {of_scope}", (old,))  # noqa: S608 - our own
+    marks = ", ".join(f":{name}" for name in FACTS.names)
+    tx.executemany(f"insert into facts ({', '.join(FACTS.names)}) values ({marks})", versions)  # noqa: S608 - our own
+    tx.execute(
+        f"update doubts set level = ?, owner = ? where {of_scope} and level = ? and owner is null",  # noqa: S608 - our own
+        (*place.values(), old, closed[0]),
+    )
+    tx.execute("update fact_keys set scope = ? where scope = ?", (new, old))
+    wishes = tx.execute(
+        "update preferences set scope = ?, level = ?, owner = ? where scope = ? returning id",
+        (new, *place.values(), old),
+    )
+    tx.announce("facts", [row["id"] for row in versions])
+    tx.announce("preferences", [number for (number,) in wishes])
+    erase_blocks(tx, shown)
+    return stray

@@ -20,7 +20,7 @@ from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.messages import to_json
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.procedures import record_outcome
-from edgemem.store.rights import level_of_episode
+from edgemem.store.rights import drop_session, drop_unused, level_of_episode
 from edgemem.store.turns import append_epoch, keep_output
 
 if TYPE_CHECKING:
@@ -28,38 +28,26 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_OPEN, _UNFINISHED = turns.STATES.index("open"), turns.STATES.index("unfinished")
-
 
 class Accept(msgspec.Struct, frozen=True, tag="accept"):
-    """Keep an open turn."""
+    """Keep an open turn, as far as its process came that has ended in it."""
 
     turn: Turn
     tick: int  # when it was accepted, which tells it from all others
-    n: int | None = None  # the number of its row, if it is written as an open one
 
-    def run(self, tx: Transaction) -> int | None:
-        """Write the open turn in place of its older record; return its number.
+    def run(self, tx: Transaction) -> None:
+        """Write the turn as unfinished, in place of an older record of it.
 
         Nothing is written if the turn has ended, or if something was forgotten since and nobody knows whether the turn holds it.
         """
-        number = self.n
-        if number is None:
-            tx.clock.witness(self.tick)
-            written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
-            number = None if written is None else written[0]
-            if written is not None and written[1] != "open":
-                return number
-            if self.tick < last_forgotten(tx):
-                if number is None:
-                    # Another process forgot something while it was open: nobody can tell whether this turn holds it.
-                    _log.warning(
-                        "A turn that was cut off is left out: something was forgotten while it was open."
-                    )
-                return number
-        placed = _with_number(tx, self.turn, turns.last_number(tx, self.turn.session), number)
-        turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
-        return placed.n
+        tx.clock.witness(self.tick)
+        written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
+        if written is not None and written[1] != "unfinished":
+            return
+        if self.tick > last_forgotten(tx):
+            Commit(msgspec.structs.replace(self.turn, state="unfinished"), self.tick).run(tx)
+        elif written is None:
+            _log.warning("A turn that was cut off is left out: something was forgotten while it was open.")
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit"):
@@ -69,21 +57,25 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     tick: int  # when it was accepted, or given
 
     def run(self, tx: Transaction) -> int:
-        """Write the turn in place of its open record, if there is one; return its number."""
-        last, written = turns.last_number(tx, self.turn.session), None
-        if last >= self.turn.n:
-            written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
-        placed = _with_number(tx, self.turn, last, None if written is None else written[0])
-        turns.commit_turn(tx, placed, recorded=self.tick)
-        return placed.n
+        """Write the turn behind all others, in place of the one that was written while it was open; return its number."""
+        session, n = self.turn.session, self.turn.n
+        last = turns.last_number(tx, session)
+        if last >= n:
+            written = turns.find_turn(tx, session, self.tick, from_n=n)
+            if written is not None:
+                turns.erase_turn(tx, session, written[0])
+                last = turns.last_number(tx, session)
+            n = max(n, last + 1)
+        turns.commit_turn(tx, msgspec.structs.replace(self.turn, n=n), recorded=self.tick)
+        return n
 
 
 class Amend(msgspec.Struct, frozen=True, tag="amend"):
-    """Keep of a turn's reply the heard part."""
+    """Keep of a turn's speech the heard part, message by message."""
 
     session: str
     n: int | None  # None: the one that its commit gave it
-    heard_text: str
+    heard: tuple[str, ...]
     tick: int | None = None  # that of the commit
 
     def run(self, tx: Transaction) -> bool:
@@ -91,19 +83,23 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
         number = self.n
         if number is None and (written := turns.find_turn(tx, self.session, self.tick)) is not None:
             number = written[0]
-        return number is not None and turns.amend_turn(tx, self.session, number, heard_text=self.heard_text)
+        return number is not None and turns.amend_turn(tx, self.session, number, self.heard)
 
 
 class Discard(msgspec.Struct, frozen=True, tag="discard"):
-    """Erase an accepted turn."""
+    """Erase an accepted turn that was written while it was open."""
 
     session: str
     tick: int  # when it was accepted
 
     def run(self, tx: Transaction) -> bool:
-        """Erase it; return whether there was one."""
+        """Erase it without a trace; return whether there was one."""
         written = turns.find_turn(tx, self.session, self.tick)
-        return written is not None and _erase(tx, self.session, written[0])
+        if written is None:
+            return False
+        drop_unused(tx, turns.erase_turn(tx, self.session, written[0]))
+        drop_session(tx, turns.ensure_session(tx, self.session))
+        return True
 
 
 Step = Accept | Commit | Amend | Discard
@@ -272,27 +268,3 @@ def line_of(text: bytes) -> Line | None:
     with suppress(msgspec.DecodeError):
         return _line(text)
     return None
-
-
-def _with_number(tx: Transaction, turn: Turn, last: int, accepted: int | None = None) -> Turn:
-    """Return the turn with a number that is free after `last`, or its own if it was accepted and nothing came after it."""
-    if accepted is not None:
-        if accepted == last and _reopen(tx, turn.session, accepted):
-            return msgspec.structs.replace(turn, n=accepted)
-        # Another loop has spoken since: turns are in the order in which they ended.
-        _erase(tx, turn.session, accepted)
-    return msgspec.structs.replace(turn, n=max(turn.n, last + 1))
-
-
-def _erase(tx: Transaction, session: str, n: int) -> bool:
-    return _reopen(tx, session, n) and turns.discard_turn(tx, session, n)
-
-
-def _reopen(tx: Transaction, session: str, n: int) -> bool:
-    """Open an accepted turn again that another loop took for cut off; return whether it is open."""
-    tx.execute(
-        "update turns set state = ? where session_id = (select id from sessions where name = ?)"
-        " and n = ? and state in (?, ?)",
-        (_OPEN, session, n, _OPEN, _UNFINISHED),
-    )
-    return tx.changes > 0

@@ -17,7 +17,7 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Epoch, Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
-from edgemem.store.rights import LEVELS, canonical_owner_and_heard, drop_session, drop_unused, reading_rule
+from edgemem.store.rights import LEVELS, canonical_owner_and_heard, reading_rule
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 STATES: tuple[TurnState, ...] = get_args(TurnState)  # in the order of the file's integers
 
-_OPEN, _UNFINISHED = STATES.index("open"), STATES.index("unfinished")
 _HEARD = ("speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time")
 _TURN = f"t.n, t.state, t.block, t.shown, t.recorded, t.level, t.answer, t.utterance, t.owner, t.{', t.'.join(_HEARD)}"
 _COLUMNS = 15
@@ -39,16 +38,7 @@ LIVE = (
     " and m.dropped is null"
 )
 
-
-_OPEN_TURN = f"""
-  select t.session_id, t.n from sessions s cross join turns t on t.session_id = s.id
-  and t.n = (select max(n) from turns where session_id = s.id) and t.state = {_OPEN} where s.name = ?
-"""  # noqa: S608 - our own
-"""The open turn of a session: only its newest can be."""
-
-ANSWER_LEVEL = "case t.state when 0 then 2 else t.answer end"
-"""Who may read a turn but for its utterance: one that is open is its speaker's alone."""
-MESSAGE_LEVEL = "case when t.state = 0 then 2 when {m}.id = t.utterance then t.level else t.answer end"
+MESSAGE_LEVEL = "case {m}.id when t.utterance then t.level else t.answer end"
 """Who may read a message of the table `m`."""
 
 SPEAKER = "case when {m}.id = t.utterance then t.speaker end"
@@ -62,16 +52,41 @@ SUMMARIES = """
 """The newest summary of each session as rows with level and owner."""
 
 
-def begin_turn(tx: Transaction, session: str, n: int, turn: Turn, *, recorded: int | None = None) -> None:
-    """Keep a turn accepted at a tick (None: now) as open; called again, it takes the additions."""
-    _write(tx, msgspec.structs.replace(turn, session=session, n=n, state="open"), recorded)
-
-
 def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> None:
-    """Write a whole turn accepted at a tick (None: now), in place of the open one of the same number."""
+    """Write a whole turn accepted at a tick (None: now), behind all others of its session."""
     if turn.state == "open":
         raise InvalidInputError("A turn that is still open cannot be committed; say how it ended.")
-    _write(tx, turn, recorded)
+    if not turn.messages:
+        raise InvalidInputError("A turn needs at least one message.")
+    rows = [messages.row_of(message) for message in turn.messages]
+    session_id, last = ensure_session(tx, turn.session), last_number(tx, turn.session)
+    if turn.n <= last:
+        raise InvalidInputError(
+            f"Turn {turn.n} of session {turn.session!r} is already written; use the number after {last}."
+        )
+    ids = messages.insert(tx, session_id, turn.n, rows)
+    owner, heard = canonical_owner_and_heard(tx, turn.owner, turn.heard)
+    heard = heard or Heard()
+    place = utterance_in([message.role for message in turn.messages], turn.utterance)
+    tx.execute(
+        f"insert into turns (session_id, n, first_message, last_message, state, block, shown, level, answer,"  # noqa: S608 - our own
+        f" utterance, owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 18)})",
+        (
+            session_id,
+            turn.n,
+            ids[0],
+            ids[-1],
+            STATES.index(turn.state),
+            storable(turn.block) or None,
+            messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
+            LEVELS.index(turn.level),
+            LEVELS.index(most_private(turn.level, turn.answer or turn.level)),
+            None if place is None else ids[place],
+            owner,
+            tx.recorded if recorded is None else recorded,
+            *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
+        ),
+    )
 
 
 def find_turn(
@@ -96,13 +111,15 @@ def last_number(db: Tables, session: str) -> int:
     return int(newest[0][0]) if newest else -1
 
 
-def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
-    """Keep of a turn's reply the part heard before a barge-in, and the rest apart; tell if the turn is here, and has ended."""
+def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> bool:
+    """Keep of a turn's speech the part heard before a barge-in, and the rest apart; tell if the turn is here.
+
+    `heard` has it for each spoken message, oldest first; ids of words before a tool call go with the unheard part.
+    """
     rows = tx.execute(
         f"select t.session_id, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
-        " where t.session_id = (select id from sessions where name = ?) and t.n = ? and t.state <> ?"
-        " order by m.id desc",
-        (session, n, _OPEN),
+        " where t.session_id = (select id from sessions where name = ?) and t.n = ? order by m.id desc",
+        (session, n),
     )
     if not rows:
         return False
@@ -110,11 +127,13 @@ def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> boo
         "update turns set state = ? where session_id = ? and n = ?",
         (STATES.index("interrupted"), rows[0][0], n),
     )
-    for row in rows:
-        message = messages.message_of(row[1:])
-        if message.role == "assistant" and "tool_calls" not in message.extra:
-            _keep_of(tx, message, heard_text)
-            break
+    stored = [messages.message_of(row[1:]) for row in rows if row[2] == "assistant"]
+    spoken = [
+        message for message in stored if message.content is not None or "tool_calls" not in message.extra
+    ]
+    for message, part in zip(spoken, reversed(heard), strict=False):
+        if part != message.content:
+            _keep_of(tx, message, part)
     return True
 
 
@@ -134,48 +153,25 @@ def add_result(tx: Transaction, session: str, n: int, result: StoredMessage) -> 
     return True
 
 
-def discard_turn(tx: Transaction, session: str, n: int) -> bool:
-    """Erase an open turn without a trace; return whether there was one."""
-    rows = tx.execute(
-        "select session_id from turns where session_id = (select id from sessions where name = ?)"
-        " and n = ? and state = ?",
-        (session, n, _OPEN),
-    )
-    if not rows:
-        return False
-    session_id = rows[0][0]
-    _erase_messages(tx, [message.id for message in _messages_of(tx, session_id, n)])
+def erase_turn(tx: Transaction, session: str, n: int) -> tuple[str | None, str | None]:
+    """Erase a turn with its messages; return its owner and speaker, whose names stay, as the session does."""
+    (session_id,) = tx.execute("select id from sessions where name = ?", (session,))[0]
     gone = tx.execute(
+        "delete from messages where session_id = :id and turn = :n and id >= (select first_message from turns"
+        " where session_id = :id and n = :n) returning id",
+        {"id": session_id, "n": n},
+    )
+    tx.announce("messages", sorted(number for (number,) in gone))
+    people = tx.execute(
         "delete from turns where session_id = ? and n = ? returning owner, speaker", (session_id, n)
     )
-    drop_unused(tx, gone[0])
-    drop_session(tx, session_id)
-    return True
-
-
-def has_open(db: Database, session: str) -> bool:
-    """Tell whether a session has a turn that is still open."""
-    return bool(db.query(_OPEN_TURN, (session,)))
-
-
-def mark_unfinished(tx: Transaction, session: str) -> int:
-    """Mark the open turns of a session as cut off by a crash; return how many there were."""
-    rows = tx.execute(_OPEN_TURN, (session,))
-    for session_id, n in rows:
-        _leave_unfinished(tx, session_id, n)
-    return len(rows)
-
-
-def _leave_unfinished(tx: Transaction, session_id: int, n: int) -> None:
-    """Mark an open turn as unfinished, and have the index look at it, which has passed it over."""
-    tx.execute("update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, n))
-    tx.announce("messages", [message.id for message in _messages_of(tx, session_id, n)])
+    return people[0]
 
 
 def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
     """Return a session's turns from a number on, oldest first, of each what a reader may read."""
     rule, values = reading_rule(reader, "t.", level=MESSAGE_LEVEL.format(m="m"))
-    answer, _ = reading_rule(reader, "t.", level=ANSWER_LEVEL)
+    answer, _ = reading_rule(reader, "t.", level="t.answer")
     # A cross join keeps the order of the loops: from the turns to their few messages.
     rows = db.query(
         f"select {_TURN},"  # noqa: S608 - our own constants
@@ -205,37 +201,6 @@ def ensure_session(tx: Transaction, name: str) -> int:
     return number
 
 
-def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
-    if not turn.messages:
-        raise InvalidInputError("A turn needs at least one message.")
-    rows = [messages.row_of(message) for message in turn.messages]
-    session_id = ensure_session(tx, turn.session)
-    kept = _take_over(tx, session_id, turn, rows)
-    ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
-    owner, heard = canonical_owner_and_heard(tx, turn.owner, turn.heard)
-    heard = heard or Heard()
-    place = utterance_in([message.role for message in turn.messages], turn.utterance)
-    tx.execute(
-        f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level, answer,"  # noqa: S608 - our own
-        f" utterance, owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 18)})",
-        (
-            session_id,
-            turn.n,
-            ids[0],
-            ids[-1],
-            STATES.index(turn.state),
-            storable(turn.block) or None,
-            messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
-            LEVELS.index(turn.level),
-            LEVELS.index(most_private(turn.level, turn.answer or turn.level)),
-            None if place is None else ids[place],
-            owner,
-            tx.recorded if recorded is None else recorded,
-            *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
-        ),
-    )
-
-
 def utterance_in(roles: Sequence[str], utterance: int | None = None) -> int | None:
     """Return which message of a turn was said to the robot; where nobody knows, the newest of the user's."""
     if utterance is not None:
@@ -251,50 +216,6 @@ def answer_of(tx: Tables, session: str, n: int | None = None) -> tuple[Level, st
         {"session": session, "n": n},
     )
     return (LEVELS[rows[0][0]], rows[0][1]) if rows else None
-
-
-def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages.Row]) -> list[int]:
-    """Keep what the open turn of this number has already stored, but erase what became different, or all where the turn ends.
-
-    The index passes an open turn over, so that of one that ends is written anew, under ids that it has not reached. Returns the
-    ids that the first of `rows` keep.
-    """
-    newest = tx.execute(
-        "select n, state from turns where session_id = ? order by n desc limit 1", (session_id,)
-    )
-    if not newest:
-        return []
-    number, state = newest[0]
-    if number < turn.n:
-        if state == _OPEN:  # nobody will end it any more
-            _leave_unfinished(tx, session_id, number)
-        return []
-    if number > turn.n or state != _OPEN:
-        raise InvalidInputError(
-            f"Turn {turn.n} of session {turn.session!r} is already written; use the number after {number}."
-        )
-    stored = _messages_of(tx, session_id, turn.n)
-    same = 0
-    most = min(len(stored), len(rows)) if turn.state == "open" else 0
-    while same < most and messages.row_of(stored[same]) == rows[same]:
-        same += 1
-    _erase_messages(tx, [message.id for message in stored[same:]])
-    return [message.id for message in stored[:same]]
-
-
-def _messages_of(tx: Transaction, session_id: int, n: int) -> list[StoredMessage]:
-    rows = tx.execute(
-        f"select {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
-        " where t.session_id = ? and t.n = ? order by m.id",
-        (session_id, n),
-    )
-    return [messages.message_of(row) for row in rows]
-
-
-def _erase_messages(tx: Transaction, ids: list[int]) -> None:
-    if ids:
-        tx.executemany("delete from messages where id = ?", [(number,) for number in ids])
-        tx.announce("messages", ids)
 
 
 def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) -> Turn:
@@ -314,27 +235,6 @@ def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) ->
         LEVELS[answer],
         next((n for n, message in enumerate(stored) if message.id == utterance), None),
     )
-
-
-def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> None:
-    """Keep of a turn's tool calls the heard part of the words before them; the rest stays apart, as do its ids.
-
-    `heard` has it for each spoken message of the turn, oldest first; that of the reply is for `amend_turn`.
-    """
-    rows = tx.execute(
-        f"select {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
-        " where t.session_id = (select id from sessions where name = ?) and t.n = ?"
-        " and m.role = 'assistant' order by m.id",
-        (session, n),
-    )
-    stored = [messages.message_of(row) for row in rows]
-    spoken = [
-        message for message in stored if message.content is not None or "tool_calls" not in message.extra
-    ]
-    for message, part in zip(reversed(spoken), reversed(heard), strict=False):
-        if "tool_calls" not in message.extra or part == message.content:
-            continue
-        _keep_of(tx, message, part)
 
 
 def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
@@ -390,7 +290,7 @@ def read_output(
     db: Database, pointer: str, *, length: int, reader: Reader | None = None
 ) -> ToolOutput | None:
     """Return a kept text, cut to a length in characters; None where there is none that the reader may read."""
-    rule, values = reading_rule(reader, "t.", level=ANSWER_LEVEL)
+    rule, values = reading_rule(reader, "t.", level="t.answer")
     rows = db.query(
         "select substr(o.content, 1, :length), length(o.content), t.answer, t.owner, s.name, t.n"  # noqa: S608 - our own
         " from tool_outputs o join turns t on t.session_id = o.session_id and t.n = o.turn"

@@ -16,7 +16,7 @@ from edgemem.records import Heard, Turn
 from edgemem.store import messages
 from edgemem.store.facts import storable_value
 from edgemem.store.rights import LEVELS, SPELLED, person_key, spell_person
-from edgemem.store.turns import LIVE, STATES, commit_turn, ensure_session
+from edgemem.store.turns import LIVE, commit_turn, ensure_session
 from edgemem.store.validation import checked_count, checked_json, item_count, lookup
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ SAID = f"""
   where t.session_id = {_SESSION} and t.speaker = {_PERSON} order by t.n desc, m.id desc
 """
 """The messages of a person in a session, the newest first, by what `topic` returns."""
-_OPEN = STATES.index("open")
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -120,15 +119,15 @@ def append_message(
 ) -> None:
     """Store a message that came from a person, or was for them.
 
-    Any but the user's joins the session's newest turn, if that is this person's and has ended; else a turn of a level begins.
+    Any but the user's joins the session's newest turn, if that is this person's; else a turn of a level begins.
     """
     name = spell_person(tx, person)
     session_id = ensure_session(tx, session)
     newest = tx.execute(
-        "select n, speaker, state from turns where session_id = ? order by n desc limit 1", (session_id,)
+        "select n, speaker from turns where session_id = ? order by n desc limit 1", (session_id,)
     )
-    n, speaker, state = newest[0] if newest else (-1, None, None)
-    if message.role == "user" or speaker != name or state == _OPEN:
+    n, speaker = newest[0] if newest else (-1, None)
+    if message.role == "user" or speaker != name:
         owner = name if level == "private" else None
         commit_turn(tx, Turn(session, n + 1, (message,), level=level, owner=owner, heard=Heard(speaker=name)))
         return

@@ -108,7 +108,7 @@ def talked(tmp_path: Path) -> Path:
         journal.commit(Turn("hall", 0, (user, robot), block=block, heard=heard)).result()
         cut = StoredMessage("assistant", "Very far away.")
         journal.commit(Turn("hall", 1, (user, cut), heard=heard)).result()
-        journal.amend("hall", 1, "Very").result()
+        journal.amend("hall", 1, ["Very"]).result()
         journal.commit(Turn("hall", 2, (user,), "unfinished", level="private", owner="Ann")).result()
         journal.accept(Turn("hall", 3, (user,), "open")).result()
     return path
@@ -132,11 +132,11 @@ def test_a_conversation_shows_who_when_how_and_what_was_shown(talked: Path) -> N
 
 
 def test_turns_that_did_not_end_well_are_marked_and_summed_up(talked: Path) -> None:
-    """Interrupted, unfinished and open turns say so where they stand, and at the end."""
+    """Interrupted and unfinished turns say so where they stand, and at the end."""
     lines = run("sessions", "hall", "--home", talked).stdout.splitlines()
-    for mark in ("(interrupted:", "(unfinished:", "(open:"):
-        assert sum(mark in line for line in lines) == 1
-    assert lines[-1] == "4 turns, 1 open, 1 interrupted, 1 unfinished"
+    for mark, number in (("(interrupted:", 1), ("(unfinished:", 2)):
+        assert sum(mark in line for line in lines) == number
+    assert lines[-1] == "4 turns, 1 interrupted, 2 unfinished"
     (listed,) = json.loads(run("sessions", "--home", talked, "--json").stdout)
     # A line in the log of turns names no conversation; who reads it finds the name here.
     assert (listed["session"], listed["number"]) == ("hall", zlib.crc32(b"hall"))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from edgemem import AgentLoop, JSONSessionStore
@@ -14,7 +15,7 @@ from edgemem.hooks import EpisodeLoggerHook, PersistSessionHook
 from edgemem.records import Heard, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.session.tools import Tool
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.turns import begin_turn, commit_turn, latest_epoch, read_turns
+from edgemem.store.turns import latest_epoch, read_turns
 from support.homes import opened
 from support.loops import Household
 from support.models import Model
@@ -148,14 +149,16 @@ def test_so_is_one_in_a_file_of_its_own(tmp_path: Path) -> None:
 def test_an_open_turn_is_its_speakers_alone(robot: Robot) -> None:
     """In every session and for whoever looks; the commit opens it."""
     database, said = robot.memory.diagnostics.database, (StoredMessage("user", WIFI),)
-    turn = Turn("hall", 0, said, owner="alice", heard=Heard("alice"))
-    database.write(lambda tx: begin_turn(tx, "hall", 0, turn))
+    turn = Turn("hall", 0, said, "open", owner="alice", heard=Heard("alice"))
+    journal = robot.memory.sessions.journal
+    accepted = journal.accept(turn)
+    journal.settle()  # as whoever forgets something does
     assert robot.memory.idle(30)
     assert not robot.finds("plum17harbour")
     assert len(read_turns(database, "hall", reader=Reader("alice"))) == 1
     assert read_turns(database, "hall", reader=Reader("bob")) == []
     assert "plum17harbour" not in robot.memory.hints(speaker="bob")
-    database.write(lambda tx: commit_turn(tx, turn))
+    journal.commit(msgspec.structs.replace(turn, state="complete"), accepted=accepted).result(30)
     assert robot.finds("plum17harbour")
     assert len(read_turns(database, "hall", reader=Reader("bob"))) == 1
 

@@ -78,9 +78,7 @@ def _write(store: SQLiteMemoryStore, versions: int, moment: list[float]) -> floa
                 for key in range(KEYS):
                     assert_fact(tx, _key(key), _value(key, version), scope=SCOPE, valid_from=moment[0])
 
-            # Only the last one of a bunch waits for the disk.
-            store.database.submit(write, durable=False).result()
-        store.database.flush()
+            store.database.write(write)
     return moment[0]
 
 

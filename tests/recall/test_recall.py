@@ -210,7 +210,7 @@ def test_an_amended_reply_is_found_as_it_was_heard(robot, settled):
     robot.say(0, "tell me", "first xylophones and then zeppelins")
     settled()
     robot.recall("zeppelins")
-    robot.truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text="first xylophones"))
+    robot.truth.write(lambda tx: turns.amend_turn(tx, "s", 0, ["first xylophones"]))
     assert "first xylophones and then zeppelins" not in robot.texts("zeppelins xylophones")
     settled()
     assert robot.texts("zeppelins", min_score=0.2) == []

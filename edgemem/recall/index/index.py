@@ -452,4 +452,4 @@ def _shorten_queue(truth: Database, upto: int) -> None:
     """Drop old changes from the truth's queue, not waiting for it."""
     old = min(upto, int(truth.clock.now() * 1e6) - _KEEP_US)
     if truth.query("select 1 from index_queue where id <= ? limit 1", (old,)):
-        truth.submit(lambda tx: tx.execute("delete from index_queue where id <= ?", (old,)), durable=False)
+        truth.submit(lambda tx: tx.execute("delete from index_queue where id <= ?", (old,)))

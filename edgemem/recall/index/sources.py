@@ -85,7 +85,7 @@ _MESSAGES = f"""
   select f.id, f.session_id, f.turn, f.role, f.content, f.extra, {MESSAGE_LEVEL.format(m="f")}, t.owner,
     {SPEAKER.format(m="f")}, t.event_time
   from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
-  where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and t.state <> 0 and
+  where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
 """  # noqa: S608 - our own constant
 _SUMMARIES = f"""
   select f.id, f.summary, f.level, f.owner, null, null from {SUMMARIES} f where

@@ -98,7 +98,6 @@ class Database(Closable):
         self._running: Transaction | None = None
         self._version = self._looked = -1
         """`data_version` of the writer, and of the shared reader, when ticks of others were last looked for."""
-        self._synchronous = "full" if opening.durable else "off"
         with ExitStack() as opened, translated_errors(self.path):
             # Before it is opened: SQLite takes the log away from beside an empty file.
             if not self._create:
@@ -167,17 +166,14 @@ class Database(Closable):
         """Run `work` in one transaction, or in the one that runs, and return its result once it is committed (and durable)."""
         return self.submit(work).result()
 
-    def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
-        """Queue `work` for one transaction without waiting.
-
-        With `durable=False` it survives a crash of the process, but a pulled plug only from the next durable commit or flush().
-        """
+    def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
+        """Queue `work` for one transaction without waiting."""
         self._check_open()
         if not self._writer.here:
-            return self._queue(lambda: self._transact(work, durable=durable))
+            return self._queue(lambda: self._transact(work))
         future: Future[T] = Future()
         if self._running is None:  # called when a future was done
-            future.set_result(self._transact(work, durable=durable))
+            future.set_result(self._transact(work))
         else:
             with self._running.atomic():
                 future.set_result(work(self._running))
@@ -189,8 +185,8 @@ class Database(Closable):
         return self._writer.submit(job, at_once=not behind)
 
     def flush(self) -> None:
-        """Wait until everything that was submitted is durable; not from inside of a write."""
-        self._run(self._log.sync)
+        """Wait until everything that was submitted is written; not from inside of a write."""
+        self._run(lambda: None)
 
     def checkpoint(self, *, wait_s: float | None = None) -> bool:
         """Move the log into the database file, durably, so that erased rows are gone from both; tell whether the log is empty.
@@ -256,7 +252,7 @@ class Database(Closable):
         with self._exclusively():
             pass
 
-    def _transact(self, work: Callable[[Transaction], T], *, durable: bool) -> T:
+    def _transact(self, work: Callable[[Transaction], T]) -> T:
         connection = self._connection
         if self.read_only:
             raise ReadOnlyError(
@@ -264,11 +260,6 @@ class Database(Closable):
                 " the rights, and open it again."
             )
         with self._exclusively():
-            if self._options.durable:
-                level = "full" if durable else "normal"
-                if level != self._synchronous:
-                    connection.execute(f"pragma synchronous = {level}")
-                    self._synchronous = level
             connection.execute("begin immediate")
             try:
                 self._version = self._ticks.look(connection, self._version)
@@ -284,7 +275,6 @@ class Database(Closable):
                 if connection.in_transaction:
                     connection.execute("rollback")
                 raise
-            self._log.unsynced = not durable
             return result
 
     def _open_writer(self, schema: Schema) -> Any:
@@ -303,9 +293,9 @@ class Database(Closable):
                         f"The file system of {self.path} cannot hold a log; put it on a local disk."
                     )
                 connection.execute("pragma wal_autocheckpoint = 0")
-                connection.execute(f"pragma synchronous = {self._synchronous}")
+                connection.execute(f"pragma synchronous = {'full' if options.durable else 'off'}")
                 connection.execute("pragma foreign_keys = on")
-                connection.execute(f"pragma secure_delete = {'on' if self._options.durable else 'fast'}")
+                connection.execute(f"pragma secure_delete = {'on' if options.durable else 'fast'}")
                 if not new and (missing := missing_steps(connection, schema)):
                     self._back_up(connection, schema, missing[0])
                     self.migrated = tuple(missing)

@@ -1,6 +1,6 @@
 """The write-ahead log beside a database, and copies of a whole database.
 
-The log is made durable when asked, and emptied when it is large and nobody waits. Then the slack of its pages, the unallocated
+The log is emptied when it is large and nobody waits. Then the slack of its pages, the unallocated
 middle, is overwritten: `secure_delete` overwrites a deleted cell, but where SQLite balances pages, it lays their cells out anew
 and leaves the old copies (one of 950 forgotten facts was found there, SQLite 3.40, pages of 512 bytes). No reader looks there.
 Page 1 holds the schema alone and is left as it is; the layout is that of https://www.sqlite.org/fileformat2.html. Our own
@@ -63,14 +63,6 @@ class WriteAheadLog:
         self._exclusively = exclusively
         self._limit = int(limit_mb * 1e6)
         self._left = 0
-        self.unsynced = False  # commits are in the log that a pulled plug would take
-
-    def sync(self) -> None:
-        """Make every commit durable."""
-        if self.unsynced:
-            with self._exclusively():
-                sync(self._file)
-            self.unsynced = False
 
     def checkpoint(self) -> bool:
         """Move the log into the database, durably, and empty it; return whether no reader was in the way. It waits for nobody."""
@@ -79,12 +71,9 @@ class WriteAheadLog:
             # Erased rows must not come back with a pulled plug, also where commits are not synced.
             self._connection.execute(f"pragma synchronous = {max(level, _NORMAL)}")
             with self._exclusively(moving=True):
-                emptied = self._truncate()
+                return self._truncate()
         finally:
             self._connection.execute(f"pragma synchronous = {level}")
-        if emptied:
-            self.unsynced = False
-        return emptied
 
     def wipe_slack(self, raw: RawFile, begin: int) -> int | None:
         """Empty the log and wipe the slack of some pages; return what `RawFile.wipe_slack` does, -1 if a reader is in the way."""

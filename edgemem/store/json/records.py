@@ -11,7 +11,6 @@ import json
 import math
 from collections import defaultdict
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -109,10 +108,8 @@ def state_fact(
     if valid_from is None:
         begin = tx.recorded / 1e6 if statement.valid_to is None else statement.valid_from
         statement = facts.since_first_heard(tx, key_id, statement._replace(valid_from=begin))
-    low_confidence = partial(facts.is_low_confidence, below=doubtful_below)
-    return facts.assert_version(
-        tx, key_id, statement, low_confidence=low_confidence, number=tx.recorded, recorded=tx.recorded
-    )
+    ids = {"number": tx.recorded, "recorded": tx.recorded}
+    return facts.assert_version(tx, key_id, statement, doubtful_below=doubtful_below, **ids)
 
 
 def free_id(tx: Transaction, table: str, tick: int) -> int:

@@ -363,7 +363,7 @@ def test_a_long_text_is_found_by_its_end(truth, opened):
         near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
         assert index.vectors(index.state()).cosines(query, [1]) == {1: pytest.approx(near, abs=0.05)}
         assert len(index.vectors(index.state()).nearest(query, 5)) == 2
-        truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
+        truth.write(lambda tx: turns.amend_turn(tx, "s", 0, [""]))
         work(index)
         check(index)
     with opened(HashEmbedder(64, name="few"), pieces=2) as index:

@@ -83,14 +83,11 @@ def test_waiting_for_oneself_is_refused(db):
 
 
 def test_submitted_work_runs_in_order_and_flush_waits_for_it(db):
-    """Nobody waits for a submit; accepted and durable commits keep their order."""
-    levels = [
-        db.submit(lambda tx, n=n: (note(n)(tx), tx.execute("pragma synchronous"))[1], durable=n % 2 == 0)
-        for n in range(6)
-    ]
+    """Nobody waits for a submit; commits keep their order, and each waits for the disk."""
+    levels = [db.submit(lambda tx, n=n: (note(n)(tx), tx.execute("pragma synchronous"))[1]) for n in range(6)]
     db.flush()
     assert all(future.done() for future in levels)
-    assert [future.result() for future in levels] == [[(2,)], [(1,)]] * 3
+    assert [future.result() for future in levels] == [[(2,)]] * 6
     assert notes(db) == list(range(6))
 
 
@@ -116,7 +113,7 @@ def test_every_thread_reads_what_is_committed(db):
 def test_a_closed_database_says_so(tmp_path):
     """close() runs what was submitted, may be called twice, and leaves one complete file."""
     db = Database(tmp_path / "x.db", schema=NOTES)
-    last = [db.submit(note(str(n)), durable=False) for n in range(20)]
+    last = [db.submit(note(str(n))) for n in range(20)]
     db.close()
     db.close()
     assert last[-1].done()
@@ -256,44 +253,3 @@ def test_an_erased_newest_row_does_not_take_its_tick_along(tmp_path, hand):
     with open_truth(tmp_path / "x.db", clock=clock) as db:
         assert db.last_tick() > tick
         assert db.write(remember) > tick
-
-
-@pytest.fixture
-def synced(monkeypatch):
-    """Return the names of the files that this process asks the disk to sync, as it asks."""
-    names = []
-
-    def spy(fd, plain=os.fsync):
-        names.append(Path(f"/proc/self/fd/{fd}").readlink().name)
-        plain(fd)
-
-    monkeypatch.setattr(os, "fsync", spy)
-    monkeypatch.setattr(os, "fdatasync", spy)
-    return names
-
-
-def write(db, value, *, durable):
-    sql = "insert or replace into meta values ('x', ?)"
-    db.submit(lambda tx: tx.execute(sql, (value,)), durable=durable).result()
-
-
-def test_a_flush_syncs_what_was_only_accepted(db, synced):
-    """An accepted commit waits for no disk; a flush syncs the log once, and again only after another such commit."""
-    for value in range(3):
-        write(db, value, durable=False)
-    assert synced == []
-    db.flush()
-    assert synced == ["x.db-wal"]
-    db.flush()
-    assert synced == ["x.db-wal"]
-    write(db, 7, durable=False)
-    db.flush()
-    assert synced == ["x.db-wal"] * 2
-
-
-def test_a_durable_commit_leaves_nothing_to_sync(db, synced):
-    """SQLite has synced the log up to it, with the accepted ones before it."""
-    write(db, 1, durable=False)
-    write(db, 2, durable=True)
-    db.flush()
-    assert synced == []
