@@ -148,8 +148,8 @@ class PromptSize:
         self._head: tuple[list[Message], Tools, int] | None = None
         """The same of instructions with a stand-in for a question."""
         self._markers: Markers | None = None
-        self._bounds: list[tuple[Message, int]] = []
-        """Messages after the newest prompt's counted part, each with its bound by bytes: a turn measures only its own."""
+        self._bounds: dict[bool, list[tuple[Message, int]]] = {False: [], True: []}
+        """Messages behind a prompt's counted part with their bounds, by bytes or (True) tokenised: a turn measures only its own."""
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -167,10 +167,10 @@ class PromptSize:
         known = self._known(messages, tools)
         if known is None:
             return None
-        bound = known[0] + self._bound_by_bytes(known[1])
+        bound = known[0] + self._bound_of_all(known[1], tokenised=False)
         # Bytes are about four times the tokens, so they can only say that a prompt is small.
         if bound > _SMALL * limit:
-            bound = self._with(*known)
+            bound = known[0] + self._bound_of_all(known[1], tokenised=True)
         # For many messages that were never counted together it is too high to decide anything.
         return bound if bound <= limit or self._extends(messages, tools) else None
 
@@ -184,8 +184,8 @@ class PromptSize:
             self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
         tokens, new = self._known(messages, tools) or (0, messages)
         # The size of each text is needed later, whatever precedes it then.
-        bound = self._with(tokens, new)
-        self._bounds.clear()
+        bound = tokens + self._bound_of_all(new, tokenised=True)
+        self._bounds[False].clear()
         near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
         if self._extends(messages, tools) and not near:
             return None
@@ -194,12 +194,13 @@ class PromptSize:
     def forget(self) -> None:
         """Forget the texts that were measured ahead."""
         self.cache.forget()
-        self._bounds.clear()
+        for bounds in self._bounds.values():
+            bounds.clear()
 
     def _count(self, counted: Sequence[Message], messages: Sequence[Message], tools: Tools) -> int:
         tokens = self._tokenizer.count(counted, tools=tools)
         self.exact = True
-        self._bounds.clear()
+        self._bounds[False].clear()
         self._counted = list(messages), tools, tokens
         return tokens
 
@@ -216,17 +217,12 @@ class PromptSize:
         counted, with_tools, _ = self._counted
         return bool(counted) and tools == with_tools and list(messages[: len(counted)]) == counted
 
-    def _with(self, tokens: int, new: Sequence[Message]) -> int:
-        """Return a bound of tokens together with messages behind them, whose texts are tokenised."""
-        return tokens + sum(self._bound_of(message, self.cache.count) for message in new)
-
-    def _bound_by_bytes(self, new: Sequence[Message]) -> int:
-        pairs = zip(self._bounds, new, strict=False)
+    def _bound_of_all(self, new: Sequence[Message], *, tokenised: bool) -> int:
+        bounds, size = self._bounds[tokenised], self.cache.count if tokenised else self.cache.upper_bound
+        pairs = zip(bounds, new, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
-        self._bounds[same:] = [
-            (message, self._bound_of(message, self.cache.upper_bound)) for message in new[same:]
-        ]
-        return sum(bound for _, bound in self._bounds)
+        bounds[same:] = [(message, self._bound_of(message, size)) for message in new[same:]]
+        return sum(bound for _, bound in bounds)
 
     def _bound_of(self, message: Message, size: Callable[[str], int]) -> int:
         if self._markers is None:

@@ -7,6 +7,7 @@ import logging
 import re
 import weakref
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from edgemem.errors import InvalidInputError, TemplateError
@@ -103,43 +104,11 @@ class EstimateTokenizer(Tokenizer):
         if self._count is not None:
             return _made_up(text, self._count(text) if text else 0)
         if len(text) <= _LONGEST:
-            return self._estimated(text)
+            return list(_estimated(text))
         # Each word costs a step of Python: a few megabytes, which fit no window, would take seconds.
         begins = range(0, len(text) - _SAMPLE, (len(text) - _SAMPLE) // (_SAMPLES - 1))
-        dearest = max(len(self._estimated(text[begin : begin + _SAMPLE])) for begin in begins)
+        dearest = max(len(_estimated(text[begin : begin + _SAMPLE])) for begin in begins)
         return _made_up(text, -(-dearest * len(text) // _SAMPLE))
-
-    def _estimated(self, text: str) -> list[int]:
-        ids: list[int] = []
-        language = _Language()
-        # The fraction of a token that a word takes more or less goes over to the next.
-        owed = 0.5
-        begins = True
-        for match in _RUNS.finditer(text):
-            name, _, cost = _SCRIPTS[(match.lastindex or 1) - 1]
-            run = match[0]
-            if name == "latin":
-                least, whole, more, accent = _WORDS[language.classify(run, begins=begins)]
-                accents = 0 if run.isascii() else sum(not letter.isascii() for letter in run)
-                owed += least + more * max(0, len(run) - whole) + accent * accents
-                owed += _SLAVIC * (len(_SLAVIC_LETTERS.findall(run)) if accents else 0)
-                n = int(owed)
-                owed -= n
-            elif isinstance(cost, tuple):
-                n = cost[0] + (len(run) - 1) // cost[1]
-            elif name == "han":
-                owed += cost * len(run)  # rounding each run of one or two up would make Japanese dear
-                n = int(owed)
-                owed -= n
-            else:
-                n = -int(-cost * len(run) // 1)
-            if name == "marks":
-                language.syntax += len(_SYNTAX.findall(run))
-            if name != "space":
-                begins = name == "lines" or (name == "marks" and _END_OF_SENTENCE.search(run) is not None)
-            language.chars += len(run)
-            ids.extend(_made_up(run, n))
-        return ids
 
     def render(
         self,
@@ -170,6 +139,40 @@ class EstimateTokenizer(Tokenizer):
 
     def _opening(self, role: str) -> tuple[int, ...]:
         return _START, zlib.crc32(role.encode()) >> 1, _LINE
+
+
+@lru_cache(maxsize=512)  # a prompt is counted again and again
+def _estimated(text: str) -> tuple[int, ...]:
+    ids: list[int] = []
+    language = _Language()
+    # The fraction of a token that a word takes more or less goes over to the next.
+    owed = 0.5
+    begins = True
+    for match in _RUNS.finditer(text):
+        name, _, cost = _SCRIPTS[(match.lastindex or 1) - 1]
+        run = match[0]
+        if name == "latin":
+            least, whole, more, accent = _WORDS[language.classify(run, begins=begins)]
+            accents = 0 if run.isascii() else sum(not letter.isascii() for letter in run)
+            owed += least + more * max(0, len(run) - whole) + accent * accents
+            owed += _SLAVIC * (len(_SLAVIC_LETTERS.findall(run)) if accents else 0)
+            n = int(owed)
+            owed -= n
+        elif isinstance(cost, tuple):
+            n = cost[0] + (len(run) - 1) // cost[1]
+        elif name == "han":
+            owed += cost * len(run)  # rounding each run of one or two up would make Japanese dear
+            n = int(owed)
+            owed -= n
+        else:
+            n = -int(-cost * len(run) // 1)
+        if name == "marks":
+            language.syntax += len(_SYNTAX.findall(run))
+        if name != "space":
+            begins = name == "lines" or (name == "marks" and _END_OF_SENTENCE.search(run) is not None)
+        language.chars += len(run)
+        ids.extend(_made_up(run, n))
+    return tuple(ids)
 
 
 def _made_up(text: str, n: int) -> list[int]:

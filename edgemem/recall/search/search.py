@@ -134,12 +134,12 @@ class Search:
     ) -> tuple[ParsedQuery, QueryView]:
         """Find the words of a question; the caller holds the lock of the unindexed docs."""
         self._new = dict(unindexed.docs)
-        postings, table = self._index.postings, DocTable()
+        postings = self._index.postings
         with postings.lock:
             if self._state is not None:
                 stop = None if self._limits.deadline is None else self._must_embed
                 self.late = not postings.follow(self._state, stop)
-                table = postings.table
+            table = DocTable() if self._state is None else postings.table
             unindexed.add_to(table)
             view = QueryView(table, self._filter)
             search = WordSearch(
