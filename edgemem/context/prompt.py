@@ -46,6 +46,9 @@ from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
 
+DELETED = "messages deleted"
+"""Why an epoch began that has no summary."""
+
 CLOSED = "(This answer was private.)"
 """Replaces all but the utterance of a turn for those who may not read its answer."""
 

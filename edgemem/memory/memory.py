@@ -313,7 +313,8 @@ class Memory:
         """Erase one thing in the truth and in every copy; the result is true if there was one.
 
         A fact goes with its whole history, and with what the memory's own tools repeated of it, also from what running
-        conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone. Of a
+        conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone. Turns that
+        were erased leave the prompt with the next turn, and results of their tools that nobody has read go with them. Of a
         person, everything goes that they said or own, in every backup too. What others said of them, and NOTES.md, stays; the
         result says where the name is still written.
 

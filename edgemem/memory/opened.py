@@ -79,6 +79,11 @@ class LiveSessions:
                 log = self._logs[session_id] = make()
             return log
 
+    def leave_out(self, session_id: str, first_turn: int) -> None:
+        """Have the prompt of a session go on with a turn, without those before it."""
+        if (log := self._logs.get(session_id)) is not None:
+            log.leave_out(first_turn)
+
     def close(self) -> None:
         """End the turns that are open; no other one begins."""
         for log in list(self._logs.values()):
@@ -223,7 +228,7 @@ class Home:
                 Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
             ),
             on_forgotten=self._forget,
-            on_deleted=self._leave_out,
+            on_deleted=self.in_use.leave_out,
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
@@ -308,11 +313,6 @@ class Home:
         """Have no session say or write erased text; their prompts keep it until their epochs end (law 2)."""
         for hook in self.in_use.compactions():
             hook.forget(erased)
-
-    def _leave_out(self, session: str, first_turn: int) -> None:
-        """Have the prompt of a session go on with a turn, without those before it."""
-        for hook in self.in_use.compactions():
-            hook.leave_out(session, first_turn)
 
     def _close_states(self) -> None:
         for kept in self.in_use.kept_states():

@@ -45,6 +45,7 @@ from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.turn_steps import AddEpisode, Companion, DropErased
+from edgemem.store.turns import turn_numbers
 
 if TYPE_CHECKING:
     from edgemem.records import BlockLine
@@ -70,6 +71,13 @@ class LateResult(msgspec.Struct, frozen=True):
             {**result, "content": self.text},
         ]
 
+    def without(self, erased: Erased) -> LateResult:
+        """Return it without a fact that was forgotten."""
+        called, result = (
+            stored.as_message() for stored in without_copies([*map(stored_message, self.messages)], [erased])
+        )
+        return LateResult(tool_calls(called)[0], text_of(result), self.turn)
+
 
 class SessionLog:
     """The prompt log of one session, and what the running turn has collected for its commit."""
@@ -85,6 +93,10 @@ class SessionLog:
         """Results that no model has read yet."""
         self.loops: object = None
         """Reports on the newest turn by loops that keep their own list."""
+        self.kept_from = 0
+        """Of a turn before this one something was erased; the file knows of which."""
+        self.leaves_out = False
+        """Whether the next turn begins an epoch without those turns, and without the summary that told of them."""
         self.is_resumed = False
         self.is_closed = False
         self.is_detached = False
@@ -102,6 +114,8 @@ class SessionLog:
         """All that was forgotten since this log was opened."""
         self.last_forgetting: int | None = None
         """The newest forgetting that was known when the session was taken up; later messages are here as they were."""
+        self.looked_at: int | None = None
+        """The newest forgetting behind which erased turns were looked for."""
         self.value_exists: Callable[[BlockLine], bool] | None = None
         """Tells whether a shown value was not erased; None: the file of the session knows by itself."""
         self.ended: list[AddEpisode] = []
@@ -198,12 +212,13 @@ class SessionLog:
         Raises:
             InvalidInputError: each call of the id has its result, or two people's calls wait for it.
         """
+        self.leave_out_erased()
         prompt_log = self.prompt_log
-        running, turns = prompt_log.running, list(prompt_log.turns)
+        running, turns = prompt_log.running, [turn for turn in prompt_log.turns if turn.n >= self.kept_from]
         own = None if running is None else running.call(call_id)
         if running is not None and own is not None and running.awaits(call_id):
             return running, own
-        if self.journal is not None:  # those that left the prompt
+        if self.journal is not None:  # those that left the prompt, as far as they were not erased
             numbers = {turn.n for turn in turns}
             stored = self.journal.read_turns(prompt_log.session)
             turns = [*(turn_of(turn) for turn in stored if turn.n not in numbers), *turns]
@@ -415,9 +430,75 @@ class SessionLog:
         session = self.prompt_log.session
         self._writes.append(self.journal.amend(session, turn.n, heard, committed=committed))
 
+    def leave_out(self, first_turn: int) -> None:
+        """Have the next turn begin an epoch without the turns before this one: of these, something was erased."""
+        self.kept_from, self.leaves_out = max(self.kept_from, first_turn), True
+
+    def forget_blocks(self, first_turn: int) -> None:
+        """Drop the blocks that turns have no longer in the file, since they showed what was erased."""
+        if self.journal is not None:
+            stored = {
+                turn.n: turn for turn in self.journal.read_turns(self.prompt_log.session, from_n=first_turn)
+            }
+            for turn in self.prompt_log.turns:
+                if turn.n in stored and not stored[turn.n].block:
+                    turn.block, turn.shown = "", ()
+
+    def leave_out_erased(self) -> None:
+        """Leave out the turns, and the results that nobody read, which were erased since the last look, by any process."""
+        if (stored := self._stored_since()) is None or self.journal is None:
+            return
+        turns, epoch = self.prompt_log.turns, self.prompt_log.epoch
+        erased = [turn.n for turn in turns if turn.n not in stored]
+        told = epoch.summary and not self.epoch_writes  # its own row goes with any turn of the session
+        if erased or (told and self.journal.latest_epoch(self.prompt_log.session) is None):
+            self.leave_out(max(erased, default=-1) + 1)
+        gone = self.erased_of(self.late_results)
+        self.late_results = [late for late in self.late_results if late not in gone]
+        self.looked_at = self.newest_forgetting()
+
+    def erased_of(self, results: Sequence[LateResult]) -> list[LateResult]:
+        """Return those of late results whose turns were erased since the last look."""
+        stored = self._stored_since() if results else None
+        running = self.prompt_log.running
+        return [
+            late
+            for late in results
+            if stored is not None and late.turn is not running and late.turn.n not in stored
+        ]
+
+    def take_back(self, results: Sequence[LateResult]) -> None:
+        """Take those of late results out of the running turn that were erased while it was open."""
+        ids, running = {late.call.get("id") for late in self.erased_of(results)}, self.prompt_log.running
+        if not ids or running is None:
+            return
+        spoken, generated = iter(self.generated), []
+        kept: dict[int, Message] = {}
+        for n, message in enumerate(running.messages):
+            of = {message.get("tool_call_id"), *(call.get("id") for call in tool_calls(message))}
+            tokens = next(spoken, ()) if message.get("role") == "assistant" else None
+            if not ids & of:
+                kept[n] = message
+                generated += [] if tokens is None else [tokens]
+        full = running.full_messages
+        running.full_messages = {new: full[n] for new, n in enumerate(kept) if n in full}
+        running.messages, self.generated = list(kept.values()), generated
+        self.refresh_record()
+
+    def _stored_since(self) -> frozenset[int] | None:
+        """Return the numbers of the stored turns; None: nothing was forgotten since the last look, or a turn is still to be written."""
+        if self.journal is None or self.newest_forgetting() == self.looked_at:
+            return None
+        newest = [] if self._committed is None else [self._committed[1]]
+        if wait(newest, self.commit_wait_s).not_done or self.journal.backlog().turns:
+            return None
+        self._renumber()
+        return turn_numbers(self.journal.database, self.prompt_log.session)
+
     def forget(self, erased: Erased) -> None:
         """Keep a forgotten fact out of records to be written; the prompt keeps it until the epoch ends (law 2), for the cache."""
         self.erased.append(erased)
+        self.late_results = [late.without(erased) for late in self.late_results]
         if self.prompt_log.running is not None:
             self._erased_now.append(erased)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.budget import Budget, fit
+from edgemem.context.prompt import DELETED
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.records import Epoch, Message
@@ -39,7 +40,7 @@ log = logging.getLogger("edgemem.hooks")
 class PromptHead:
     """Begins an epoch where the prompt's head changed.
 
-    Other instructions or tools (from the operator, also while the robot was off, or of another agent) come before everything, so
+    What was erased leaves with an epoch, too. Other instructions or tools (from the operator, also while the robot was off, or of another agent) come before everything, so
     the model reads its whole prompt once, and a date in it may be today's.
     """
 
@@ -54,6 +55,12 @@ class PromptHead:
         if moment.prompt.hop > 0:
             return
         log, prompt_log = moment.log, moment.log.prompt_log
+        if log.leaves_out:
+            log.leaves_out = False
+            first = max(prompt_log.epoch.first_turn, log.kept_from)
+            log.forget_blocks(first)
+            prompt_log.switch(Epoch(prompt_log.session, first, reason=DELETED, started_at=self._now()))
+            log.epoch_writes.append(BeginEpoch(prompt_log.epoch, log.newest_forgetting()))
         head = (prompt_log.system, moment.prompt.tools)
         if head != self._head[0]:
             encoded = msgspec.json.encode(head, enc_hook=repr)
@@ -177,8 +184,6 @@ class Compaction:
         self._log = log
         self.prepared: Epoch | None = None
         """The epoch that begins with the next turn."""
-        self._deletions = 0
-        """How often turns were deleted; a summary that was begun before may tell of them."""
         self._prepared_as_of: int | None = None
         """The newest forgetting that was known when it was prepared."""
         self._tools: Sequence[dict[str, Any]] | None = None
@@ -200,7 +205,7 @@ class Compaction:
         epoch, self.prepared = self.prepared, None
         # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
         first = self._log.prompt_log.epoch.first_turn
-        if epoch is not None and epoch.first_turn >= first + bool(epoch.summary):
+        if not self._log.leaves_out and epoch is not None and epoch.first_turn >= first + bool(epoch.summary):
             self._begin(self._ready(epoch))
 
     def guard(self, moment: Moment) -> None:
@@ -231,13 +236,13 @@ class Compaction:
             if stop is None or not stop():
                 self._settle()
             first = self.planner.plan() if self.prepared is None else None
-            if first is None:
+            if first is None or self._log.leaves_out:
                 return False
             # First the newest forgetting, then the values: a forgetting in between is noticed.
             self._prepared_as_of = self._log.newest_forgetting()
-            deletions = self._deletions
+            began = self._log.prompt_log.epoch
             epoch = self.planner.prepare(first, stop=stop)
-            if self._deletions == deletions:
+            if self._log.prompt_log.epoch is began:  # else it may tell of what was erased
                 self.prepared = epoch
         except ClosedError as error:
             log.debug("no epoch is prepared: %s", error)
@@ -258,14 +263,6 @@ class Compaction:
         """Keep a forgotten fact out of all records and summaries of the running conversation."""
         self._log.forget(erased)
         self.planner.forget()
-
-    def leave_out(self, session: str, first_turn: int) -> None:
-        """Have the next turn of a session begin an epoch without the turns before one: these were deleted."""
-        planner = self.planner
-        if planner.log.session == session:
-            self._deletions += 1
-            self._prepared_as_of = self._log.newest_forgetting()
-            self.prepared = planner.bare(max(first_turn, planner.log.epoch.first_turn))
 
     def _ready(self, epoch: Epoch) -> Epoch:
         """Return a prepared epoch as it may begin now, without what was forgotten or closed while it waited."""

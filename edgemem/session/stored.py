@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.config import Settings
-from edgemem.context.messages import split_turns
+from edgemem.context.messages import split_turns, tool_calls
+from edgemem.context.prompt import PromptTurn, turn_of
 from edgemem.errors import StoreError
-from edgemem.records import Message, Session, Turn, TurnState
+from edgemem.records import Message, Session, Turn, TurnState, text_of
 from edgemem.scopes import Level, most_private, name_key
-from edgemem.session.log import Moment, SessionLog
+from edgemem.session.log import LateResult, Moment, SessionLog
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
 from edgemem.store.turn_steps import BeginEpoch, KeepState
-from edgemem.store.turns import add_result
+from edgemem.store.turns import add_result, oldest_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,7 @@ class StoredSession:
         if prompt_log.turns and (backlog := journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
         # Before anything is read: a forgetting in between may concern that.
-        log.last_forgetting = log.newest_forgetting()
+        log.last_forgetting = log.looked_at = log.newest_forgetting()
         if brought:
             # A loop with a history of its own goes on with that; who said what of it is known here.
             prompt_log.recognise(journal.read_turns(self.session_id), brought)
@@ -107,8 +108,11 @@ class StoredSession:
             # The first epoch is written with the first turn: it freezes the date that templates print.
             begun = msgspec.structs.replace(prompt_log.epoch, session=self.session_id)
             log.epoch_writes = [BeginEpoch(begun)]
-        turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
-        prompt_log.resume(turns, epoch)
+        first = epoch.first_turn if epoch else 0
+        oldest = oldest_result(journal.database, self.session_id, epoch) if epoch else 0
+        turns = journal.read_turns(self.session_id, from_n=oldest)
+        prompt_log.resume((turn for turn in turns if turn.n >= first), epoch)
+        log.late_results = unread_results(turns, prompt_log.turns)
         stored_state = read_state(journal.database, self.session_id)
         log.state = state_text(stored_state, self._warned)
         for key, value in stored_state.items():
@@ -124,6 +128,7 @@ class StoredSession:
         """Take the stored session up, before the first turn of its log."""
         log, session = moment.log, moment.ctx.session
         if log.is_resumed:
+            log.leave_out_erased()
             return
         if self.take_up(log, session, session.messages):
             session.messages[:] = log.prompt_log.messages
@@ -194,6 +199,37 @@ class StoredSession:
             messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
             kept = Session(messages, with_levels(session.state, prompt_log))
             self.store.save(self.session_id, kept)
+
+
+def unread_results(turns: Sequence[Turn], placed: Sequence[PromptTurn]) -> list[LateResult]:
+    """Return the results that came behind the reply of their turn and that no later turn tells; `placed` are in the prompt."""
+    of_prompt = {turn.n: turn for turn in placed}
+    unread: list[LateResult] = []
+    for turn in turns:
+        messages = [stored.as_prompted() for stored in turn.messages]
+        for message in messages:
+            told = message.get("tool_call_id"), text_of(message)
+            read = next((late for late in unread if (late.call.get("id"), late.text) == told), None)
+            if read is not None:
+                unread.remove(read)
+        unread += _results_behind(messages, of_prompt.get(turn.n) or turn_of(turn))
+    return unread
+
+
+def _results_behind(messages: Sequence[Message], turn: PromptTurn) -> list[LateResult]:
+    """Return the results of a turn that came behind its reply."""
+    calls: dict[Any, dict[str, Any]] = {}
+    ended: dict[Any, dict[str, Any]] = {}
+    late: list[LateResult] = []
+    for message in messages:
+        call_id = message.get("tool_call_id")
+        if called := tool_calls(message):
+            calls.update((call.get("id"), call) for call in called)
+        elif message.get("role") == "assistant":
+            ended, calls = {**ended, **calls}, {}
+        elif message.get("role") == "tool" and call_id in ended and call_id not in calls:
+            late.append(LateResult(ended[call_id], text_of(message), turn))
+    return late
 
 
 TURNS_KEY = "edgemem_turns"

@@ -471,6 +471,7 @@ class OpenTurn:
             self._check_open()
             agent, log = self._agent, self.log
             cut = interrupted or self._interrupted
+            log.take_back(self._taken)
             result = AgentResult(self.reply_text or "", self.hops, cut, error)
             moment = Moment(log, agent.ctx, result)
             self._close()

@@ -111,6 +111,26 @@ def last_number(db: Tables, session: str) -> int:
     return int(newest[0][0]) if newest else -1
 
 
+def turn_numbers(db: Tables, session: str) -> frozenset[int]:
+    """Return the numbers of a session's turns."""
+    rows = db.query(
+        "select n from turns where session_id = (select id from sessions where name = ?)", (session,)
+    )
+    return frozenset(n for (n,) in rows)
+
+
+def oldest_result(db: Tables, session: str, epoch: Epoch) -> int:
+    """Return the number of the oldest turn that got a tool's result since the epoch before this one, or its first turn."""
+    rows = db.query(
+        "select min(turn) from messages where role = 'tool' and dropped is null"
+        " and session_id = (select id from sessions where name = :session) and id > ifnull((select max(id) from epochs"
+        " where session_id = (select id from sessions where name = :session) and id < :epoch), 0)",
+        {"session": session, "epoch": epoch.id},
+    )
+    oldest: int | None = rows[0][0]
+    return epoch.first_turn if oldest is None else min(oldest, epoch.first_turn)
+
+
 def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> bool:
     """Keep of a turn's speech the part heard before a barge-in, and the rest apart; tell if the turn is here.
 

@@ -16,6 +16,7 @@ import pytest
 
 import edgemem
 from edgemem import Heard, HookResult, Tool, ToolTurn
+from edgemem.aio.users import UserMemory
 from edgemem.errors import ClosedError, InvalidInputError, TurnEndedError
 from edgemem.memory import Memory
 from edgemem.records import Session, ToolCall, text_of
@@ -1045,3 +1046,110 @@ def test_no_time_is_negative(memory: Memory, tell: Any) -> None:
     with pytest.raises(InvalidInputError, match="0 or more"):
         tell(kitchen)
     assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["Here."]
+
+
+def look_late(kitchen: Any, call_id: str = "c1", speaker: str = "alice") -> None:
+    """Tell a turn whose tool has not answered."""
+    with kitchen.turn(f"Look for the {speaker[0]}zebra.", speaker=speaker) as turn:
+        assert turn.messages
+        turn.add({**ASK, "tool_calls": [{**CALL, "id": call_id}]})
+        turn.reply("I am looking.")
+
+
+@pytest.mark.parametrize("left", ["in the prompt", "out of the prompt", "before the epoch", "read beside"])
+def test_an_unread_result_is_told_once_after_a_restart(tmp_path: Path, left: str) -> None:
+    """Behind the next utterance whose listeners may read the call, wherever that stands by then."""
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen")
+        look_late(kitchen)
+        if left == "before the epoch":
+            kitchen.result("c1", "under the sofa")
+        kitchen.turn("Thanks.", speaker=None).end()
+        if left in ("out of the prompt", "before the epoch"):
+            epoch = msgspec.structs.replace(kitchen.log.prompt_log.epoch, session="kitchen", first_turn=1)
+            memory.sessions.journal.database.write(BeginEpoch(epoch))
+        if left != "before the epoch":
+            kitchen.result("c1", "under the sofa")
+        if left == "read beside":
+            with opened(tmp_path / "home") as beside:
+                look_late(beside.session("kitchen"), "c2")
+    for _ in range(2):
+        with opened(tmp_path / "home") as memory:
+            kitchen = memory.session("kitchen")
+            with kitchen.turn("Where?", speaker=None) as turn:
+                assert "sofa" not in str(turn.messages)
+            with kitchen.turn("And?", speaker="alice") as turn:
+                prompt = str(texts(turn.messages))
+                assert prompt.count("under the sofa") == 1
+                turn.reply("There.")
+            assert str(texts(kitchen.turn("Well?", speaker="alice").messages)).count("sofa") == 1
+
+
+FORGETS = {
+    "session": lambda memory: memory.forget(session="kitchen"),
+    "person": lambda memory: memory.forget(person="alice"),
+    "store": lambda memory: memory.sessions.delete("kitchen"),
+    "messages": lambda memory: UserMemory.in_home(memory).delete_messages_before("alice", "kitchen", keep_last=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["here", "another process"])
+@pytest.mark.parametrize("what", FORGETS)
+def test_no_prompt_tells_what_was_erased(tmp_path: Path, what: str, where: str) -> None:
+    """Neither turns of the prompt nor a result that nobody has read, or that comes later; what others said stays."""
+    with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
+        kitchen = memory.session("kitchen")
+        look_late(kitchen)
+        look_late(kitchen, "c2")
+        look_late(kitchen, "b1", "bob")
+        kitchen.result("c1", "under the sofa")
+        kitchen.result("b1", "a book")
+        FORGETS[what](memory if where == "here" or what == "messages" else other)
+        with pytest.raises(InvalidInputError, match="No call"):
+            kitchen.result("c2", "under the sofa")
+        for speaker in ("bob", "alice"):
+            with kitchen.turn("And?", speaker=speaker) as turn:
+                prompt = str(turn.messages)
+                assert ("azebra" in prompt, "sofa" in prompt) == (False, False)
+                assert ("book" in prompt) == (what in ("person", "messages"))
+                turn.reply("Well.")
+        with kitchen.turn("So?", speaker="alice") as turn:
+            assert texts(turn.messages)[-3:] == [("user", "And?"), ("assistant", "Well."), ("user", "So?")]
+        assert kitchen.failures() == []
+        assert "sofa" not in str(turns_of(memory))
+
+
+def test_a_result_that_an_open_turn_has_read_is_erased_with_its_call(memory: Memory) -> None:
+    """The turn that is open while somebody forgets is kept without it, and with the ids that the model generated."""
+    kitchen = memory.session("kitchen")
+    look_late(kitchen)
+    kitchen.result("c1", "under the sofa")
+    with kitchen.turn("And?", speaker="alice") as turn:
+        assert "sofa" in str(turn.messages)
+        turn.add(ASK)
+        assert memory.forget(session="kitchen")
+        turn.add({"role": "tool", "tool_call_id": "c1", "content": "gone"})
+        turn.reply("Well.", tokens=(1, 2))
+    (kept,) = turns_of(memory)
+    assert "sofa" not in str(kept)
+    assert (kept.messages[-1].content, kept.messages[-1].tokens) == ("Well.", (1, 2))
+    with kitchen.turn("So?", speaker="alice") as turn:
+        assert "zebra" not in str(turn.messages)
+
+
+def test_a_fact_that_is_forgotten_leaves_unread_results(memory: Memory) -> None:
+    """A tool of the memory that answers late tells none of it, whether the fact or its owner is forgotten."""
+    for n, forgotten in enumerate(({"key": "code", "scope": "user:alice"}, {"person": "alice"})):
+        memory.store.add_fact("code", "4711", scope="user:alice")
+        kitchen = memory.session(f"kitchen {n}")
+        call = {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "recall_fact", "arguments": '{"key": "code"}'},
+        }
+        with kitchen.turn("What is it?", speaker=None) as turn:
+            turn.add({**ASK, "tool_calls": [call]})
+            turn.reply("I look it up.")
+        kitchen.result("c1", "code: 4711")
+        assert memory.forget(**forgotten)
+        assert "4711" not in str(kitchen.turn("And?", speaker=None).messages)

@@ -14,6 +14,7 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
+from edgemem.context.prompt import DELETED
 from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, InvalidInputError, ModelError
 from edgemem.fence import clean, fence
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 MODEL, EXTRACTIVE = "model", "extractive"
 
 _REFUSED = ", the model's: "
-DELETED = "messages deleted"
-"""Why an epoch began that has no summary."""
 _INSTRUCTIONS = "instructions"
 """Why an epoch began that keeps its summary: the operator changed the instructions."""
 _FEW = 3

@@ -21,7 +21,6 @@ from edgemem.context.block.delta import (
     up_to_date,
 )
 from edgemem.context.budget import PromptSize, estimate, texts_of
-from edgemem.context.compaction.model import DELETED
 from edgemem.context.prompt import CLOSED, PromptLog, PromptTurn
 from edgemem.records import BlockLine, Epoch, Message, text_of
 from edgemem.scopes import most_private
@@ -199,10 +198,6 @@ class EpochPlanner:
             self.log.session, first_turn, summary, reason=reason, started_at=self._now(), level=level
         )
         return carrying(epoch, carried)
-
-    def bare(self, first_turn: int) -> Epoch:
-        """Return an epoch without a summary, since the turns before it were deleted."""
-        return Epoch(self.log.session, first_turn, reason=DELETED, started_at=self._now())
 
     def still_holding(self, epoch: Epoch) -> Epoch:
         """Return an epoch without the carried values that are gone or private by now."""

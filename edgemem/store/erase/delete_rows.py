@@ -112,8 +112,10 @@ def erase_session(tx: Transaction, name: str) -> int:
     return len(turns)
 
 
-def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0) -> dict[str, int]:
-    """Erase what a person said or owns; return how much of each kind that was.
+def erase_person(
+    tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0
+) -> tuple[dict[str, int], list[Erased]]:
+    """Erase what a person said or owns; return how much of each kind that was, and what finds copies of the facts.
 
     Summaries, dropped messages, and the loop's state of their conversations go with it. The eraser removes their folder in a bank
     later, with so many files.
@@ -123,7 +125,8 @@ def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files:
     people = {bound["name"], *(other for (other,) in tx.execute(_PEOPLE_BESIDE, bound))}
     if bank is not None:
         note_folder(tx, name, bank)
-    shown: list[Shown] = [*_erase_facts(tx, bound)]
+    keys, copies = _erase_facts(tx, bound)
+    shown: list[Shown] = [*keys]
     counts = {"facts": len(shown)}
     for kind in KINDS:
         if kind.goes == "row":
@@ -138,21 +141,21 @@ def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files:
     if counts:
         note_forgotten(tx)
     drop_unused(tx, people)
-    return counts
+    return counts, copies
 
 
-def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> list[tuple[str, str]]:
-    """Erase a person's facts; return scopes and keys. In facts that others share, each version keeps its place in both times."""
+def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, str]], list[Erased]]:
+    """Erase a person's facts; return scopes and keys, and what finds copies. In facts that others share, each version keeps its place in both times."""
     keys = tx.execute(
         "select k.id, k.scope, k.key, k.scope = 'user:' || :name from fact_keys k"  # noqa: S608 - our own constants
         f" where k.scope = 'user:' || :name or k.id in (select key_id from facts where {_THEIRS})",
         bound,
     )
     name = bound["name"]
-    erase_tool_copies(
-        tx,
-        [read_erased(tx, key, scope=scope, person=None if whole else name) for _, scope, key, whole in keys],
-    )
+    copies = [
+        read_erased(tx, key, scope=scope, person=None if whole else name) for _, scope, key, whole in keys
+    ]
+    erase_tool_copies(tx, copies)
     columns = "id, key_id, valid_from, valid_to, recorded, known_to, version, node, origin"
     for key_id, scope, key, whole in keys:
         if not whole:
@@ -164,7 +167,7 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> list[tuple[str, str]
         left = tx.execute("select 1 from facts where key_id = ? and value is not null limit 1", (key_id,))
         if whole or not left:
             facts.forget_fact(tx, key, scope=scope)
-    return [(scope, key) for _, scope, key, _ in keys]
+    return [(scope, key) for _, scope, key, _ in keys], copies
 
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, int]], int]:

@@ -94,7 +94,8 @@ class Eraser:
         sessions: their waiting turns are written before something is forgotten.
         places: copies of the truth.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
-        on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted.
+        on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted; whole turns
+            that are gone are missed by the session's log itself, whoever erased them.
         wake: has idle time go on with the pending places.
         wait_s: how long a forgetting waits for the bytes to be gone.
     """
@@ -184,7 +185,9 @@ class Eraser:
         folders = bank.folder.folders_of(name)
         root = bank.folder.root if folders else None
         files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
-        erased = self._database.write(lambda tx: erase_person(tx, name, bank=root, files=files))
+        erased, copies = self._database.write(lambda tx: erase_person(tx, name, bank=root, files=files))
+        for fact in copies:
+            self._on_forgotten(fact)
         forgotten = self._forgotten(erased, at_once=True)
         beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(

@@ -60,18 +60,22 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
         assert files_with(tmp_path, "YETI4711") == []
 
 
-def test_of_a_forgotten_person_not_even_the_key_is_said(tmp_path: Path) -> None:
-    """That person's model is told that a value above is gone, and nobody else's is told anything."""
+def test_of_what_was_private_not_even_the_key_is_said(tmp_path: Path) -> None:
+    """Its owner's model is told that a value above is gone, and nobody else's; a forgotten person's turns leave the prompt."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         agent = edgemem.AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k"))
         for key in ("diet", "shoes"):
             memory.store.add_fact(key, "VEGANX", scope="user:alice")
             agent.run(f"what about my {key}?", speaker="alice")
             assert "VEGANX" in model.newest
-        memory.forget(person="alice")
+        for key in ("diet", "shoes"):
+            memory.forget(key, scope="user:alice")
         for speaker, block in (("bob", ""), ("alice", fence([ERASED])), ("alice", ""), ("bob", "")):
             agent.run("hello", speaker=speaker)
             assert model.newest == block + "hello"
+        memory.forget(person="alice")
+        agent.run("hello", speaker="alice")
+        assert ("what about" in model.prompt, model.newest) == (False, "hello")
         assert files_with(tmp_path, ERASED) == []
     assert files_with(tmp_path, "VEGANX") == []
 
