@@ -24,7 +24,7 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support import selection
 from support.embedders import HashEmbedder
-from support.homes import BY_WORDS, Robot
+from support.homes import Robot, opened
 from support.selection import LONG
 
 # An example that takes long says that the machine is busy, and nothing about what the test proves. The examples follow from
@@ -61,10 +61,10 @@ def clock(hand: HandClock) -> Clock:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
-    """Return a memory that finds by words."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
-        yield opened
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[edgemem.Memory]:
+    """Return a memory that finds by words; what a module names `HOME_SETTINGS` stands in its profile too."""
+    with opened(tmp_path / "home", getattr(request.module, "HOME_SETTINGS", "")) as memory:
+        yield memory
 
 
 @pytest.fixture

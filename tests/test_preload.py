@@ -7,8 +7,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgemem.preload import Pattern, preload, preload_later, preloaded
 
@@ -16,21 +14,6 @@ from edgemem.preload import Pattern, preload, preload_later, preloaded
 @pytest.fixture(autouse=True)
 def _nothing_missing() -> None:
     preload()
-
-
-def test_what_is_provided_is_made_once() -> None:
-    """Who asks first makes it, and laying in makes it no second time."""
-    made: list[int] = []
-
-    @preloaded
-    def table() -> list[int]:
-        made.append(1)
-        return made
-
-    assert made == []
-    assert table() is table()
-    assert preload()
-    assert made == [1]
 
 
 def test_threads_that_need_one_thing_at_once_make_it_once() -> None:
@@ -64,21 +47,6 @@ def test_it_stops_between_two_when_somebody_speaks() -> None:
     assert not preload(lambda: True)
     assert preload()
     assert made == ["first", "second"]
-
-
-@given(st.text("ab1 \n", max_size=12))
-def test_a_pattern_answers_like_that_of_the_standard_library(text: str) -> None:
-    """Each method finds what `re` finds, with its arguments, however often it is asked."""
-    ours, theirs = Pattern("a+b?|1$", flags=re.MULTILINE), re.compile("a+b?|1$", re.MULTILINE)
-    for _ in range(2):
-        for method in ("search", "match", "fullmatch"):
-            for begin in (0, 3):
-                found, expected = (getattr(each, method)(text, begin) for each in (ours, theirs))
-                assert (found and found.span()) == (expected and expected.span())
-        assert ours.findall(text) == theirs.findall(text)
-        assert [found.span() for found in ours.finditer(text)] == [m.span() for m in theirs.finditer(text)]
-        assert ours.sub("-", text, count=1) == theirs.sub("-", text, count=1)
-        assert ours.split(text) == theirs.split(text)
 
 
 def test_several_expressions_are_compiled_by_laying_in() -> None:

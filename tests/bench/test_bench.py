@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgemem.bench import footprint, session, turn
+from edgemem.bench import board, footprint, session, turn
 from edgemem.bench.ground import real_tokenizer, refuse_tmpfs
 from edgemem.bench.prefill import FACTS, TOOLS, Reference, evening, play
-from edgemem.bench.session import conversation, own_words
-from edgemem.errors import InvalidInputError
+from edgemem.errors import InvalidInputError, ModelError
 
 
 def bars_of(figures: dict[str, Any], name: str) -> set[str]:
@@ -22,19 +23,6 @@ def bars_of(figures: dict[str, Any], name: str) -> set[str]:
     assert all(set(bar) == {"figure", "bar", "ok"} for bar in bars.values())
     assert figures["ok"] == all(bar["ok"] for bar in bars.values())
     return set(bars)
-
-
-def test_every_message_has_a_word_of_its_own() -> None:
-    """The four words of a turn stand in its four messages and nowhere else."""
-    lines = list(conversation(30))
-    texts = [
-        (each.say, str(each.tools[0].arguments), str(each.tools[0].result), each.reply) for each in lines
-    ]
-    everything = " ".join(text for four in texts for text in four)
-    for n, four in enumerate(texts):
-        for word, text in zip(own_words(n), four, strict=True):
-            assert word in text
-            assert everything.count(word) == 1
 
 
 def test_bytes_are_not_counted_in_memory() -> None:
@@ -89,3 +77,51 @@ def test_turn_reports_its_times(tmp_path: Path) -> None:
     sides = figures["side_by_side"]
     assert sides["hooks_ms"]["ms"] > sides["before_the_model_ms"]["ms"] > 0 < sides["commit_ms"]["ms"]
     assert sides["hooks_ms"]["bar"] == 10
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "SIZES", (80, 160))
+    monkeypatch.setattr(board, "STARTS", 1)
+    monkeypatch.setattr(board, "QUICK_TIMES", 3)
+
+
+def test_a_board_is_measured(small: None, tmp_path: Path, chat_model: Callable[[str], Path]) -> None:
+    """Every documented figure is there, with a chat model too; what cannot be read is null and has its reason."""
+    found = board.run(quick=True, llm=str(chat_model("qwen2")), home=tmp_path)
+    assert (found["bench"], found["format"]) == ("board", 1)
+    figures = found["figures"]
+    for name in ("fsync_ms", "commit_ms"):
+        assert 0 < figures[name]["median"] <= figures[name]["p95"]
+    assert all(ms > 0 for ms in figures["embed_ms"].values())
+    assert set(figures["embed_ms"]) == {
+        f"{n}_{on}" for n in ("short", "long") for on in ("1_thread", "every_core")
+    }
+    one = figures["with_80"]
+    assert set(one) == {"fill_s", "recall_ms", "turn_ms"}
+    assert set(figures["start_80"]) == set(board.STARTED)
+    assert one["recall_ms"]["median"] > 0 < one["turn_ms"]["before_the_model"]
+    assert figures["with_160"] is None
+    assert found["missing"]["figures.with_160"] == "left out by --quick"
+    assert figures["prefill_tokens_s"]["median"] > 0
+    assert figures["prefill_tokens_s"]["prompt_tokens"] >= board.PROMPT_TOKENS
+    named = {"board": found["board"], "heat.before": found["heat"]["before"], "figures": figures}
+    nulls = {f"{part}.{name}" for part, row in named.items() for name, value in row.items() if value is None}
+    assert nulls <= set(found["missing"])
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_board_without_models_is_too(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an embedder, vocabularies and the chat model named, the rest is measured; reasons say what to type."""
+
+    def none() -> Any:
+        raise ModelError("The embedder is missing; type: edgemem models get it")
+
+    for name in ("NearlyReal", "real_embedder", "real_tokenizer"):
+        monkeypatch.setattr(board.ground, name, none)
+    found = board.run(quick=True, llm="no-such-model", home=tmp_path)
+    assert found["figures"]["embed_ms"] is None
+    assert "edgemem models get" in found["missing"]["figures.embed_ms"]
+    assert "edgemem models get" in found["missing"]["board.embedder"]
+    assert found["figures"]["with_80"]["turn_ms"]["median"] > 0
+    assert "no model no-such-model" in found["missing"]["figures.prefill_tokens_s"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import edgemem
 from support.cli import refused, run
 from support.homes import BY_WORDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

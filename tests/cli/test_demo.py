@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 from conftest import Demo
 
-from edgemem.cli import main
 from edgemem.cli.demo import SCRIPT, play
 from edgemem.inspect.replay import find_tokenizer, read_script
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from support.cli import run
 
 LINES = read_script(SCRIPT)
 
@@ -51,7 +48,7 @@ def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A text that is nowhere is missed, one that is there is noticed, and the command then fails."""
     line = msgspec.structs.replace(LINES[1], must=("zebra",), must_not=("half a litre",))
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: [LINES[0], line])
-    result = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "home")])
+    result = run("demo", "--home", tmp_path / "home")
     assert result.exit_code == 1
     assert "this was not before the model: zebra" in result.stdout
     assert "this was before the model, and must not be: half a litre" in result.stdout
@@ -107,7 +104,7 @@ def test_a_late_recall_is_told_and_is_no_error(tmp_path: Path, monkeypatch: pyte
     """A machine too slow even for the demo's patience misses what it must find; that is counted, and exits with 0."""
     monkeypatch.setattr("edgemem.cli.demo.PATIENCE_MS", 0.001)
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:40])
-    result = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "home")])
+    result = run("demo", "--home", tmp_path / "home")
     assert result.exit_code == 0, result.output
     assert " ms, late" in result.stdout
     assert "missed  this was not before the model" in result.stdout
@@ -121,14 +118,14 @@ def test_it_is_a_play_in_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The printed demo keeps to a small terminal, and ends with what to type next."""
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
     home = tmp_path / "home"
-    out = CliRunner().invoke(main, ["demo", "--home", str(home)]).stdout
+    out = run("demo", "--home", home).stdout
     lines = [line for line in out.splitlines() if str(home) not in line]
     assert max(map(len, lines)) <= 80
     assert not any(line != line.rstrip() for line in lines)
     assert "08:02 Mara" in out
     assert f"edgemem facts oyelaran.allergy --home {home}" in out
     assert lines[0] == "What Pip replies and keeps comes from a script; what memory does is real."
-    again = CliRunner().invoke(main, ["demo", "--home", str(home)])
+    again = run("demo", "--home", home)
     assert again.exit_code == 1
     assert "remembers something already" in again.stderr
 
@@ -138,7 +135,7 @@ def test_without_an_embedder_nothing_that_must_stay_hidden_is_shown(tmp_path: Pa
     home = tmp_path / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    result = CliRunner().invoke(main, ["demo", "--home", str(home)])
+    result = run("demo", "--home", home)
     assert result.exit_code == 0, result.output
     assert "No embedder" in result.stdout
     assert "FAILED" not in result.stdout
@@ -150,8 +147,8 @@ def test_a_real_model_answers_in_place_of_the_script(
     """With --llm the facts of the script are stored whatever the model says, and its nonsense fails no check."""
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
     monkeypatch.setattr("edgemem.cli.demo.REPLY_TOKENS", 4)
-    home = str(tmp_path / "home")
-    result = CliRunner().invoke(main, ["demo", "--json", "--llm", str(chat_model("qwen2")), "--home", home])
+    home = tmp_path / "home"
+    result = run("demo", "--json", "--llm", chat_model("qwen2"), "--home", home)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert not told["summary"]["scripted"]

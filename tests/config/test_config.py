@@ -1,4 +1,4 @@
-"""The profile: TOML to frozen Structs."""
+"""The profile: TOML to frozen Structs; each that is shipped is used as its board would use it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+import edgemem
 from edgemem import config
 from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import ConfigError
+from edgemem.inspect.replay import ScriptedModel
+from edgemem.llama.models.catalog import find_entry
+from edgemem.loop.loop import AgentLoop
+from support.embedders import HashEmbedder
 
 CONFIGS = Path(config.__file__).parents[1] / "configs"
 
@@ -39,38 +44,8 @@ def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[context]\nwindow_token = 4096", r"no key context\.window_token; perhaps window_tokens was meant"),
-        ("[contxt]\nk = 1", r"no section \[contxt\]; perhaps context was meant"),
-        ("[context]\nzzz = 1", r"no key context\.zzz; use one of block_tokens, "),
-        (
-            "[context]\nkeep_last_turn = 1",
-            r"no key context\.keep_last_turn; perhaps keep_last_turns was meant",
-        ),
-        ("[recall]\nblock_tokens = 9", r"no key recall\.block_tokens; it belongs into \[context\]"),
-        ("block_tokens = 9", r"no section \[block_tokens\]; block_tokens is a key of \[context\]"),
-        ("[llama]\nembed_threads = 4096", r"llama\.embed_threads must be a whole number <= 64, not 4096"),
-        ("[llama]\nchat_threads = -1", r"llama\.chat_threads must be a whole number >= 0, not -1"),
-        ("[llama]\nembed_context = 8", r"llama\.embed_context must be a whole number >= 32, not 8"),
-        ("[idle]\nsettle_s = -1", r"idle\.settle_s must be a number >= 0"),
-        ("[hooks]\nfiles = 'a.py'", r"hooks\.files must be a list, not 'a\.py'"),
-        ("[hooks]\nfiles = [1]", r"hooks\.files must be a list of texts"),
-        ("[hooks]\ntool_output_chars = 20", "tool_output_chars"),
-        ("[speakers]\nalice = 'Mum'", r"speakers\.alice must be a list of names, .*, not 'Mum'"),
-        ("[speakers]\nalice = [1]", r"speakers\.alice must be a list of names"),
-        ("[speakers]\nalice = ['']", r"every name of speakers\.alice must be 1 to 64 letters"),
-        ('[speakers]\n"a\\nb" = []', "letters on one line"),
+        *msgspec.toml.decode((Path(__file__).parents[1] / "data" / "mistakes.toml").read_bytes())["mistakes"],
         ("[speakers]\n" + "".join(f"s{i} = []\n" for i in range(65)), "may hold 64 people"),
-        ("[recall]\nk = 'five'", r"recall\.k must be a whole number, not 'five'"),
-        ("[recall]\nk = 99999999999999999999999", r"recall\.k must be a whole number"),
-        ("[recall]\nk = 0", r"recall\.k must be a whole number >= 1, not 0"),
-        ("[recall]\nk = 1.5", r"recall\.k must be a whole number, not 1\.5"),
-        ("[recall]\ndeadline_ms = nan", r"recall\.deadline_ms must be a number > 0"),
-        ("[recall]\ndeadline_ms = inf", r"recall\.deadline_ms must be a number <= 2147483647"),
-        ("[context]\nreply_tokens = 4000", r"together must be below `window_tokens`"),
-        ("[memory]\ndefault_level = 'public'", r"must be one of shared, household, private, not 'public'"),
-        ("[llama]\nembedder = 3", r"llama\.embedder must be text"),
-        ("memory = 3", r"\[memory\] must be a section"),
-        ("a =", "is not TOML"),
         (b"\xff\xfe", "is not TOML"),
     ],
 )
@@ -104,3 +79,51 @@ def test_a_profile_has_at_most_sixty_keys() -> None:
     """What an operator will not really change is a constant."""
     sections = msgspec.to_builtins(Profile()).values()
     assert sum(map(len, sections)) + 1 <= 60  # and [speakers]
+
+
+BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_boards_numbers_fit_together(name: str) -> None:
+    """Embedding fits into recall's deadline, the block into the window, and the text of a query into the model."""
+    profile = profile_named(name)
+    assert profile.recall.query_embed_ms < profile.recall.deadline_ms
+    entry = find_entry(profile.llama.embedder)
+    assert entry is not None
+    assert profile.llama.embed_context <= 512
+    context = profile.context
+    # Even with a full block and a summary, several turns of fifty words fit.
+    room = context.window_tokens - context.reply_tokens - context.block_tokens - context.summary_tokens
+    assert room > context.keep_last_turns * 150
+    # About four characters a token: what may be chosen from is the three or four times as much that the files say.
+    assert 3 <= profile.injection.max_chars / (4 * context.block_tokens) <= 4
+    assert profile.notes.inject_chars / 4 < room / 4
+
+
+@pytest.mark.parametrize("name", [*BOARDS, "default"])
+def test_a_home_opens_with_it_and_remembers(tmp_path: Path, name: str) -> None:
+    """A turn with each profile finds what was said before."""
+    with edgemem.open(tmp_path, profile=name, embedder=HashEmbedder(), worker=False) as memory:
+        assert memory.profile == profile_named(name)
+        memory.store.add_fact("alice.allergy", "peanuts", scope="household")
+        memory.idle(5.0)
+        loop = AgentLoop(
+            ScriptedModel(), hooks=memory.hooks(session_id="s", speaker="alice"), speaker="alice"
+        )
+        assert "peanuts" in str(loop.run("what is the allergy of Alice?").handed)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_question_finds_what_somebody_said_by_what_they_are_called(tmp_path: Path) -> None:
+    """Where two people said much the same, the one who is called so comes first."""
+    text = "[speakers]\nalice = ['Mum']\nbob = ['Dad']\n[llama]\nembedder = ''\n"
+    (tmp_path / "edgemem.toml").write_text(text)
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for speaker in ("alice", "bob", "alice", "bob"):
+            loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id=speaker), speaker=speaker)
+            loop.run("I parked the car near the station", speaker=speaker)
+        for name, speaker in (("Mum", "alice"), ("Dad", "bob")):
+            (first, *_) = memory.recall(f"where did {name} park the car?", kinds=["turn"])
+            assert first.speaker == speaker
+        assert set(memory.hints()) >= {"Mum", "Dad"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,13 +36,7 @@ class Meter(WordTokenizer):
         return super().encode(text, special=special)
 
 
-WIDE = "[context]\nwindow_tokens = 20000\n"
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with opened(tmp_path / "home", WIDE) as memory:
-        yield memory
+HOME_SETTINGS = "[context]\nwindow_tokens = 20000\n"
 
 
 def texts(messages: Sequence[Message]) -> list[str]:

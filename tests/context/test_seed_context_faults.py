@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,24 +12,17 @@ from edgemem.hooks.builtin import part_of
 from edgemem.records import Reply, ToolCall
 from edgemem.session.points import ON_RUN_START
 from edgemem.session.tools import Tool, ToolTurn
-from support.homes import opened
 from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-SMALL = """
+HOME_SETTINGS = """
 [context]
 window_tokens = 700
 reply_tokens = 40
 block_tokens = 40
 summary_tokens = 60
 """
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with opened(tmp_path / "home", SMALL) as memory:
-        yield memory
 
 
 def spoken(session: Any) -> list[tuple[str, Any]]:

@@ -25,15 +25,10 @@ from support.loops import on_loop, opened, raised
 from support.models import Listener
 
 STORES = {
-    "messages": aio.MessageStore,
-    "facts": aio.FactStore,
-    "goals": aio.GoalStore,
-    "summaries": aio.SummaryStore,
-    "users": aio.UserStore,
-    "session_state": aio.SessionStateStore,
-    "phases": aio.PhaseStore,
-    "tool_events": aio.ToolEventStore,
-}
+    "messages": aio.MessageStore, "facts": aio.FactStore, "goals": aio.GoalStore,
+    "summaries": aio.SummaryStore, "users": aio.UserStore, "session_state": aio.SessionStateStore,
+    "phases": aio.PhaseStore, "tool_events": aio.ToolEventStore,
+}  # fmt: skip
 
 
 @asynccontextmanager

@@ -52,16 +52,12 @@ def read(memory: edgemem.Memory) -> list[object]:
     messages = users.get_messages(*ANN, 10**6)
     return [
         [(it.summary, it.payload, it.tags) for it in memory.store.episodes(tag="all", n=500)],
-        [(it.name, it.steps) for it in procedures],
-        [it.success_count for it in procedures],
-        users.get_active_goal(*ANN),
-        users.get_phase_state("Ann"),
-        users.get_session_state(*ANN),
+        [(it.name, it.steps) for it in procedures], [it.success_count for it in procedures],
+        users.get_active_goal(*ANN), users.get_phase_state("Ann"), users.get_session_state(*ANN),
         users.get_summary(*ANN),
         *([it.content for it in messages if it.role == role] for role in ("user", "assistant")),
-        users.get_facts(*ANN),
-        memory.bank.for_person(*ANN).read("MEMORY.md"),
-    ]
+        users.get_facts(*ANN), memory.bank.for_person(*ANN).read("MEMORY.md"),
+    ]  # fmt: skip
 
 
 def test_what_was_acknowledged_is_whole(tmp_path: Path) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgemem import AgentLoop
 from edgemem.fence import CLOSE
+from edgemem.memory import Memory
 from edgemem.records import BANK_TOOLS, Reply, ToolCall
 from support.homes import opened
 from support.models import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from edgemem.memory import Memory
 
 pytestmark = pytest.mark.usefixtures("patient")
 ON = '[bank]\nbackend = "{}"\n'

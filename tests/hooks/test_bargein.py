@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import ON_INTERRUPT, ON_RUN_END, AgentResult
 from edgemem.records import Message, Reply
-from support.homes import BY_WORDS, opened
+from support.homes import BY_WORDS
 from support.loops import OwnLoop
 from support.models import Model
 from support.selection import cases
@@ -33,11 +33,7 @@ TOLD: list[dict[str, Any]] = [
 RECIPE = "First we bake 21 cakes at 180 °C. Then, Dr. Lang, the zeppelin departs."
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home", "[context]\nspeech_chars_s = 10.0\n") as memory:
-        yield memory
+HOME_SETTINGS = "[context]\nspeech_chars_s = 10.0\n"
 
 
 def robot(memory: Memory, *replies: Reply, **rest: Any) -> AgentLoop:
@@ -134,23 +130,17 @@ LOOK, SHELF = "Let me look.", "It is on the shelf."
 @pytest.mark.parametrize(
     ("told", "heard"),
     [
-        ({}, [LOOK, SHELF]),
-        ({"heard_text": ""}, ["", ""]),
-        ({"heard_text": "let me"}, ["Let me", ""]),
-        ({"heard_text": "Let me look."}, [LOOK, ""]),
-        ({"heard_text": "let me look it is"}, [LOOK, "It is"]),
+        ({}, [LOOK, SHELF]), ({"heard_text": ""}, ["", ""]), ({"heard_text": "let me"}, ["Let me", ""]),
+        ({"heard_text": "Let me look."}, [LOOK, ""]), ({"heard_text": "let me look it is"}, [LOOK, "It is"]),
         ({"heard_text": "Let me look.It is on"}, [LOOK, "It is on"]),
-        ({"heard_text": "it is on"}, [LOOK, "It is on"]),
-        ({"heard_text": "It is o"}, [LOOK, "It is o"]),
-        ({"heard_text": SHELF}, [LOOK, SHELF]),
-        ({"heard_text": "purple zebras"}, ["", ""]),
-        ({"heard_ms": 600}, ["Let me", ""]),
-        ({"heard_ms": 1800}, [LOOK, "It is"]),
+        ({"heard_text": "it is on"}, [LOOK, "It is on"]), ({"heard_text": "It is o"}, [LOOK, "It is o"]),
+        ({"heard_text": SHELF}, [LOOK, SHELF]), ({"heard_text": "purple zebras"}, ["", ""]),
+        ({"heard_ms": 600}, ["Let me", ""]), ({"heard_ms": 1800}, [LOOK, "It is"]),
         ({"heard_ms": 9000}, [LOOK, SHELF]),
         ({"heard_ms": 350, "words": [("let", 0, 100), ("me", 200, 300), ("look", 350, 400)]}, ["Let me", ""]),
         ({"heard_ms": 150, "words": [("it", 0, 100), ("is", 200, 300), ("on", 350, 400)]}, [LOOK, "It"]),
     ],
-)
+)  # fmt: skip
 def test_what_was_said_before_a_tool_counts(told: dict[str, Any], heard: list[str]) -> None:
     """The end lies in the first or the second speech; a voice tells of both, or of the one that it was cut off in."""
     assert heard_speeches([LOOK, SHELF], chars_per_s=10, **told) == heard
@@ -180,13 +170,10 @@ def test_of_several_speeches_a_beginning_was_heard(speeches: list[str], heard: s
 @pytest.mark.parametrize(
     "told",
     [
-        {"heard_text": 5},
-        {"heard_ms": "soon"},
-        {"heard_ms": float("nan")},
-        {"words": ["cup"]},
+        {"heard_text": 5}, {"heard_ms": "soon"}, {"heard_ms": float("nan")}, {"words": ["cup"]},
         {"words": [("cup", 0, None)], "heard_ms": 5},
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_is_refused_in_one_sentence(memory: Memory, told: dict[str, Any]) -> None:
     """Nothing is cut, and the loop goes on."""
     loop = robot(memory, Reply(RECIPE))

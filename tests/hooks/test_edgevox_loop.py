@@ -193,10 +193,7 @@ def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None
     agent, model = make_agent(
         calls("read"),
         tools=[pages],
-        hooks=[
-            ToolOutputTruncatorHook(max_chars=2000),
-            edgemem.TokenBudgetHook(1000, tokenizer=counts),
-        ],
+        hooks=[ToolOutputTruncatorHook(max_chars=2000), edgemem.TokenBudgetHook(1000, tokenizer=counts)],
     )
     ctx = new_context()
     for n in range(20):

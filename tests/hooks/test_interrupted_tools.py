@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem import AgentLoop, Memory
 from edgemem.context.messages import repair_orphans
-from edgemem.errors import TemplateError
-from edgemem.llama.template.chat_template import ChatTemplate
 from edgemem.records import Message, Reply, ToolCall
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.session.tools import Tool
@@ -129,28 +126,6 @@ def check_whole(messages: Sequence[Message]) -> None:
     assert waiting == []
 
 
-@pytest.fixture(scope="module")
-def templates(vocabularies: Path) -> list[ChatTemplate]:
-    """Return the templates that take a conversation with tools at all."""
-    call = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
-    asked: list[Message] = [{"role": "user", "content": "hi"}]
-    called: list[Message] = [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "look", "content": "a cup"},
-        {"role": "assistant", "content": "ok"},
-    ]
-    found = []
-    for path in sorted((vocabularies / "templates").glob("*.jinja")):
-        template = ChatTemplate(path.read_text(), bos="<s>", eos="</s>")
-        try:
-            template.render([*asked, *called, *asked], tools=[Tool("look", "Looks.", SCHEMA, print).schema()])
-        except TemplateError:
-            continue
-        found.append(template)
-    assert len(found) >= 40
-    return found
-
-
 PLAN = st.builds(
     Plan,
     st.lists(st.integers(1, 3), max_size=2).map(tuple),
@@ -181,42 +156,3 @@ def test_every_prompt_is_whole_wherever_turns_are_cut(plans: list[Plan]) -> None
                 check_whole(messages)
         finally:
             memory.close()
-
-
-CUTS = [
-    Plan((2,), "before", (0, 0), ""),
-    Plan((2,), "within", (0, 0), ""),
-    Plan((3, 1), "after", (0, 1), "hop"),
-    Plan((2, 2), "within", (1, 1), ""),
-    Plan((2,), "error", (1, 0)),
-    Plan((1,), "model", (1, 0), ""),
-    Plan((1,), "late", (0, 0), ""),
-    Plan((1, 1), "late", (0, 0), "hop", speaks=True),
-    Plan((1, 1), "late", (0, 0), "", speaks=True),
-    Plan((1, 1), "model", (1, 0), "hop 0", speaks=True),
-    Plan((2, 1), "within", (1, 0), "hop 0 says something hop", speaks=True),
-    Plan((2, 1), "error", (1, 0), speaks=True),
-    Plan((2,), "crash", (0, 1)),
-]
-
-
-@pytest.mark.parametrize("plan", CUTS, ids=lambda plan: f"{plan.how}-{plan.place}-{plan.heard}")
-def test_templates_take_what_a_cut_leaves(tmp_path: Path, templates: list[ChatTemplate], plan: Plan) -> None:
-    """All templates that know tools render the next prompts, in this process and after a restart."""
-    shown: list[list[Message]] = []
-    with opened(tmp_path / "home") as memory:
-        robot = Robot(memory)
-        robot.turn(Plan((1,)))
-        if robot.turn(plan):
-            before = len(robot.handed)
-            robot.turn(Plan((2,)))
-            shown += [robot.handed[before], robot.handed[-1]]
-    with opened(tmp_path / "home") as memory:
-        robot = Robot(memory)
-        robot.turn(Plan((1,)))
-        shown.append(robot.handed[-1])
-    schema = [robot.loop.tools["look"].schema()]
-    for messages in shown:
-        check_whole(messages)
-        for template in templates:
-            template.render(messages, tools=schema)

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import edgemem
-from edgemem.cli import main
 from edgemem.errors import ContextOverflowError
 from edgemem.hooks import load
 from edgemem.llama.chat import LlamaChat
@@ -18,6 +16,7 @@ from edgemem.llama.server.chat import HttpLlama
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from support.cli import run
 from support.homes import opened
 from support.models import write_llama_gguf
 from support.servers import RunningServer, free_port
@@ -46,11 +45,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict
 def told(memory: Memory, name: str) -> Any:
     """Return one line of `check`."""
     return next(found for found in memory.check() if found.name == name)
-
-
-def run(*arguments: object, text: str = "") -> Result:
-    """Run a command with what is typed."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=text)
 
 
 @pytest.mark.parametrize("idle", [False, True])
@@ -196,5 +190,5 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
 def test_chat_loads_no_larger_window_than_the_models(models: dict[str, Path], tmp_path: Path) -> None:
     """The talk goes on in that of the model."""
     options = ("--no-tools", "--max-tokens", "2", "--home", tmp_path / "home")
-    done = run("chat", "--llm", models[APPENDS], *options, text="hello\n")
+    done = run("chat", "--llm", models[APPENDS], *options, input="hello\n")
     assert done.exit_code == 0, done.output

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
-
-import pytest
 
 from edgemem import AgentLoop, Memory
 from edgemem.hooks.builtin import PartHook
@@ -32,7 +30,7 @@ from edgemem.session.tools import Tool
 from support.homes import opened
 from support.loops import side_by_side
 
-WIDE = "[context]\nwindow_tokens = 16384\n"
+HOME_SETTINGS = "[context]\nwindow_tokens = 16384\n"
 
 
 class Model:
@@ -58,13 +56,6 @@ class Model:
         """Nothing to forget."""
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home", WIDE) as memory:
-        yield memory
-
-
 def agent(memory: Memory, session: str, *, speaker: str | None = "alice", **how: Any) -> AgentLoop:
     """Return an agent with a session of its own."""
     return AgentLoop(
@@ -86,7 +77,7 @@ def talk(loop: AgentLoop, turns: int) -> None:
 
 def test_two_agents_in_two_threads_never_mix(tmp_path: Path) -> None:
     """Sessions stay apart and whole, every prompt grows, and the facts of both are in one memory."""
-    with opened(tmp_path / "home", WIDE, worker=True) as memory:
+    with opened(tmp_path / "home", HOME_SETTINGS, worker=True) as memory:
         loops = [agent(memory, "hall"), agent(memory, "attic", speaker="bob")]
         side_by_side(*(partial(talk, loop, 15) for loop in loops))
         memory.diagnostics.database.flush()

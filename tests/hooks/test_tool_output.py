@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,13 @@ from edgemem.records import Reply, Session, ToolCall
 from edgemem.session.points import AFTER_TOOL, ToolCallResult, TurnContext
 from edgemem.session.tools import Tool
 from edgemem.store.turns import read_output
-from support.homes import opened
 from support.models import Model
 from support.selection import cases
 from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-SHORT = "[hooks]\ntool_output_chars = 600\n"
+HOME_SETTINGS = "[hooks]\ntool_output_chars = 600\n"
 PAGES = "\n".join(f"line {n} of the log: the pump ran" for n in range(1000))
 
 
@@ -53,13 +51,6 @@ class Robot:
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep 200 kB of results whole."""
     monkeypatch.setattr("edgemem.session.tools.KEPT_BYTES", 200_000)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home", SHORT) as memory:
-        yield memory
 
 
 def name_in(shown: str) -> str:

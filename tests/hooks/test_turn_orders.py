@@ -77,12 +77,9 @@ def heard_of(reply: str, kind: str) -> tuple[str, str]:
     """Return what the voice tells, and what of the reply that is."""
     begun = reply[: reply.find("?") + 1]
     return {
-        "beginning": (begun, begun),
-        "spelt": (begun.lower().replace(",", " ").replace(":", ""), begun),
-        "nothing": ("", ""),
-        "all": (reply, reply),
-        "other": ("nobody ever said so", ""),
-    }[kind]
+        "beginning": (begun, begun), "spelt": (begun.lower().replace(",", " ").replace(":", ""), begun),
+        "nothing": ("", ""), "all": (reply, reply), "other": ("nobody ever said so", ""),
+    }[kind]  # fmt: skip
 
 
 class House:

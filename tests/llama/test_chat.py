@@ -1,16 +1,25 @@
-"""A chat model in this process: a second context answers like the first, and leaves the conversation alone."""
+"""A chat model in this process, its second context, and what its replies mean: thoughts and calls of tools in every spelling."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from edgemem.errors import ClosedError, ContextOverflowError
+from edgemem.errors import ClosedError, ContextOverflowError, TemplateError
 from edgemem.llama.chat import LlamaChat
+from edgemem.llama.replies import Call, behind, opened_thought, read_calls, read_reply
+from edgemem.llama.template.append_only import scenes
+from edgemem.llama.template.chat_template import ChatTemplate
+from edgemem.llama.template.limits import PROBE_TOOL
+from edgemem.loop.replies import Voice
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +112,161 @@ def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPat
     assert chat.last.stopped == "eos"
     assert third not in chat.last.ids
     assert again == reply[: len(again)]
+
+
+OBJECT = '{"name": "timer", "arguments": {"minutes": 6, "room": "bath"}}'
+
+
+NAMES = frozenset({"timer"})
+
+
+CALLS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "calls.toml").read_bytes())
+PRINTED = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
+REST = "<|im_end|>\n<|im_start|>user\nDone."
+values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='ab"\\ \n{}é', max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+def said(text: str) -> str:
+    """Return what a voice would say of a reply that comes letter by letter."""
+    voice = Voice(NAMES)
+    return "".join(map(voice.feed, text)) + voice.end()
+
+
+@pytest.mark.parametrize("spelling", CALLS["spellings"])
+def test_a_call_is_read_and_not_spoken(spelling: str) -> None:
+    """Whatever a model writes around a call, the loop gets the call and the voice nothing."""
+    text = CALLS["spellings"][spelling]
+    assert read_reply(text, NAMES).calls == (Call("timer", {"minutes": 6, "room": "bath"}),)
+    assert said(text).strip() == ""
+
+
+def test_several_calls_in_one_reply() -> None:
+    """Calls one after the other, in one list or behind several markers, come out in their order."""
+    other = OBJECT.replace("timer", "oven")
+    names = frozenset({"timer", "oven"})
+    for text in (
+        f"[TOOL_CALLS][{OBJECT}, {other}]",
+        "[TOOL_CALLS]timer[ARGS]{}[TOOL_CALLS]oven[ARGS]{}",
+        f"{OBJECT}; {other}",
+        f"<tool_call>{OBJECT}</tool_call>\n<tool_call>{other}</tool_call>",
+        "<|tool_call_start|>[timer(), oven()]<|tool_call_end|>",
+    ):
+        assert [call.name for call in read_reply(text, names).calls] == ["timer", "oven"], text
+
+
+@pytest.mark.parametrize("spelling", CALLS["unread"])
+def test_what_begins_like_a_call_is_not_spoken(spelling: str) -> None:
+    """A call that was cut off, or in a form that is not read, calls nothing and is not read aloud."""
+    assert read_reply(CALLS["unread"][spelling], NAMES).calls == ()
+    assert said(CALLS["unread"][spelling]).strip() == ""
+
+
+def test_python_is_read_and_never_run() -> None:
+    """Values may be any that JSON has; anything that would have to be computed is no call."""
+    assert read_calls("[f(a=[1, 'x'], b={'c': true}, d=-2.5, e=None)]")[0] == [
+        Call("f", {"a": [1, "x"], "b": {"c": True}, "d": -2.5, "e": None})
+    ]
+    for text in ("f(a=g())", "f(1)", "f(a={1, 2})", "f(a=x)", "a.b(c=1)", "f(" * 200, "f(a=b'x')"):
+        assert read_calls(text) == ([], 0), text
+
+
+def test_calls_as_templates_print_them(vocabularies: Path) -> None:
+    """Of what the shipped templates print of a call, most is read, and nothing that has a marker is spoken."""
+    scene = next(scene for scene in scenes() if scene.when == "when a tool is called")
+    read, spoken = 0, set()
+    for file in sorted((vocabularies / "templates").glob("*.jinja")):
+        template = ChatTemplate(file.read_text(), bos="<s>", eos="</s>")
+        before, behind = scene.asked[:2]
+        try:
+            prompt = template.render(before, tools=[PROBE_TOOL])
+            longer = template.render(behind, tools=[PROBE_TOOL])
+        except TemplateError:
+            continue
+        if not longer.startswith(prompt):
+            continue
+        shown = (opened_thought(prompt) + longer[len(prompt) :]).partition("Found needle.")[0]
+        names = frozenset({"probe"})
+        read += read_reply(shown, names).calls == (Call("probe", {"key": "needle"}),)
+        voice = Voice(names)
+        if "needle" in voice.feed(shown) + voice.end():
+            spoken.add(file.stem)
+    assert read >= 40
+    # These put a call into a message or a line of its own, without a marker that only calls have.
+    assert spoken == {"GigaChat3-10B-A1.8B", "Kimi-K3"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "printed"),
+    [
+        ('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', PRINTED),
+        ('<tool_call>{"arguments": {"minutes": 6}, "name": "timer"}</tool_call>\n', PRINTED),
+        (f"Sure!{PRINTED}", f"Sure!\n{PRINTED}"),
+        (f"<think>\n\n</think>\n\n{PRINTED}", PRINTED),
+        (f"<think>\nhm\n</think>\n\n{PRINTED}", f"<think>\n\n</think>\n\n{PRINTED}"),
+        (PRINTED * 2, f"{PRINTED}\n{PRINTED}"),
+        ('{"name":"timer","parameters":{"minutes":6}}', '{"name": "timer", "parameters": {"minutes": 6}}'),
+        (
+            '[TOOL_CALLS][{"name": "timer", "arguments": {"minutes": 6}, "id": "abcdefghi"}]',
+            '[TOOL_CALLS][{"name": "timer", "arguments": {"minutes": 6}, "id": "zzzzzzzzz"}]',
+        ),
+        ("<think>\nhm\n</think>\n\nFirst we bake.", "First we bake."),
+        ("<think>\nhm\n</think>\n\nFirst we bake.", "<think>\n\n</think>\n\nFirst we bake."),
+        ("[THINK]hm[/THINK]First we bake.", "First we bake."),
+    ],
+)
+def test_another_spelling_means_the_same(reply: str, printed: str) -> None:
+    """What a template prints of a reply is recognised, and what stands behind it is returned."""
+    assert behind(reply, printed + REST) == REST
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        PRINTED.replace("6", "7"), PRINTED.replace("6", "6.0"), PRINTED.replace("6", "true"),
+        PRINTED.replace("timer", "oven"), PRINTED.replace('"minutes": 6', '"minutes": 6, "more": 1'),
+        f"Sure!\n{PRINTED}", f"<think>\nno\n</think>\n\n{PRINTED}", f"{PRINTED[:-20]}{REST}{PRINTED}", "",
+        "I set a timer.",
+    ],
+)  # fmt: skip
+def test_another_meaning_is_rendered_anew(printed: str) -> None:
+    """Another value, tool or word, something more or something less: then it is not what was generated."""
+    assert behind('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', printed + REST) is None
+
+
+def test_a_thought_that_the_prompt_opened() -> None:
+    """Where the prompt ends with the beginning of a thought, a reply begins within it, and so does what replaces it."""
+    reply = "hm\n</think>\n\nFirst we bake."
+    assert behind(reply, f"</think>\n\nFirst we bake.{REST}", opened="<think>\n") == REST
+    assert behind(reply, f"</think>\n\nThen we bake.{REST}", opened="<think>\n") is None
+    assert behind(reply, f"First we bake.{REST}", opened="<think>\n") is None
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), values), min_size=1, max_size=3), st.booleans()
+)
+def test_any_arguments_in_any_spelling(arguments: list[dict[str, Any]], compact: bool) -> None:
+    """Calls are recognised whatever their values are, and a single changed value is seen."""
+
+    def spelled(given_values: list[dict[str, Any]], **style: Any) -> str:
+        calls = [json.dumps({"name": "f", "arguments": one}, **style) for one in given_values]
+        return "".join(f"<tool_call>\n{call}\n</tool_call>\n" for call in calls)
+
+    style: dict[str, Any] = (
+        {"separators": (",", ":")} if compact else {"sort_keys": True, "ensure_ascii": False}
+    )
+    reply, printed = spelled(arguments, **style), spelled(arguments).rstrip()
+    rest = behind(reply, printed + REST)
+    assert rest is not None
+    assert rest.strip() == REST
+    changed = [*arguments[:-1], {**arguments[-1], "z": 0}]
+    assert behind(reply, spelled(changed) + REST) is None
+
+
+def test_a_reply_without_speech_is_no_reply() -> None:
+    """A thought alone says nothing that could be recognised: what stands there now is rendered anew."""
+    for reply in ("<think>\nhm", "<think>\nhm\n</think>\n\n"):
+        assert behind(reply, f"Sorry, I got stuck on that.{REST}") is None

@@ -95,15 +95,11 @@ def test_nothing_private_becomes_a_note(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        ({}, "action"),
-        ({"action": "erase"}, "action"),
-        (write(" \n"), "text"),
-        ({"action": "write"}, "text"),
-        (write("x" * 501), "500"),
-        ({"action": "read", "path": "/etc/passwd"}, "path"),
-        ({"action": "read", "text": {"a": 1}}, "text"),
+        ({}, "action"), ({"action": "erase"}, "action"), (write(" \n"), "text"),
+        ({"action": "write"}, "text"), (write("x" * 501), "500"),
+        ({"action": "read", "path": "/etc/passwd"}, "path"), ({"action": "read", "text": {"a": 1}}, "text"),
     ],
-)
+)  # fmt: skip
 def test_arguments_that_make_no_sense_are_told(memory: Memory, call: dict[str, Any], says: str) -> None:
     """In one sentence, and nothing is written."""
     (tool,) = [tool for tool in memory.tools() if tool.name == "notes"]

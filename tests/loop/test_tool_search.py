@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,17 +13,12 @@ from edgemem.bench.ground import Robot
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.loop.memory_tools import memory_tools
+from edgemem.memory import Memory
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
 from edgemem.session.tools import ToolTurn
 from edgemem.store.json.memory import JSONMemoryStore
 from support.embedders import HashEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from edgemem.memory import Memory
 
 MEANS = {"nut": "peanut", "avoid": "allergi"}  # of stems
 

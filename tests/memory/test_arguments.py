@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import edgemem
 from edgemem import AgentLoop, Heard, JSONMemoryStore, SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
+from edgemem.memory import Memory
 from support.homes import BY_WORDS, opened
 from support.models import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from edgemem.memory import Memory
 
 NO_TIME = (1e300, -1e300, math.nan, math.inf, -math.inf, "2026", 253_402_300_800.0, -62_135_596_801.0)
 """The calendar ends with the year 9999 and begins with the year 1."""

@@ -8,8 +8,9 @@ import os
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
 from edgemem.records import Heard, Reply, ToolCall
 from edgemem.session.tools import Tool
 from support.cli import ROOT, one_sentence, run
@@ -24,11 +26,6 @@ from support.cli import refused as told_by
 from support.disks import MODES, fill_command
 from support.homes import opened
 from support.models import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from edgemem.memory import Memory
 
 TEXTS = {
     "lone surrogates": "a\ud800b\udfff", "NUL": "before\x00after", "right to left": "\u202eabc\u200f",

@@ -1,4 +1,4 @@
-"""Memory: a home directory opened, wired and closed, and whole turns through all default hooks."""
+"""Memory: a home that is opened, shows its names, is closed, and lives whole turns through all default hooks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import ContextSettings, Profile, RecallSettings
+from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.hooks import HookRegistry
 from edgemem.inspect.replay import Line, Player, ScriptedFact, ScriptedModel
 from edgemem.loop.loop import AgentLoop
@@ -100,3 +101,52 @@ def test_a_voice_that_nobody_recognised_is_not_the_operator(tmp_path):
         assert [item.key for item in memory.recall("pin")] == ["pin"]
         assert [item.key for item in memory.recall("pin", speaker=None)] == []
         assert [item.key for item in memory.recall("fridge contents", speaker=None)] == ["fridge.contents"]
+
+
+NAMES = {
+    *("home", "profile", "store", "sessions", "notes", "procedures", "bank"),
+    *("recall", "recall_sessions", "session", "hooks", "tools", "hints"),
+    *("forget", "export", "import_lines"),
+    *("idle", "check", "close", "diagnostics"),
+}
+"""What users see (DESIGN section 3); whoever adds a name here adds it to the contract."""
+
+
+def public_names(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_a_memory_shows_the_names_of_the_contract_and_no_other(memory: edgemem.Memory) -> None:
+    """A name more, or one less, is a change of what users see."""
+    assert public_names(memory) == NAMES
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"episode": "1", "session": "hall"}, {"key": "tea", "person": "Ann"}, {"scope": "global"}]
+)
+def test_forget_wants_to_know_one_thing(memory: edgemem.Memory, given: dict[str, str]) -> None:
+    """Nothing is erased where nothing is named, or where two things are."""
+    memory.store.add_fact("tea", "black")
+    with pytest.raises(InvalidInputError, match="exactly one of key, episode, session and person"):
+        memory.forget(**given)  # type: ignore[arg-type]
+    assert memory.store.get_fact("tea") == "black"
+
+
+@pytest.mark.parametrize("kind", ["key", "episode", "session", "person"])
+def test_forget_takes_names_that_are_text(memory: edgemem.Memory, kind: str) -> None:
+    """A number is refused with a sentence that says what it stands for."""
+    with pytest.raises(InvalidInputError, match=f"{kind} must be text"):
+        memory.forget(**{kind: 0})  # type: ignore[arg-type]
+
+
+def test_what_is_asked_of_a_closed_memory_is_refused(memory: edgemem.Memory) -> None:
+    """Whatever is called, the error says that the memory is closed; closing it once more does nothing."""
+    memory.close()
+    for ask in (
+        *(memory.hooks, memory.tools, memory.hints, memory.export, memory.idle, memory.check),
+        *(lambda: memory.recall("tea?"), lambda: memory.recall_sessions("tea?")),
+        *(lambda: memory.forget("tea"), lambda: memory.import_lines([])),
+    ):
+        with pytest.raises(ClosedError):
+            ask()
+    memory.close()

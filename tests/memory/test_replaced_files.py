@@ -54,14 +54,11 @@ def overwrite(home: Path) -> None:
 
 HANDS: dict[str, Callable[[Path], object]] = {
     "deleted": lambda home: truth(home).unlink(),
-    "moved": lambda home: truth(home).rename(home / "elsewhere"),
-    "replaced": replace,
-    "overwritten": overwrite,
-    "emptied": lambda home: truth(home).write_bytes(b""),
+    "moved": lambda home: truth(home).rename(home / "elsewhere"), "replaced": replace,
+    "overwritten": overwrite, "emptied": lambda home: truth(home).write_bytes(b""),
     "log deleted": lambda home: truth(home).with_name("memory.db-wal").unlink(),
-    "folder deleted": lambda home: shutil.rmtree(home / "db"),
-    "home deleted": shutil.rmtree,
-}
+    "folder deleted": lambda home: shutil.rmtree(home / "db"), "home deleted": shutil.rmtree,
+}  # fmt: skip
 
 
 def database_row(memory: Memory) -> Check:

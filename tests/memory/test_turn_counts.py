@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,14 +15,9 @@ from edgemem.config import Profile
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.memory import Memory
 from edgemem.session.points import HookRegistry
 from edgemem.store.db.threads import Readers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from edgemem.memory import Memory
 
 THINGS = [
     "kettle", "ladder", "lamp", "radio", "drill", "tent", "globe", "piano", "scale", "torch", "kite", "rope",

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,14 +19,11 @@ import pytest
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.search.models import SCORE_ROOT, Candidates, Model, odds_of, shipped_models
-from edgemem.records import Reader
+from edgemem.records import Kind, Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_cases import LEFT_OUT, weeks_case
 from lab.recall_home import IDLE_S, Filled, filled
 from lab.weeks import weeks
-
-if TYPE_CHECKING:
-    from edgemem.records import Kind
 
 FROZEN = Path(__file__).parents[1] / "data" / "recall_floors.json"
 

@@ -1,4 +1,4 @@
-"""Subjects: of the facts about somebody, the one that is asked for."""
+"""Subjects: of the facts about somebody, the one that is asked for; who says "I" is told of what is theirs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from edgemem.memory import Memory
 from edgemem.recall.people.names import NamedPeople, people_of
 from edgemem.recall.query import parse_query, read_question
 from support.embedders import HashEmbedder
-from support.homes import Robot
+from support.homes import Robot, tell
 
 
 def test_names_of_speakers_are_words_where_facts_are_about_them():
@@ -59,3 +60,26 @@ def test_a_question_is_embedded_once(tmp_path, clock, question):
         robot.idle()
         robot.recall(question)
         assert embedder.questions == [question]
+
+
+SAID = {
+    "en": ("My bicycle is {}, I like it.", ("blue", "grey"), "Which colour does my bicycle have?"),
+    "de": ("Mein Fahrrad ist {}, ich mag es.", ("blau", "grau"), "Welche Farbe hat mein Fahrrad?"),
+    "es": ("Mi bicicleta es {}, me gusta.", ("azul", "gris"), "¿De qué color es mi bicicleta?"),
+    "vi": ("Xe đạp của tôi màu {}, tôi thích nó.", ("xanh", "xám"), "Xe đạp của tôi màu gì?"),
+    "zh": ("我的自行车是{}色的，我很喜欢。", ("蓝", "灰"), "我的自行车是什么颜色的？"),
+}
+
+
+@pytest.mark.parametrize("language", SAID)
+def test_what_is_mine_is_mine(language: str, memory: Memory) -> None:
+    """Two people say the same of themselves, and the same is known of both; each is told first what is theirs."""
+    sentence, values, question = SAID[language]
+    thing = {"en": "bicycle", "de": "Fahrrad", "es": "bicicleta", "vi": "xe đạp", "zh": "自行车"}[language]
+    for number, (who, value) in enumerate(zip(("Anna", "Ben"), values, strict=True)):
+        tell(memory, sentence.format(value), f"talk {number}", speaker=who)
+        memory.store.add_fact(f"{who.lower()}.{thing}", value, scope="household")
+    memory.idle(60.0)
+    for who, value in zip(("Anna", "Ben"), values, strict=True):
+        assert memory.recall(question, speaker=who, kinds={"turn"})[0].text == sentence.format(value)
+        assert memory.recall(question, speaker=who, kinds={"fact"})[0].value == value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import copy
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,13 +30,6 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments"
 ASK = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 OPEN = {"role": "assistant", "content": "Open."}
 LOOK = Tool("look", "Looks.", {"type": "object", "properties": {}}, lambda: "a cake")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory."""
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 def texts(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -297,20 +289,6 @@ def test_an_unfinished_turn_with_a_call_stays_closed_in_every_store(tmp_path: Pa
             raise OSError("the model is gone")
         assert "4711" not in str(kitchen.turn("Hello.", speaker="bob").messages)
         kitchen.open_turn.abort()  # type: ignore[union-attr]
-
-
-def test_private_and_heard_are_arguments(memory: Memory) -> None:
-    """A private turn stands in nobody else's prompt; how it was heard is kept."""
-    kitchen = memory.session("kitchen")
-    with kitchen.turn(
-        "The code is 4711.", speaker="alice", private=True, heard=Heard("alice", room="hall")
-    ) as turn:
-        turn.reply("I keep it.")
-    assert "4711" not in str(kitchen.turn("Code?", speaker="bob").messages)
-    assert "4711" not in str(kitchen.turn("Code?", speaker="alice", audience=["bob"]).messages)
-    assert "4711" in str(kitchen.turn("Code?", speaker="alice").messages)
-    first = turns_of(memory)[0]
-    assert (first.level, first.heard and first.heard.room) == ("private", "hall")
 
 
 def test_an_interruption_keeps_only_a_beginning_of_the_reply(memory: Memory) -> None:
@@ -724,14 +702,9 @@ THOUGHT: dict[str, dict[str, Any]] = {
         for form in (
             "[THINK]{}[/THINK]alpha",
             "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>alpha",
-            "<|channel>thought\n{}<channel|>alpha",
-            "<THINK>{}</THINK>alpha",
-            "<think type='x'>{}</think>alpha",
-            "<thought>{}</thought>alpha",
-            "◁think▷{}◁/think▷alpha",
-            "{}</think>alpha",
-            "alpha<think>{}",
-            "<seed:think>{}</seed:think>alpha",
+            "<|channel>thought\n{}<channel|>alpha", "<THINK>{}</THINK>alpha",
+            "<think type='x'>{}</think>alpha", "<thought>{}</thought>alpha", "◁think▷{}◁/think▷alpha",
+            "{}</think>alpha", "alpha<think>{}", "<seed:think>{}</seed:think>alpha",
         )
     },
     "a mark": {"content": [{"text": "secret", "thought": True}, {"text": "alpha"}]},
@@ -743,7 +716,7 @@ THOUGHT: dict[str, dict[str, Any]] = {
     "a field": {"content": "alpha", "reasoning_content": "secret"},
     "blocks": {"content": "alpha", "thinking_blocks": [{"thinking": "secret"}]},
     "a provider": {"content": "alpha", "provider_specific_fields": {"reasoning_content": "secret"}},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("message", THOUGHT.values(), ids=THOUGHT)
@@ -848,25 +821,19 @@ def test_misspelt_names_are_refused(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda turn: turn.add("text"),
-        lambda turn: turn.add({"content": "no role"}),
+        lambda turn: turn.add("text"), lambda turn: turn.add({"content": "no role"}),
         lambda turn: turn.add({"role": "tool", "content": 7}),
         lambda turn: turn.add({"role": "tool", "content": "x"}, tokens="1"),
         lambda turn: turn.add({"role": "assistant", "content": "x"}, tokens=[2**40]),
         lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": "x"}),
         lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": [5]}),
         lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": {"id": 1}}),
-        lambda turn: turn.commit(error=5),
-        lambda turn: turn.commit(interrupted="x"),
-        lambda turn: turn.call(CALL, stop=5),
-        lambda turn: turn.reply(None),
-        lambda turn: turn.reply(7),
-        lambda turn: turn.reply("x", agent=7),
-        lambda turn: turn.reply("x", tokens=["a"]),
-        lambda turn: turn.call("look"),
-        lambda turn: turn.call({}),
+        lambda turn: turn.commit(error=5), lambda turn: turn.commit(interrupted="x"),
+        lambda turn: turn.call(CALL, stop=5), lambda turn: turn.reply(None), lambda turn: turn.reply(7),
+        lambda turn: turn.reply("x", agent=7), lambda turn: turn.reply("x", tokens=["a"]),
+        lambda turn: turn.call("look"), lambda turn: turn.call({}),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_argument_within_a_turn_is_told_at_once(memory: Memory, call: Any) -> None:
     """One sentence, and the turn goes on without it."""
     with memory.session("kitchen", speaker="alice").turn("Hello.") as turn:
@@ -1010,14 +977,11 @@ def test_the_tools_of_a_turn_are_copies(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "tell",
     [
-        lambda kitchen: kitchen.turn("And now?"),
-        lambda kitchen: kitchen.result("c1", "a cake"),
-        lambda kitchen: kitchen.interrupt("He"),
-        lambda kitchen: kitchen.partial("And"),
-        lambda kitchen: kitchen.speech_start(),
-        lambda kitchen: kitchen.idle(1.0),
+        lambda kitchen: kitchen.turn("And now?"), lambda kitchen: kitchen.result("c1", "a cake"),
+        lambda kitchen: kitchen.interrupt("He"), lambda kitchen: kitchen.partial("And"),
+        lambda kitchen: kitchen.speech_start(), lambda kitchen: kitchen.idle(1.0),
     ],
-)
+)  # fmt: skip
 def test_nothing_is_told_to_a_closed_memory(tmp_path: Path, tell: Any) -> None:
     """It would be lost, so it is one sentence; closing the conversation is none."""
     with opened(tmp_path / "home") as memory:

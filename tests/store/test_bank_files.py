@@ -1,7 +1,8 @@
-"""The bank in a folder: nothing that somebody puts there leads out of it, and what is cut off leaves a whole file."""
+"""The bank in a folder: nothing leads out of it, cut-off writes leave whole files, and files are forgotten, exported and counted."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,9 +11,12 @@ import sys
 import pytest
 
 from edgemem.errors import MemoryBankViolation
+from edgemem.memory.stats import gather
 from edgemem.store.bank.bank import ScopedBank
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import MemoryBankConfig
+from support.cli import run
+from support.homes import files_with, opened
 
 
 @pytest.fixture
@@ -133,3 +137,105 @@ def test_a_kill_at_any_step_leaves_a_whole_file(bank, tmp_path):
     bank.append("plans/a.md", "again")
     assert bank.read("plans/a.md") == "old\nnew\nagain"
     assert [path.name for path in (tmp_path / "bank" / "Ann" / "one" / "plans").iterdir()] == ["a.md"]
+
+
+WORD = "quixotry"
+ON = '[bank]\nbackend = "{}"\nlimits = {{ max_entries = 3 }}\n'
+FORGETTER = """
+import os, signal, sys
+import edgemem
+from edgemem.store.bank.files import BankFolder
+
+BankFolder.erase_person = lambda self, name: os.kill(os.getpid(), signal.SIGKILL)
+edgemem.open(sys.argv[1], worker=False).forget(person="mara")
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("backend", ["files", "database"])
+def test_a_person_takes_their_files_along(tmp_path, backend, killed):
+    """No byte is left of a forgotten person's files, in either backend, also where the forgetting was cut off; others' stay."""
+    home = tmp_path / "home"
+    with opened(home, ON.format(backend)) as memory:
+        memory.bank.for_person("Mara", "one").write("a.md", f"a {WORD}")
+        memory.bank.for_person("Mara", "two").write("plans/b.md", f"b {WORD}")
+        memory.bank.for_person("Bob", "one").write("a.md", "mine")
+        memory.bank.household.write("a.md", "Mara likes tea.")
+        memory.idle(seconds=60)
+        if not killed:
+            forgotten = memory.forget(person="MARA")
+            assert forgotten.erased == {"files": 2}
+            assert [mention.where for mention in forgotten.mentions.quoted] == ["household/a.md"]
+    if killed:
+        command = [sys.executable, "-c", FORGETTER, str(home)]
+        code = subprocess.run(command, check=False).returncode
+        assert code == (-signal.SIGKILL if backend == "files" else 0)
+    with opened(home, ON.format(backend)) as memory:
+        memory.idle(seconds=60)
+        assert files_with(home, WORD) == []
+        assert [file.place for file in memory.bank.files()] == ["household/a.md", "Bob/one/a.md"]
+        assert memory.recall(WORD) == []
+
+
+@pytest.mark.parametrize("source", ["files", "database"])
+def test_files_move_from_one_home_into_another(tmp_path, source):
+    """An export carries files into a home that keeps them the other way; a person's has their own; what is here stays."""
+    other = "database" if source == "files" else "files"
+    here, there = opened(tmp_path / "a", ON.format(source)), opened(tmp_path / "b", ON.format(other))
+    with here as memory, there as second:
+        memory.bank.for_person("Mara", "one").write("plans/a.md", "mine\n")
+        memory.bank.shared.write("b.md", "all")
+        memory.bank.household.write("c.md", "ours")
+        lines = [line.encode() for line in memory.export()]
+        second.bank.household.write("c.md", "theirs")
+        report = second.import_lines(lines)
+        assert (report.added, len(report.refused)) == ({"files": 2}, 1)
+        assert second.import_lines(lines).known == {"files": 2}
+        assert second.bank.for_person("Mara", "one").read("plans/a.md") == "mine\n"
+        assert {line.encode() for line in second.export() if "user:" in line} <= {*lines}
+        theirs = [json.loads(line) for line in memory.export(speaker="mara")]
+        assert [line["path"] for line in theirs if line["record"] == "file"] == ["plans/a.md"]
+
+
+@pytest.mark.parametrize(("bank", "path"), [("shared", "../x.md"), ("user:household", "x.md")])
+def test_a_file_of_an_export_that_the_bank_does_not_take_is_refused(tmp_path, bank, path):
+    """A path that would lead out of the bank, and a name that is no person's, is refused with a sentence."""
+    file = {"record": "file", "bank": bank, "path": path, "content": "x", "modified": 1.0}
+    lines = ({"record": "edgemem", "format": 5}, file, {"record": "end", "lines": 1})
+    with opened(tmp_path / "home") as memory:
+        report = memory.import_lines([json.dumps(line).encode() for line in lines])
+    assert (report.added, len(report.refused)) == ({}, 1)
+
+
+def test_the_command_line_keeps_files(tmp_path):
+    """Files are written, listed, shown and deleted; each command has --json, and errors say what to do."""
+
+    def bank(*args: str, code: int = 0, **more: str) -> str:
+        result = run("bank", *args, "--home", tmp_path / "home", **more)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    mara, all_here = ("--user", "mara"), ("--scope", "household")
+    assert bank("write", "plans/a.md", "Beans", "and", "peas", *mara) == "Written: plans/a.md.\n"
+    written = bank("write", "b.md", "-", *all_here, "--json", input="Bins.")
+    assert json.loads(written) == {"path": "b.md", "text": "Bins."}
+    assert bank() == "household/b.md (5 bytes)\nmara/default/plans/a.md (14 bytes)\n"
+    assert [file["scope"] for file in json.loads(bank("list", "--json"))] == ["household", "user:mara"]
+    assert bank("plans/a.md", *mara) == "Beans and peas\n"
+    assert json.loads(bank("show", "b.md", *all_here, "--json"))["text"] == "Bins."
+    assert "--user NAME" in bank("show", "b.md", code=1)
+    assert "leads upwards" in bank("write", "../b.md", "x", *mara, code=1)
+    assert "nobody agreed" in bank("delete", "plans/a.md", *mara, code=1)
+    assert bank("delete", "plans/a.md", *mara, "--yes") == "Deleted: plans/a.md.\n"
+    assert "no file" in bank("delete", "plans/a.md", *mara, "--yes", code=1)
+
+
+def test_stats_count_and_check_names_what_is_over_its_limits(tmp_path):
+    """How many files there are is counted; a bank that hands made too large is named, and what to do."""
+    with opened(tmp_path / "home", ON.format("files")) as memory:
+        memory.bank.shared.write("a.md", "x")
+        assert gather(memory.diagnostics).counts["bank_files"] == 1
+        for n in range(4):
+            (memory.home / "bank" / "shared" / f"{n}.md").write_text("x")
+        (check,) = [check for check in memory.check() if check.name == "bank"]
+        assert (check.state, check.detail) == ("warn", "shared: 5 files, of at most 3")

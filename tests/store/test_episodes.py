@@ -1,26 +1,24 @@
-"""Episodes with a name, a summary, decisions, tools and tags: kept, replaced, found by what they have, and refused."""
+"""Episodes: kept, replaced, found by what they have, and refused; calls of tools are counted with their latencies."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import edgemem
+from edgemem import SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader
-from edgemem.store.episodes import as_seed_fields
+from edgemem.store.episodes import TOOL_CALL, ToolStats, as_seed_fields, call_record, tool_stats
 
 DEPLOYED: dict[str, Any] = {
-    "name": "ep-001",
-    "summary": "User asked to deploy the app to staging.",
-    "decisions": ("chose blue-green deployment", "skipped canary"),
-    "tools": ("sandbox", "web"),
-    "tags": ("deployment", "staging"),
-    "session": "sess-42",
-    "latency_ms": 1.5,
-}
+    "name": "ep-001", "summary": "User asked to deploy the app to staging.",
+    "decisions": ("chose blue-green deployment", "skipped canary"), "tools": ("sandbox", "web"),
+    "tags": ("deployment", "staging"), "session": "sess-42", "latency_ms": 1.5,
+}  # fmt: skip
 
 
 def names(memory: edgemem.Memory, **filters: Any) -> list[str]:
@@ -105,16 +103,52 @@ def test_the_ring_drops_the_oldest_with_their_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"tags": "deployment"}, "must be a list of texts"),
-        ({"decisions": [1]}, "must be text, not int"),
-        ({"summary": "x" * 20_000}, "summary of an episode"),
-        ({"summary": None}, "summary of an episode"),
-        ({"name": "two\nlines"}, "name of an episode"),
-        ({"tags": ["x" * 70_000]}, "shorten"),
+        ({"tags": "deployment"}, "must be a list of texts"), ({"decisions": [1]}, "must be text, not int"),
+        ({"summary": "x" * 20_000}, "summary of an episode"), ({"summary": None}, "summary of an episode"),
+        ({"name": "two\nlines"}, "name of an episode"), ({"tags": ["x" * 70_000]}, "shorten"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_episode_is_refused(memory: edgemem.Memory, more: dict[str, Any], sentence: str) -> None:
     """In one sentence, and nothing is kept."""
     with pytest.raises(InvalidInputError, match=sentence):
         memory.store.add_episode("task", {}, "ok", **more)
     assert memory.store.episodes() == []
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SQLiteMemoryStore]:
+    with SQLiteMemoryStore(tmp_path / "memory.db", max_episodes=300) as opened:
+        yield opened
+
+
+def call(store: SQLiteMemoryStore, tool: str, *, ok: bool = True, **more: Any) -> None:
+    store.add_episode(TOOL_CALL, {"name": tool}, "ok" if ok else "failed", **more)
+
+
+def test_each_tool_has_its_calls_failures_and_percentiles(store: SQLiteMemoryStore) -> None:
+    """The most called first; of one that nobody measured there are no latencies, and what is no call counts for none."""
+    for n in range(100):
+        call(store, "grip", ok=n % 4 > 0, latency_ms=float(n + 1))
+    call(store, "sing")
+    store.add_episode("walk", {"name": "grip"}, "ok")
+    assert tool_stats(store.database) == [
+        ToolStats("grip", 100, 25, 0.25, 50.0, 90.0, 99.0),
+        ToolStats("sing", 1, 0, 0.0, None, None, None),
+    ]
+
+
+@pytest.mark.parametrize("latency_ms", [-1, float("nan"), float("inf"), "fast"])
+def test_what_is_no_latency_is_refused(store: SQLiteMemoryStore, latency_ms: Any) -> None:
+    """In one sentence, and nothing is kept."""
+    with pytest.raises(InvalidInputError):
+        call(store, "grip", latency_ms=latency_ms)
+    assert tool_stats(store.database) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "outcome"),
+    [(None, "ok"), ({"files": []}, "ok"), ({"error": "offline"}, "failed"), ({"status": "error"}, "failed")],
+)
+def test_an_answer_tells_whether_it_is_an_error(output: Any, outcome: str) -> None:
+    """As Cognitia's tools tell it."""
+    assert call_record("web", None, output)[1] == outcome

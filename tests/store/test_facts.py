@@ -1,20 +1,26 @@
-"""Facts in two times, held against a naive model."""
+"""Facts in two times, held against a naive model; ends that are private, and scopes of unknown forms."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from conftest import HandClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import edgemem
+from edgemem import Memory
 from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
 from edgemem.store.kinds import open_truth
+from support.cli import refused, run
 from support.oracles import Assertion, NaiveFacts
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {"a": [1.5, None, "x"]})
@@ -163,3 +169,111 @@ def test_the_truth_can_be_read_with_plain_sqlite(truth):
     rows = plain.execute("select scope, key, value, since from facts_now").fetchall()
     plain.close()
     assert rows == [("global", "a", "blue", "1970-01-02 00:00:00")]
+
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def memory(tmp_path: Path, hand: HandClock) -> Iterator[Memory]:
+    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    with edgemem.open(tmp_path, worker=False, watch=False, clock=hand.clock) as memory:
+        yield memory
+
+
+@pytest.mark.parametrize("since", [-5 * DAY, -20 * DAY], ids=["another came", "taken back"])
+@pytest.mark.parametrize("how", ["then", "then, as known", "ever"])
+def test_an_end_that_is_private_is_not_told(memory: Memory, hand: HandClock, since: float, how: str) -> None:
+    """That a value was followed by one of Bob's own is told to nobody else, nor on which day."""
+    start = hand.wall
+    memory.store.add_fact("safe.code", "1111", valid_from=start - 20 * DAY)
+    known_at = memory.store.facts()[0].recorded_at
+    hand.advance(60)
+    memory.store.add_fact("safe.code", "7777", valid_from=start + since, level="private", owner="bob")
+
+    def recalled(speaker: str) -> list[edgemem.Recalled]:
+        options = {
+            "then": {"valid_at": start - 10 * DAY},
+            "then, as known": {"valid_at": start - 10 * DAY, "known_at": known_at},
+            "ever": {"include_past": True},
+        }[how]
+        hits = memory.recall("What is the safe code?", speaker=speaker, kinds={"fact"}, **options)
+        return [item for item in hits if item.value == "1111"]
+
+    for speaker in ("ann", ""):
+        for item in recalled(speaker):
+            assert (item.text, item.valid_to, item.past) == ("safe code: 1111", None, False)
+    his = recalled("bob")
+    assert all(item.valid_to is not None and "until" in item.text for item in his)
+    if how == "ever":
+        assert his
+        assert recalled("ann") == []  # that it is over is as private
+
+
+def test_recall_knows_at_that_tick_too(memory: Memory, hand: HandClock) -> None:
+    """What was said at a tick is recalled as known at it, and not a tick before."""
+    memory.store.add_fact("lamp", "green")
+    hand.advance(1)
+    memory.store.add_fact("lamp", "red")
+    ticks = "select recorded, id from facts where id = origin and value is not null"
+    (green, green_id), (red, red_id) = memory.diagnostics.database.query(ticks)
+
+    def known(tick: int) -> list[str | None]:
+        hits = memory.recall("What colour is the lamp?", known_at=tick / 1e6, kinds={"fact"})
+        return [item.value for item in hits]
+
+    assert known(green - 1) == []
+    assert known(green_id) == ["green"]
+    assert known(red - 1) == ["green"]
+    assert known(red_id) == ["red"]
+
+
+def values(memory: Memory, name: str) -> dict[str, str]:
+    return {fact.key: fact.value for fact in memory.store.facts(reader=Reader(name))}
+
+
+def test_scopes_of_unknown_forms_are_closed_listed_and_moved(tmp_path: Path) -> None:
+    """What another program stored under a mistyped scope is the operator's, until a command moves it."""
+    home = tmp_path / "home"
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("tea", "green", scope="user:Mara")
+        other = edgemem.SQLiteMemoryStore(memory.diagnostics.database)
+        other.add_fact("pin", "1", scope="robot:7")
+        other.add_fact("pin", "2", scope="robot:7")
+        other.add_fact("tea", "black", scope="robot:8")
+        other.add_fact("shoes", "39", scope="robot:7")
+        other.set_preference("light", "dim", scope="robot:7")
+        assert values(memory, "Ben") == {}
+        assert values(memory, "Mara") == {"tea": "green"}
+        assert memory.store.preferences(reader=Reader("Mara")) == []
+        assert not any("39" in item.text for item in memory.recall("size of the shoes", speaker="Mara", k=9))
+        assert {fact.value for fact in memory.store.facts(scope="robot:7")} == {"2", "39"}
+        (names,) = (check for check in memory.check() if check.name == "people")
+        assert (names.state, "robot:7 (3)" in names.detail) == ("warn", True)
+        assert "edgemem facts move robot:7 user:NAME" in names.advice
+    wrong = ("robot:7 Users:Mara", "user:Mara household", "Nobody:x global", "robot:8 user:Mara")
+    for scope, to in map(str.split, wrong):
+        assert refused(run("facts", "move", scope, to, "--home", home))
+    moved = run("facts", "move", "robot:7", "user:mara", "--home", home)
+    assert moved.output == "Moved 2 facts and 1 preference from robot:7 to user:Mara; read by Mara alone.\n"
+    with edgemem.open(home, worker=False) as memory:
+        assert values(memory, "Mara") == {"pin": "2", "shoes": "39", "tea": "green"}
+        assert [fact.value for fact in memory.store.fact_history("pin", scope="user:Mara")] == ["1", "2"]
+        assert [wish.value for wish in memory.store.preferences(reader=Reader("MARA"))] == ["dim"]
+        assert "39" in memory.recall("size of the shoes", speaker="Mara", kinds={"fact"})[0].text
+
+
+def test_a_file_with_two_spellings_is_one_person_s(tmp_path: Path) -> None:
+    """A JSON file that holds both spellings, or a mistyped scope, is read as one person's, and closed."""
+    file = tmp_path / "memory.json"
+    file.write_text(
+        """{"format": 1, "facts": [
+        {"key": "tea", "value": "black", "scope": "user:Alice", "recorded_at": "2026-01-01T10:00Z"},
+        {"key": "tea", "value": "green", "scope": "user:alice", "recorded_at": "2026-01-02T10:00Z"},
+        {"key": "pin", "value": "4711", "scope": "User:Alice", "recorded_at": "2026-01-03T10:00Z"}]}""",
+        encoding="utf-8",
+    )
+    with edgemem.JSONMemoryStore(file) as store:
+        assert {fact.value for fact in store.facts(reader=Reader("ALICE"))} == {"green"}
+        assert {fact.value for fact in store.facts()} == {"green", "4711"}
+        assert [fact.value for fact in store.fact_history("tea", scope="user:ALICE")] == ["black", "green"]

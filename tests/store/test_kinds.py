@@ -112,15 +112,8 @@ def test_a_kind_that_is_added_is_exported_found_counted_mentioned_and_erased(tmp
     """A declaration is all that the rest of the store needs of a kind that stands by itself."""
     out, _ = python(WITH_A_TOY_KIND, tmp_path / "one", tmp_path / "two").communicate(timeout=60)
     assert json.loads(out) == {
-        "exported": ["Ask Zora about the kiln.", "Ann's own plan."],
-        "hers": ["Ann's own plan."],
-        "imported": {"plans": 2},
-        "known": {"plans": 2},
-        "found": ["Ask Zora about the kiln."],
-        "closed": [],
-        "counted": 2,
-        "mentions": [["plan", "Ask Zora about the kiln.", "Bo"]],
-        "erased": {"plans": 1},
-        "left": ["Ask Zora about the kiln."],
-        "bytes": False,
-    }
+        "exported": ["Ask Zora about the kiln.", "Ann's own plan."], "hers": ["Ann's own plan."],
+        "imported": {"plans": 2}, "known": {"plans": 2}, "found": ["Ask Zora about the kiln."], "closed": [],
+        "counted": 2, "mentions": [["plan", "Ask Zora about the kiln.", "Bo"]], "erased": {"plans": 1},
+        "left": ["Ask Zora about the kiln."], "bytes": False,
+    }  # fmt: skip

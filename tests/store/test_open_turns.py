@@ -161,14 +161,10 @@ def test_a_turn_that_is_written_does_not_come_again(path: Path, stored: bool) ->
 def damaged(record: bytes) -> dict[str, bytes]:
     """Return a record in ways in which it cannot be read."""
     return {
-        "empty": b"",
-        "cut": record[: len(record) // 2],
-        "cut at its end": record[:-2],
-        "a bit": record.replace(b"one", b"onf") + b"\0",
-        "its beginning": bytes(20) + record[20:],
-        "garbage": b"\xff garbage\n\0",
-        "of a newer version": b"%08x %s\n\0" % (crc32(b"{}"), b"{}"),
-    }
+        "empty": b"", "cut": record[: len(record) // 2], "cut at its end": record[:-2],
+        "a bit": record.replace(b"one", b"onf") + b"\0", "its beginning": bytes(20) + record[20:],
+        "garbage": b"\xff garbage\n\0", "of a newer version": b"%08x %s\n\0" % (crc32(b"{}"), b"{}"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", damaged(b""))

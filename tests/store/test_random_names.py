@@ -41,21 +41,14 @@ _BAD = ["\x00", "\x07", "\ud800", "\u2028", "x" * 4096, "é" * 2048]
 def spelled(dice: random.Random, name: str) -> str:
     """Return a name in another spelling, of the same person or of one who only looks alike."""
     changes = [
-        str.upper,
-        str.lower,
-        str.title,
-        str.swapcase,
-        lambda text: unicodedata.normalize("NFD", text),
-        lambda text: unicodedata.normalize("NFC", text),
-        lambda text: unicodedata.normalize("NFKC", text),
+        str.upper, str.lower, str.title, str.swapcase, lambda text: unicodedata.normalize("NFD", text),
+        lambda text: unicodedata.normalize("NFC", text), lambda text: unicodedata.normalize("NFKC", text),
         lambda text: text.translate(_ALIKE),
         lambda text: text[: len(text) // 2] + dice.choice(_MARKS) + text[len(text) // 2 :],
         lambda text: dice.choice(_SPACES) + text + dice.choice(_SPACES),
-        lambda text: text + dice.choice(_BAD),
-        lambda text: "".join(dice.sample(text, len(text))),
-        lambda _: "",
-        lambda _: "".join(chr(dice.randrange(1, 0x3000)) for _ in range(dice.randrange(1, 9))),
-    ]
+        lambda text: text + dice.choice(_BAD), lambda text: "".join(dice.sample(text, len(text))),
+        lambda _: "", lambda _: "".join(chr(dice.randrange(1, 0x3000)) for _ in range(dice.randrange(1, 9))),
+    ]  # fmt: skip
     for change in dice.sample(changes, dice.choice([0, 1, 1, 2, 3])):
         name = change(name)
     return name

@@ -20,15 +20,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import edgemem
 from edgemem.errors import StoreError
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SQLITE = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('begin immediate')"
 LOCK = "import fcntl,sys; f=open(sys.argv[1],'a'); fcntl.flock(f, fcntl.LOCK_EX)"

@@ -65,19 +65,14 @@ def robot(body: str) -> str:
     """Return a program with the caller of this file, a memory `memory` and the function `loop_of`."""
     return "\n".join(
         (
-            "from __future__ import annotations",
-            "import json, sys, time",
-            "from typing import Any, Callable",
-            "import edgemem",
-            "from edgemem.loop.loop import AgentLoop, Reply",
-            "from edgemem.records import ToolCall",
-            "from edgemem.session.tools import Tool",
-            inspect.getsource(Caller),
-            inspect.getsource(loop_of),
+            "from __future__ import annotations", "import json, sys, time",
+            "from typing import Any, Callable", "import edgemem",
+            "from edgemem.loop.loop import AgentLoop, Reply", "from edgemem.records import ToolCall",
+            "from edgemem.session.tools import Tool", inspect.getsource(Caller), inspect.getsource(loop_of),
             "with edgemem.open(sys.argv[1], worker=False) as memory:",
             *(f"    {line}" for line in inspect.cleandoc(body).splitlines()),
         )
-    )
+    )  # fmt: skip
 
 
 def block_before(memory: Memory, text: str, speaker: str) -> str:

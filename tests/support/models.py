@@ -7,19 +7,17 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
 
+from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.catalog import ModelEntry, Source, sha256_of
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.records import Message, Reply, ToolCall
 from lab.random_model import key, llama_block, llama_keys, tokenizer_keys, write_gguf
-
-if TYPE_CHECKING:
-    from edgemem.llama.chat import LlamaChat
 
 _MINUTES = {"type": "integer", "description": "how long"}
 _PARAMETERS = {"type": "object", "properties": {"minutes": _MINUTES}, "required": ["minutes"]}

@@ -20,29 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from typing_extensions import Self
 
-IDENTITY = """\
------BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg4fbQn0QEASrdJQyc
-JEqsEO33KxDHzocM04EanrGQoEyhRANCAASs/le7NRNhS7Mauq/K+o6mXJBnX+w7
-zObxnpYvXeeuEnK6caVIRKktDBG3B7NGR9A21uIuaMKyjGLMaO+gKfoE
------END PRIVATE KEY-----
------BEGIN CERTIFICATE-----
-MIIBqTCCAVCgAwIBAgIUVm8l71kTbY7vwPOQVfvtokIx7F4wCgYIKoZIzj0EAwIw
-ITEfMB0GA1UEAwwWYSB0ZXN0IG9uIHRoaXMgbWFjaGluZTAgFw0yNjExMjExNzIy
-MDdaGA8yMTI2MTAyODE3MjIwN1owITEfMB0GA1UEAwwWYSB0ZXN0IG9uIHRoaXMg
-bWFjaGluZTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKz+V7s1E2FLsxq6r8r6
-jqZckGdf7DvM5vGeli9d564ScrpxpUhEqS0MEbcHs0ZH0DbW4i5owrKMYsxo76Ap
-+gSjZDBiMB0GA1UdDgQWBBQIaMYXAO8XZhdI53xfgwf8CBoz1zAfBgNVHSMEGDAW
-gBQIaMYXAO8XZhdI53xfgwf8CBoz1zAPBgNVHRMBAf8EBTADAQH/MA8GA1UdEQQI
-MAaHBH8AAAEwCgYIKoZIzj0EAwIDRwAwRAIgPRfQtvFgz/j3ARFf6ZCg/Ey4s/r5
-ZjIxJvomNQ4bvdwCIAgJ0mugiAX60nvhHQxHUtKnTNBz7Y5jyKVqwwUsYZ29
------END CERTIFICATE-----
-"""
+IDENTITY = Path(__file__).parents[1] / "data" / "identity.pem"
 """The key and the certificate of 127.0.0.1, signed by nobody else; no secret."""
 WATCHED = (
     *("socket.__new__", "socket.bind", "socket.connect", "socket.sendto", "socket.sendmsg"),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from edgemem.llama.protocols import Prompt, Segment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgemem.records import Message
+from edgemem.records import Message
 
 
 class WordTokenizer:

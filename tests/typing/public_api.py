@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import assert_type
 
 import edgemem.aio
 from edgemem.hooks import Hook, HookRegistry, HookResult, load
-
-if TYPE_CHECKING:
-    from typing_extensions import assert_type
-
-    from edgemem.loop.loop import TurnResult
-    from edgemem.records import Check
+from edgemem.loop.loop import TurnResult
+from edgemem.records import Check
 
 
 def open_and_recall(home: str | Path) -> None:

@@ -148,7 +148,7 @@ def test_https_needs_a_server_that_proves_who_it_is(
     """A certificate that nobody vouches for is refused; one that the machine trusts is not, and nothing else differs."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     identity = tmp_path / "identity.pem"
-    identity.write_text(IDENTITY)
+    identity.write_bytes(IDENTITY.read_bytes())
     with serving(content, identity=identity) as safe:
         entry = msgspec.structs.replace(entry, web=Web(kind="https", url=safe.url))
         with pytest.raises(DownloadError, match=r"could not prove who it is.*clock"):

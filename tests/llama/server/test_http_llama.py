@@ -352,14 +352,11 @@ def test_an_error_instead_of_a_token(status: int, body: bytes, says: str) -> Non
 @pytest.mark.parametrize(
     ("text", "host", "port", "file"),
     [
-        ("http://127.0.0.1:8080", "127.0.0.1", 8080, ""),
-        ("http://localhost", "127.0.0.1", 80, ""),
-        ("http://[::1]:9/", "::1", 9, ""),
-        ("unix:///run/llama.sock", "", 0, "/run/llama.sock"),
-        ("http://10.0.0.5:8080", "10.0.0.5", 8080, ""),
-        ("http://ROBOT.local:8080", "robot.local", 8080, ""),
+        ("http://127.0.0.1:8080", "127.0.0.1", 8080, ""), ("http://localhost", "127.0.0.1", 80, ""),
+        ("http://[::1]:9/", "::1", 9, ""), ("unix:///run/llama.sock", "", 0, "/run/llama.sock"),
+        ("http://10.0.0.5:8080", "10.0.0.5", 8080, ""), ("http://ROBOT.local:8080", "robot.local", 8080, ""),
     ],
-)
+)  # fmt: skip
 def test_addresses(text: str, host: str, port: int, file: str) -> None:
     """This machine, a socket file, and what the profile names."""
     found = Address.parse(text, hosts=("10.0.0.5", "Robot.local"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -18,9 +19,6 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.embedders import HashEmbedder
 from support.homes import count_docs, say
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WALL = 1_770_000_000.0
 YEAR = 366 * 86400.0

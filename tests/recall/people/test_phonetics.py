@@ -14,14 +14,7 @@ from edgemem.bench.corpus import household_facts
 from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
 from edgemem.recall.people.names import correct_names, partly_named, people_of
-from edgemem.recall.people.phonetics import (
-    LIMIT,
-    SimilarTerms,
-    nearest,
-    sounds_heard,
-    sounds_near,
-    sounds_of,
-)
+from edgemem.recall.people.phonetics import LIMIT, SimilarTerms, nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.text.analyse import plain_words, spoken_words, stem, terms
 from edgemem.store.episodes import spell_out
 

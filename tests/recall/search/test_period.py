@@ -33,16 +33,10 @@ JAR = "I have put the spare key into the blue jar"
 NAMES = ("scarf", "plumber", "drill", "dentist", "boiler", "jar")
 REPLY = "I will remember that for you."
 TALK = (
-    (20, 9, "ann", BOILER),
-    (2, 20, "ben", DENTIST),
-    (1, 7, "ann", "Good morning"),
-    (1, 7.5, "ann", "What is the weather like outside?"),
-    (1, 8, "ann", SCARF),
-    (1, 12, "ben", PLUMBER),
-    (1, 12.1, "ben", "ok thanks"),
-    (1, 18, "ann", DRILL),
-    (0, 8, "ben", JAR),
-)
+    (20, 9, "ann", BOILER), (2, 20, "ben", DENTIST), (1, 7, "ann", "Good morning"),
+    (1, 7.5, "ann", "What is the weather like outside?"), (1, 8, "ann", SCARF), (1, 12, "ben", PLUMBER),
+    (1, 12.1, "ben", "ok thanks"), (1, 18, "ann", DRILL), (0, 8, "ben", JAR),
+)  # fmt: skip
 """How many days ago, at which hour, who, what."""
 
 

@@ -1,13 +1,20 @@
-"""Search: nothing that the reader may not read has a say in what is found, and what was just written is found at once."""
+"""Search: no private text has a say in what others find; what was just written, parts of compounds, and each group with its k."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from edgemem.clock import Clock
-from edgemem.records import Reader
+from edgemem.inspect.replay import Line, Player
+from edgemem.memory import Memory
+from edgemem.recall.recall import Request
+from edgemem.recall.search.selection import name_of
+from edgemem.records import Heard, Reader, Recalled
+from support import homes
 from support.embedders import HashEmbedder
 from support.homes import Robot
 
@@ -68,3 +75,101 @@ def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
         assert "words" in waiting.why
         assert "meaning" not in waiting.why
         assert "meaning" in embedded.why
+
+
+ANYBODY = Reader("alice")
+
+
+def test_kinds_apart_compete_only_among_themselves(memory: Memory) -> None:
+    """Each group gets its own k, in the order of the groups, however good the others are."""
+    player = Player(memory)
+    for n in range(6):
+        player.turn(Line(say=f"The tea is in tin {n}.", speaker="alice", session="kitchen"))
+    memory.store.add_fact("tea.kind", "green")
+    memory.store.add_fact("tea.price", "four euro")
+    groups = (("turn",), ("fact", "preference"))
+    items = memory.diagnostics.search.recall("Where is the tea?", Request(reader=ANYBODY, k=2, apart=groups))
+    assert [item.kind for item in items] == ["turn", "turn", "fact", "fact"]
+
+
+def test_what_is_excluded_known_or_too_poor(memory: Memory) -> None:
+    """The next best replaces what is excluded; what is known comes besides the k; what is too poor does not fill up."""
+    for n in range(4):
+        memory.store.add_fact(f"tea.tin{n}", f"tea of sort {n}", heard=Heard("alice"))
+    memory.store.add_fact("flour.tin", "nearly empty")
+
+    def recall(**more: Any) -> list[Recalled]:
+        return memory.diagnostics.search.recall("Which tea is there?", Request(reader=ANYBODY, **more))
+
+    best, second, *_ = recall(k=3)
+    assert recall(k=1, exclude=[name_of(best)])[0].id == second.id
+    items = recall(k=2, known=[name_of(best)])
+    assert (items[0].id, len(items)) == (best.id, 3)
+    assert best.id in [item.id for item in recall(min_score=best.score)]
+    assert recall(min_score=best.score + 1e-6) == []
+
+
+def test_a_greeting_finds_nothing_where_nobody_asks(memory: Memory) -> None:
+    """Who thanks or greets wants no memory, whatever it sounds like; who asks the memory gets what it holds."""
+    for n in range(4):
+        memory.store.add_fact(f"thank.you{n}", "a word of thanks")
+    for text in ("Thank you.", "Good morning, hello!", "Danke, gute Nacht", "谢谢"):
+        assert memory.recall(text, asked=False) == []
+    assert memory.recall("Thank you.")
+    assert memory.recall("Thank you?", asked=False)
+
+
+Tell = Callable[..., None]
+
+OTHERS = (
+    "Oma kommt am Sonntag zu Besuch.",
+    "Wann der Gärtner kommt, weiß Ben.",
+    "Lena lernt für die Prüfung.",
+)
+BIN, PAPER_BIN = "Die Tonne wird am Dienstag geleert.", "Die Papiertonne wird am Dienstag geleert."
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def tell(request: pytest.FixtureRequest, memory: Memory) -> Tell:
+    """Return a function that says something in a German home, each in a talk of its own."""
+
+    def say(*texts: str) -> None:
+        for text in (*texts, *OTHERS):
+            homes.tell(memory, text, text, speaker="Ben")
+        if request.param == "indexed":
+            assert memory.idle(10)
+
+    return say
+
+
+def hits(memory: Memory, question: str) -> list[str]:
+    return [hit.text for hit in memory.recall(question)]
+
+
+@pytest.mark.parametrize(
+    ("spoken", "question"),
+    [(PAPER_BIN, "Wo steht die Tonne?"), (BIN, "Wo steht die Papiertonne?"), ("Der Müllplan hängt am Schrank.", "Wo ist der Plan?"), ("Die Stromrechnung ist bezahlt.", "Wo liegt die Rechnung?")],
+)  # fmt: skip
+def test_a_compound_and_its_end_find_one_another(
+    memory: Memory, tell: Tell, spoken: str, question: str
+) -> None:
+    """Whichever of the two was told and whichever is asked for, before the index knows of it and after."""
+    tell(spoken)
+    assert hits(memory, question)[:1] == [spoken]
+
+
+@pytest.mark.parametrize(("asked", "other"), [(BIN, PAPER_BIN), (PAPER_BIN, BIN)])
+def test_what_was_asked_for_counts_more(memory: Memory, tell: Tell, asked: str, other: str) -> None:
+    """Where both were told, the word of the question comes first, though the other was told later."""
+    tell(asked, other)
+    assert hits(memory, f"Wo steht die {asked.split()[1]}?")[0] == asked
+
+
+@pytest.mark.parametrize(
+    ("spoken", "question"),
+    [("Der Monat war schön.", "Wo ist die Nat?"), ("Das Brot liegt auf dem Brett.", "Wo ist das Rett?"), (PAPER_BIN, "Where is the tonne?")],
+)  # fmt: skip
+def test_what_only_ends_alike_does_not(memory: Memory, tell: Tell, spoken: str, question: str) -> None:
+    """A short end, a short beginning, and the words of an English question say nothing: what was told longest ago comes last."""
+    tell(spoken)
+    assert hits(memory, question)[-1] == spoken

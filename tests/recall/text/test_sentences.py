@@ -28,15 +28,10 @@ viene first 3rd 31 9999 99999 2023 5/7/2023 2023-13-40 30.2.2023 morgen heute ma
 """
 SALAD = st.lists(st.sampled_from(WORDS.split()), max_size=40)
 RANGES = {
-    "between {} and {}": "%d %B %Y",
-    "from {} to {}": "%B %d, %Y",
-    "zwischen {} und {}": "%d.%m.%Y",
-    "von {} bis {}": "%d.%m.%Y",
-    "entre {} y {}": "%Y-%m-%d",
-    "desde {} hasta {}": "%Y-%m-%d",
-    "từ {} đến {}": "ngày %d tháng %m năm %Y",
-    "从{}到{}": "%Y年%m月%d日",
-}
+    "between {} and {}": "%d %B %Y", "from {} to {}": "%B %d, %Y", "zwischen {} und {}": "%d.%m.%Y",
+    "von {} bis {}": "%d.%m.%Y", "entre {} y {}": "%Y-%m-%d", "desde {} hasta {}": "%Y-%m-%d",
+    "từ {} đến {}": "ngày %d tháng %m năm %Y", "从{}到{}": "%Y年%m月%d日",
+}  # fmt: skip
 DAYS_OF_CALENDAR = st.dates(date(2001, 1, 1), date(2023, 12, 31))
 SAID = """
 one two nine ten fifteen twenty ninety hundred thousand million and oh o clock double half past quarter to first third
@@ -107,25 +102,15 @@ def flagged(flag: int) -> Callable[[str], str]:
 
 
 READERS = {
-    "time": likeliest,
-    "range": only_range,
-    "readings": readings,
-    "words": words,
+    "time": likeliest, "range": only_range, "readings": readings, "words": words,
     "asks_when": lambda text: "yes" if asks_when(text) else "no",
     "past": lambda text: "yes" if tense_of(text).past else "no",
     "first": lambda text: "yes" if tense_of(text).first else "no",
-    "all": lambda text: "yes" if tense_of(text).all else "no",
-    "period": period,
-    "digits": lambda text: " ".join(with_digits(plain_words(text))),
-    "digits_of": digits_of,
-    "language": language_in,
-    "called": called,
-    "asks": flagged(ASKS),
-    "greets": flagged(GREETS),
-    "says_i": flagged(SAYS_I),
-    "counts": flagged(COUNTS),
-    "names": flagged(NAMES),
-}
+    "all": lambda text: "yes" if tense_of(text).all else "no", "period": period,
+    "digits": lambda text: " ".join(with_digits(plain_words(text))), "digits_of": digits_of,
+    "language": language_in, "called": called, "asks": flagged(ASKS), "greets": flagged(GREETS),
+    "says_i": flagged(SAYS_I), "counts": flagged(COUNTS), "names": flagged(NAMES),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("table", READERS)

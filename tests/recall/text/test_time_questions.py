@@ -5,22 +5,19 @@ They were written before the rule that tells them apart, and no word list was ma
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 import edgemem
+from edgemem.memory import Memory
 from lab.languages import LANGUAGES, household
 from lab.recall_home import SetClock
 from support.homes import BY_WORDS, tell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from edgemem.memory import Memory
 
 NOW = datetime(2026, 11, 20, 15).timestamp()  # noqa: DTZ001 - of this machine
 DAYS = ((3, 9, 18), (6, 3, 18), (10, 14, 18), (11, 8, 11), (11, 12, 18), (11, 15, 17), (11, 17, 10), (11, 18, 19),

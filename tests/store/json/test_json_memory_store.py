@@ -144,16 +144,13 @@ def test_one_bad_entry_spoils_only_itself(path, caplog):
     """The rest is remembered, a warning names the entry, and the file is copied before it is written anew."""
     path.parent.mkdir()
     facts = [
-        {"key": "good", "value": "yes"},
-        {"key": 7, "value": "a number"},
-        {"value": "no key"},
-        "what?",
+        {"key": "good", "value": "yes"}, {"key": 7, "value": "a number"}, {"value": "no key"}, "what?",
         {"key": "ends", "value": "early", "valid_from": 5.0, "valid_to": 4.0},
         {"key": "misspelt", "value": "kept", "valid_form": "2026-01-01T00:00:00Z"},
         {"key": "when", "value": "x", "recorded_at": 1e300},
         {"key": "slip", "value": "x", "recorded_at": "2926-01-01"},
         {"key": "day", "value": "x", "recorded_at": "monday"},
-    ]
+    ]  # fmt: skip
     others = {"episodes": [{"kind": ""}], "preferences": [{"key": "p", "value": "v"}]}
     original = json.dumps({"facts": facts, **others})
     path.write_text(original)
