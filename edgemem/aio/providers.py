@@ -91,7 +91,8 @@ class FileMemory:
         files.callback(self.index.close)
         self.recall = Recall(self.database, self.index)
         eraser = Eraser(
-            sessions,
+            self.database,
+            sessions.journal,
             (Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),),
             on_forgotten=lambda _erased: None,
             wake=lambda: None,

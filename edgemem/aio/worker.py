@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from edgemem.errors import ClosedError
-from edgemem.store.db.threads import Writer
+from edgemem.store.db.database import Writer
 
 Lane = Literal["turn", "store", "long", "idle"]
 """The thread of hooks, tools and recall; of the stores, whose writes wait for the disk; of what takes long; and of upkeep."""

@@ -307,7 +307,7 @@ def _hooks(home: Home) -> Finding:
 def _tokenizer(home: Home) -> Finding:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [home.tokenizer] if home.tokenizer.exact else []
-    using = [budget.tokenizer for budget in home.in_use.budgets() if budget.tokenizer.exact]
+    using = [budget.tokenizer for budget in list(home.in_use.budgets) if budget.tokenizer.exact]
     costs = dict(filter(None, map(_append_only, [*own, *using])))
     if not costs:
         return _ok(
@@ -349,7 +349,7 @@ def _window(home: Home) -> Finding:
             f"{home.failures.path}."
         )
         return _warn(f"a prompt did not fit{often}: {overflows[0].message}", advice)
-    known = {budget.window_tokens: budget for budget in home.in_use.budgets()}
+    known = {budget.window_tokens: budget for budget in list(home.in_use.budgets)}
     too_small = next(filter(None, map(_too_small, known.values())), "")
     if too_small:
         advice = "Until then every part of a prompt has less than its least."
@@ -413,7 +413,7 @@ def _writer(home: Home) -> tuple[str, str]:
     if settings.summarizer == "extractive":
         return extractive, ""
     remote = bool(chat.server)
-    used = [compaction.planner.summarizer for compaction in home.in_use.compactions()]
+    used = [compaction.planner.summarizer for compaction in list(home.in_use.compactions)]
     if used:  # what the sessions of this process really have
         writers = [summarizer.model for summarizer in used if isinstance(summarizer, ModelSummarizer)]
         remote = any(isinstance(model, HttpSide) for model in writers)

@@ -40,7 +40,7 @@ class IdleWorker:
         steps: Mapping[str, Callable[[Stop], bool]],
         *,
         settle_s: Callable[[], float] = lambda: 0.5,
-        on_hold: Callable[[], None] = lambda: None,
+        on_hold: Callable[[], None] | None = None,
     ) -> None:
         self.again_s = AGAIN_S
         self._steps, self._settle_s, self._on_hold = steps, settle_s, on_hold
@@ -64,7 +64,8 @@ class IdleWorker:
         """Stop working: somebody speaks, or a turn runs. Callers are referenced weakly; agents may share one worker."""
         with self._speaking_lock:
             self._speaking.add(self if by is None else by)
-        self._on_hold()
+        if self._on_hold is not None:
+            self._on_hold()
 
     def release(self, by: object = None) -> None:
         """Go on with upkeep, unless another holds it: the turn is over."""

@@ -65,8 +65,9 @@ class LiveSessions:
     """The sessions and chat models that use a memory; held weakly, so one that is dropped is gone here too."""
 
     def __init__(self) -> None:
-        self.hooks: WeakSet[Compaction] = WeakSet()
-        self.windows: WeakSet[Budget] = WeakSet()
+        self.compactions: WeakSet[Compaction] = WeakSet()
+        self.budgets: WeakSet[Budget] = WeakSet()
+        """How the windows of the chat models are divided, one for each session."""
         self.states: WeakSet[KeptState] = WeakSet()
         self._logs: WeakValueDictionary[str, SessionLog] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -91,14 +92,6 @@ class LiveSessions:
                 log.is_closed = True
                 if log.open_turn is not None:
                     log.open_turn.end()
-
-    def compactions(self) -> list[Compaction]:
-        """Return the compactions of the sessions."""
-        return list(self.hooks)
-
-    def budgets(self) -> list[Budget]:
-        """Return how the windows of the chat models are divided, one for each session."""
-        return list(self.windows)
 
     def kept_states(self) -> list[KeptState]:
         """Return the kept states of the open models."""
@@ -221,7 +214,8 @@ class Home:
             settings=settings,
         )
         self.eraser = Eraser(
-            self.sessions,
+            self.database,
+            self.sessions.journal,
             (
                 Place("kept states", lambda forgotten, _stop: _remove_states(self.truth.folder, forgotten)),
                 Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),
@@ -270,7 +264,7 @@ class Home:
         opened.callback(self.upkeep.close)
         self.reload = Reload(
             self.path,
-            self.profile,
+            self.settings,
             source=source,
             notes=self.notes.path,
             bank=self.bank.folder.places,
@@ -304,14 +298,9 @@ class Home:
             if model is not None:
                 model.warm()
 
-    def yield_to_speech(self) -> None:
-        """Stop embedding of idle time, in the middle of a text."""
-        if self.embedder is not None:
-            self.embedder.yield_to_speech()
-
     def _forget(self, erased: Erased) -> None:
         """Have no session say or write erased text; their prompts keep it until their epochs end (law 2)."""
-        for hook in self.in_use.compactions():
+        for hook in list(self.in_use.compactions):
             hook.forget(erased)
 
     def _close_states(self) -> None:
@@ -328,15 +317,8 @@ class Home:
             raise InvalidInputError(f"`tokenizer` must count tokens; got {type(tokenizer).__name__}.")
         counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
         budget = Budget(self.settings, counting, model=counting if model is None else model)
-        self.in_use.windows.add(budget)
+        self.in_use.budgets.add(budget)
         return budget
-
-    def renew(self) -> Profile:
-        """Take settings that were changed in the profile's file, if they were; return those that hold now."""
-        changed = self.reload.take_profile()
-        if changed is not None:
-            self.settings.now = changed
-        return self.profile
 
     def close(self) -> None:
         """Finish queued work and close everything in the opposite order; a second call does nothing."""
@@ -374,9 +356,6 @@ class Upkeep(IdleWorker):
         self._thorough = False
         settings, search, index, eraser = home.settings, home.search, home.index, home.eraser
 
-        def renew(_stop: Stop) -> bool:
-            return home.profile is not home.renew()
-
         def erase(stop: Stop) -> bool:
             erased = eraser.work(stop)
             # A reader of a file that must be emptied is gone soon.
@@ -393,15 +372,17 @@ class Upkeep(IdleWorker):
             return min(16, max(4, settings.now.idle.batch // 4))
 
         steps: dict[str, Callable[[Stop], bool]] = {
-            "settings": renew,
+            "settings": lambda _stop: home.reload.renew(),
             "waiting turns": home.sessions.journal.retry,
             "erase": erase,
             "bank": home.bank.retain,
-            "compact": lambda stop: any(hook.work(stop=stop) for hook in home.in_use.compactions()),
+            "compact": lambda stop: any(hook.work(stop=stop) for hook in list(home.in_use.compactions)),
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
             "embed": lambda stop: index.embed_pending(texts(), stop=stop) > 0,
-            "read ahead": lambda stop: any(hook.read_ahead(stop=stop) for hook in home.in_use.compactions()),
+            "read ahead": lambda stop: any(
+                hook.read_ahead(stop=stop) for hook in list(home.in_use.compactions)
+            ),
             "warm": home.preload,
             "back up": home.backups.work,
             "figures": lambda _stop: home.figures.write(at_once=self._thorough),
@@ -409,7 +390,7 @@ class Upkeep(IdleWorker):
         super().__init__(
             steps,
             settle_s=lambda: settings.now.idle.settle_s,
-            on_hold=home.yield_to_speech,
+            on_hold=None if home.embedder is None else home.embedder.yield_to_speech,
         )
 
     def run_all(

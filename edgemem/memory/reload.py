@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.config import Profile, load_profile
+from edgemem.config import Profile, Settings, load_profile
 from edgemem.errors import ConfigError
 from edgemem.hooks.loader import HookFile
 
@@ -65,7 +65,7 @@ class Reload:
     def __init__(
         self,
         home: Path,
-        profile: Profile,
+        settings: Settings,
         *,
         source: Path | None,
         notes: Path,
@@ -77,6 +77,7 @@ class Reload:
         self.restart: tuple[str, ...] = ()
         """Keys of the profile whose new value holds from the next start."""
         self._source, self._home, self._notes, self._bank, self._wake = source, home, notes, bank, wake
+        self._settings, profile = settings, settings.now
         self._opened = self._newest = profile
         self._profile: Profile | None = None
         self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
@@ -176,10 +177,12 @@ class Reload:
             self._wake()
         return bool(differing)
 
-    def take_profile(self) -> Profile | None:
-        """Return a new profile, once."""
+    def renew(self) -> bool:
+        """Have the settings hold that were read since; tell whether there were any."""
         profile, self._profile = self._profile, None
-        return profile
+        if profile is not None:
+            self._settings.now = profile
+        return profile is not None
 
     def restart_note(self) -> str:
         """Return the changes that wait for the next start; empty if none does."""

@@ -88,7 +88,7 @@ def session_parts(
         fallback=ExtractiveSummarizer(budget.tokenizer, max_chars=QUICK_CHARS),
         model=_in_process(model),
     )
-    home.in_use.hooks.add(compaction)
+    home.in_use.compactions.add(compaction)
     results = None
     if most := settings.now.hooks.tool_output_chars:
         from edgemem.session.tools import KEPT_BYTES, ToolResults
@@ -118,7 +118,7 @@ def session_parts(
             early=home.prefetch.counts,
             now=now,
         ),
-        upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=home.renew),
+        upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=home.reload.renew),
         state=state_keeping(home, model),
     )
 

@@ -18,7 +18,7 @@ from edgemem.store import messages
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closable
 from edgemem.store.db.transaction import Tables, Transaction
-from edgemem.store.erase.delete_rows import erase_said, erase_session
+from edgemem.store.erase.delete_rows import erase_session
 from edgemem.store.journal import TurnJournal
 from edgemem.store.kinds import open_truth
 from edgemem.store.pending_erasures import erase_in_truth
@@ -126,22 +126,12 @@ class SQLiteSessionStore(Closable):
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
-        erased = self.erase(id) >= 0
+        with self._lock:
+            self._saved.pop(id, None)
+            erased = self.database.write(lambda tx: erase_session(tx, id)) >= 0
         if erased:
             erase_in_truth(self.database, alone=self._owned)
         return erased
-
-    def erase(self, id: str) -> int:  # noqa: A002
-        """Erase a conversation without waiting for its bytes to leave the log; return its turns, -1 if there was none."""
-        with self._lock:
-            self._saved.pop(id, None)
-            return self.database.write(lambda tx: erase_session(tx, id))
-
-    def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
-        """Erase a person's messages but the newest `keep`, with answers; return their number and the first turn left."""
-        with self._lock:
-            self._saved.pop(id, None)
-            return self.database.write(lambda tx: erase_said(tx, id, person, keep=keep))
 
     def list_ids(self, *, since: float | None = None) -> list[str]:
         """Return the ids of conversations (since a time, seconds since the epoch), the one that was spoken in last first."""

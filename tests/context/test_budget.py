@@ -159,7 +159,7 @@ def test_every_hook_reads_the_one_plan(tmp_path: Path) -> None:
     with edgemem.open(tmp_path, profile=quiet(window_tokens=800, reply_tokens=100), worker=False) as memory:
         tokenizer = Windowed()
         hooks = memory.hooks(session_id="s", tokenizer=tokenizer)
-        (budget,) = memory.diagnostics.in_use.budgets()
+        (budget,) = memory.diagnostics.in_use.budgets
         assert (budget.window_tokens, budget.model_window) == (600, 600)
         assert numbers(hooks) == expected(budget.plan)
         before = budget.plan

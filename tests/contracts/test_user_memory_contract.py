@@ -284,7 +284,7 @@ def test_a_running_loop_leaves_out_what_was_deleted(tmp_path, compacted):
         for text in ("The code is xyzzy.", "Good night.", "Good morning."):
             loop.run(text, speaker="Ann")
         if compacted:
-            (hook,) = memory.diagnostics.in_use.compactions()
+            (hook,) = memory.diagnostics.in_use.compactions
             hook.prepared = Epoch("hall", 1, "Ann told the code xyzzy.", started_at=1.0)
             loop.run("Still here?", speaker="Ann")
             assert "xyzzy" in model.prompt

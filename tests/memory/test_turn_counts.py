@@ -17,7 +17,7 @@ from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.memory import Memory
 from edgemem.session.points import HookRegistry
-from edgemem.store.db.threads import Readers
+from edgemem.store.db.database import Database
 
 THINGS = [
     "kettle", "ladder", "lamp", "radio", "drill", "tent", "globe", "piano", "scale", "torch", "kite", "rope",
@@ -114,13 +114,13 @@ def test_a_turn_reads_with_few_statements(
 ) -> None:
     """Each of them costs a small board a tenth of a millisecond, and most turns need the same."""
     read: list[str] = []
-    query = Readers.query
+    query = Database.query
 
-    def counted(self: Readers, sql: str, *given: Any, **how: Any) -> Any:
+    def counted(self: Database, sql: str, *given: Any, **how: Any) -> Any:
         read.append(sql)
         return query(self, sql, *given, **how)
 
-    monkeypatch.setattr(Readers, "query", counted)
+    monkeypatch.setattr(Database, "query", counted)
     with opened(tmp_path, tokenizer) as memory:
         robot = Robot(HookRegistry(memory.hooks(session_id="now")), tools=[KEEP_PLAN])
         for n in range(6):

@@ -40,7 +40,7 @@ class MemoryBankConfig(msgspec.Struct, frozen=True):
     retention_days: int | None = None
     auto_load_on_turn: bool = True
     auto_load_max_lines: int = 200
-    default_folders: list[str] = msgspec.field(default_factory=lambda: ["plans", "reports", "notes"])
+    default_folders: list[str] = msgspec.field(default_factory=["plans", "reports", "notes"].copy)
     """Made in a folder with the first file of its bank, so that a person sees what goes where."""
     tiered_enabled: bool = False
 

@@ -1,4 +1,4 @@
-"""One SQLite file: a writer thread, readers of its own for every thread, a lock between processes.
+"""One SQLite file: a writer thread, a reading connection for each query that runs, a lock between processes.
 
 Each write is a function that the writer thread runs in one transaction, so no speaker waits for a disk; reads run in the thread
 that asks, and see the last commit. A `Database` is shared between threads, but not carried across a fork: open a new one there.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import sys
 import threading
 import warnings
@@ -40,12 +41,13 @@ from edgemem.store.db.connection import (
     translated_errors,
 )
 from edgemem.store.db.files import Closable, FileIdentities, FileLock, create_private, to_store_error
-from edgemem.store.db.threads import Readers, Writer
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
 
 T = TypeVar("T")
@@ -113,7 +115,7 @@ class Database(Closable):
             files = FileIdentities(self.path) if opening.durable and not self.read_only else None
             # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
             self._exclusively = partial(_exclusive, self.path, lock, files)
-            self._readers = Readers(partial(_reader, self._file, opening.busy_timeout_s, files))
+            self._readers = _Readers(partial(_reader, self._file, opening.busy_timeout_s, files))
             self._connection = self._open_writer(schema)
             self._raw = RawFile(self._file)
             self._lock, self._opened = lock, opened.pop_all()
@@ -378,3 +380,110 @@ def _reader(path: Path, timeout_s: float, files: FileIdentities | None) -> Any:
     if files is not None:
         files.check()
     return connect(path, "ro", timeout_s)
+
+
+class Writer:
+    """Run jobs on one daemon thread, and `idle` behind a job when no other waits.
+
+    The thread keeps no reference to an owner between jobs, so a forgotten one can be collected and say so.
+    """
+
+    def __init__(self, name: str, idle: Callable[[], None]) -> None:
+        self._jobs: _Jobs = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._thread = threading.Thread(target=_run, args=(self._jobs, idle), name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def here(self) -> bool:
+        """Tell whether the caller runs on this thread."""
+        return threading.current_thread() is self._thread
+
+    def submit(self, work: Callable[[], T], *, at_once: bool = False) -> Future[T]:
+        """Queue a job; with `at_once` it is done now where the caller runs on this thread."""
+        future: Future[T] = Future()
+        if at_once and self.here:
+            future.set_result(work())
+            return future
+        with self._lock:
+            if self._stopped:
+                raise ClosedError("The database was closed; open it again.")
+            self._jobs.put((work, future))
+        return future
+
+    def stop(self) -> None:
+        """Take no more jobs, and wait until those that wait have run."""
+        with self._lock:
+            if not self._stopped:
+                self._stopped = True
+                self._jobs.put(None)
+        if not self.here:
+            self._thread.join()
+
+
+def _run(jobs: _Jobs, idle: Callable[[], None]) -> None:
+    while (job := jobs.get()) is not None:
+        work, future = job
+        if future.set_running_or_notify_cancel():
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+                del result
+            if jobs.empty():
+                idle()
+        del job, work, future
+
+
+class _Readers:
+    """Connections made by `connect`: as many as queries run at once, and one that is shared."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._resting: list[Any] = []
+        self._running = 0
+        self._closed = False
+        self._changed = threading.Condition()
+        self._shared: Any = None
+        self._sharing = threading.Lock()
+
+    def query(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement."""
+        with self._changed:
+            self._check_open()
+            self._running += 1
+            connection = self._resting.pop() if self._resting else None
+        try:
+            connection = connection or self._connect()
+            rows: list[tuple[Any, ...]] = connection.execute(sql, parameters).fetchall()
+            return rows
+        finally:
+            with self._changed:
+                self._running -= 1
+                if connection is not None:
+                    self._resting.append(connection)
+                self._changed.notify_all()
+
+    @contextmanager
+    def shared(self) -> Iterator[Any]:
+        """Lend a connection that no query takes, for what SQLite counts for each connection apart."""
+        with self._sharing:
+            self._check_open()
+            self._shared = self._shared or self._connect()
+            yield self._shared
+
+    def close(self) -> None:
+        """Close every connection, once the queries that run have ended."""
+        with self._changed, self._sharing:
+            self._closed = True
+            self._changed.wait_for(lambda: not self._running)
+            for connection in filter(None, (*self._resting, self._shared)):
+                connection.close()
+            self._resting = []
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("The database was closed; open it again.")

@@ -22,7 +22,7 @@ from edgemem.records import Forgotten, Mention, Mentions
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.declaration import WORDS, Kind
 from edgemem.store.erase.copies import Erased
-from edgemem.store.erase.delete_rows import erase_fact, erase_person, erase_record
+from edgemem.store.erase.delete_rows import erase_fact, erase_person, erase_record, erase_said, erase_session
 from edgemem.store.kinds import KINDS
 from edgemem.store.pending_erasures import (
     end_erasings,
@@ -63,22 +63,6 @@ class Journal(Protocol):
         """Write all of them, waiting at most so many seconds."""
 
 
-class Conversations(Protocol):
-    """The conversations of a home."""
-
-    database: Database
-
-    @property
-    def journal(self) -> Journal:
-        """Return the turns that wait to be written."""
-
-    def erase(self, id: str) -> int:  # noqa: A002 - a store's keyword
-        """Erase a conversation; return its turns, -1 if there was none."""
-
-    def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
-        """Erase what a person said there, but for the newest messages; return their number, and the first turn that stays."""
-
-
 class Place(msgspec.Struct, frozen=True):
     """A file, or several of one kind, which may hold bytes of forgotten records."""
 
@@ -91,7 +75,7 @@ class Eraser:
     """Forgets in one truth, and takes the bytes out of every place; safe to use from several threads and processes.
 
     Args:
-        sessions: their waiting turns are written before something is forgotten.
+        journal: its waiting turns are written before something is forgotten.
         places: copies of the truth.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
         on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted; whole turns
@@ -102,7 +86,8 @@ class Eraser:
 
     def __init__(
         self,
-        sessions: Conversations,
+        database: Database,
+        journal: Journal,
         places: Sequence[Place],
         *,
         on_forgotten: Callable[[Erased], None],
@@ -110,8 +95,7 @@ class Eraser:
         wake: Callable[[], None],
         wait_s: float,
     ) -> None:
-        self._sessions = sessions
-        self._database: Database = sessions.database
+        self._database, self._journal = database, journal
         # The truth says whose folder is removed, and a backup copies the pages of the truth.
         self._places = (
             Place("the bank", lambda _forgotten, _stop: self._remove_folders()),
@@ -148,7 +132,7 @@ class Eraser:
     def _item(
         self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool
     ) -> Forgotten:
-        self._sessions.journal.settle(wait_s=wait_s)
+        self._journal.settle(wait_s=wait_s)
         copies = self._database.write(erase)
         if copies is None:
             return self._forgotten({}, at_once=False)
@@ -157,15 +141,15 @@ class Eraser:
 
     def session(self, session_id: str, *, wait_s: float | None = None) -> Forgotten:
         """Erase a conversation; `wait_s` is that of `fact`."""
-        self._sessions.journal.settle(wait_s=wait_s)
-        turns = self._sessions.erase(session_id)
+        self._journal.settle(wait_s=wait_s)
+        turns = self._database.write(lambda tx: erase_session(tx, session_id))
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
 
     def messages(self, session_id: str, person: str, *, keep: int) -> int:
         """Erase what a person said in a conversation, but for the newest messages; return how many went."""
-        self._sessions.journal.settle()
-        count, first_turn = self._sessions.erase_said(session_id, person, keep=keep)
+        self._journal.settle()
+        count, first_turn = self._database.write(lambda tx: erase_said(tx, session_id, person, keep=keep))
         if count:
             self._on_deleted(session_id, first_turn)
         self._forgotten({"messages": count}, at_once=count > 0)
@@ -181,7 +165,7 @@ class Eraser:
         wait_s: float | None = None,
     ) -> Forgotten:
         """Erase the records that a person said or owns, and tell where others still write the name, or one they are called."""
-        self._sessions.journal.settle(wait_s=wait_s)
+        self._journal.settle(wait_s=wait_s)
         folders = bank.folder.folders_of(name)
         root = bank.folder.root if folders else None
         files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))

@@ -195,7 +195,7 @@ def forget_elsewhere(robot: Robot) -> None:
 
 def prepare_an_epoch(robot: Robot, *, speaker: str = "mara") -> Any:
     """Talk until the next epoch is written and waits to begin; return what makes it."""
-    (hook,) = robot.memory.diagnostics.in_use.compactions()
+    (hook,) = robot.memory.diagnostics.in_use.compactions
     while not hook.due():
         robot.tell(CHATTER, speaker=speaker)
     robot.memory.idle(5)
