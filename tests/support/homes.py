@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
@@ -138,13 +135,6 @@ def check(index) -> None:
         )
         == []
     )
-    told = Counter(
-        name
-        for (names,) in index.database.query("select names from docs where names is not null")
-        for name in msgspec.json.decode(names)
-    )
-    assert dict(index.database.query("select name, docs from names")) == told
-    assert {name for (name,) in index.database.query("select name from sounds")} == told.keys()
     check_vectors(index.database, {id_: bool(past) for id_, past in docs})
 
 

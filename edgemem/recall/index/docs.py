@@ -6,7 +6,6 @@ Vectors, of the text and not of its words, come from a queue, and stay unless th
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -15,7 +14,6 @@ from edgemem.languages.words import Exact, all_words, in_any, small
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.file import (
     FIRST_OTHER,
-    DamagedIndexError,
     get_meta,
     note_removals,
     set_meta,
@@ -23,13 +21,12 @@ from edgemem.recall.index.file import (
 from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.table import Row
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
-from edgemem.recall.people.names import called_in, names_in, sounds_with
+from edgemem.recall.people.names import called_in, names_in
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.recall.text.phrases import mentions, zone_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from edgemem.store.db.transaction import Transaction
 
@@ -126,28 +123,12 @@ class ReadDoc(NamedTuple):
     row: Row
     """Its columns, under no number yet."""
     digest: int
-    sounds: frozenset[tuple[str, str]]
-    """How each of its names sounds, with the name."""
-
-    def names(self) -> set[str]:
-        """Return the names in its text."""
-        return {name for _, name in self.sounds}
-
-    def encoded_names(self) -> str | None:
-        """Return the names as JSON, for its row."""
-        names = sorted(self.names())
-        return msgspec.json.encode(names).decode() if names else None
 
 
 def read_doc(doc: Doc) -> ReadDoc:
     """Read what the text of a doc tells; .2 ms for a message of LoCoMo (one x86-64 core)."""
     row, stems = read_row(0, doc)
-    names = names_in(doc.text)
-    if doc.who:
-        names.add(doc.who)
-    if doc.subject:
-        names.add(called_in(doc.text, doc.subject))
-    return ReadDoc(doc, stems, row, digest_of(doc.text), sounds_with(names))
+    return ReadDoc(doc, stems, row, digest_of(doc.text))
 
 
 def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
@@ -167,11 +148,10 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
     """Take a doc out with its words and vectors; return its number, if it was there."""
-    rows = tx.execute("delete from docs where ref = ? and kind = ? returning id, names", (ref, kind))
+    rows = tx.execute("delete from docs where ref = ? and kind = ? returning id", (ref, kind))
     if not rows:
         return None
     number = int(rows[0][0])
-    _drop_names(tx, rows[0][1])
     note_removals(tx, [number])
     dequeue(tx, [number])
     remove_vectors(tx, [number])
@@ -207,50 +187,23 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
 def read_row(number: int, doc: Doc) -> tuple[Row, str]:
     """Return the columns of a doc under a number, and its stems joined by spaces."""
     flags, called, times = annotate(doc.text, doc.at) if doc.kind == TURN else Annotations()
-    stems = terms(doc.text)
+    stems, names = terms(doc.text), names_in(doc.text)
+    names |= {name for name in (doc.who, doc.subject and called_in(doc.text, doc.subject)) if name}
     row = Row(
         number, doc.kind, doc.ref, doc.level, doc.owner, doc.who, doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject,
         doc.relation, flags, called or None, msgspec.json.encode(times).decode() if times else None, len(stems),
+        msgspec.json.encode(sorted(names)).decode() if names else None,
     )  # fmt: skip
     return row, " ".join(stems)
-
-
-def _note_names(tx: Transaction, docs: Sequence[ReadDoc]) -> None:
-    counts = Counter(name for doc in docs for name in doc.names())
-    tx.executemany(
-        "insert into names (name, docs) values (?, ?) on conflict (name) do update set docs = docs + excluded.docs",
-        sorted(counts.items()),
-    )
-    sounds = {pair for doc in docs for pair in doc.sounds}
-    tx.executemany("insert or ignore into sounds (sound, name) values (?, ?)", sorted(sounds))
-
-
-def _drop_names(tx: Transaction, names: Any) -> None:
-    """Erase those of a row's names, as JSON, that no other doc tells."""
-    for name in _decoded(names):
-        tx.execute("update names set docs = docs - 1 where name = ?", (name,))
-        if tx.execute("delete from names where name = ? and docs <= 0 returning 1", (name,)):
-            tx.execute("delete from sounds where name = ?", (name,))
-
-
-def _decoded(names: Any) -> list[str]:
-    try:
-        return msgspec.json.decode(names, type=list[str]) if names else []
-    except (TypeError, msgspec.DecodeError) as error:
-        raise DamagedIndexError(f"The index is damaged: {error}; it is made again by itself.") from error
 
 
 def _add(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     tx.executemany(
         """
         insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, flags, called,
-          times, length, terms, names, digest)
+          times, length, names, terms, digest)
         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
-        [
-            (*doc.row._replace(id=number), doc.stems, doc.encoded_names(), doc.digest)
-            for number, doc in numbered
-        ],
+        [(*doc.row._replace(id=number), doc.stems, doc.digest) for number, doc in numbered],
     )
-    _note_names(tx, [doc for _, doc in numbered])
     enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """Errors of a file that is sound, or not ours."""
 RULES_VERSION = "5"
-"""Changes when annotations, dates or names' sounds are made otherwise, or a record's text is."""
+"""Changes when annotations or dates are made otherwise, or a record's text is."""
 FIRST_OTHER = 1 << 40  # the number of the first doc that is no message
 PRIVATE = 2
 """The level of texts that only their owner reads."""
@@ -69,16 +69,13 @@ _TABLES = (
       called text,
       times text,
       length integer not null default 0,
-      terms text not null,
       names text,
+      terms text not null,
       digest integer not null
     )
     """,
     "create unique index docs_by_ref on docs (ref, kind)",
     "create index docs_by_subject on docs (subject) where subject is not null",
-    # The names that docs tell, in how many, and how each may sound: see `phonetics`. A name that no doc tells is erased.
-    "create table names (name text primary key, docs integer not null) without rowid",
-    "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
     # seq: the tick at which the row was written, by which a process finds what others have added. past: as of its doc, so
     # that the many versions of one thing crowd out nothing. codes: a signed byte for each dimension of each vector of the doc.
     """

@@ -20,6 +20,7 @@ from edgemem.errors import CorruptError
 from edgemem.preload import preload_later
 from edgemem.recall.index.file import FIRST_OTHER, PRIVATE, Removals, State
 from edgemem.recall.index.sources import KINDS, TURN
+from edgemem.recall.people.names import NamesBySound
 from edgemem.recall.people.phonetics import SimilarTerms
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 COLUMNS = """
   d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.flags,
-  d.called, d.times, d.length
+  d.called, d.times, d.length, d.names
 """
 """The columns of a Row, from `docs d`."""
 
@@ -75,18 +76,23 @@ class Row(NamedTuple):
     called: str | None
     times: str | None
     length: int
+    names: str | None = None
 
     @property
     def spans(self) -> list[tuple[float, float, float]]:
         """Return begin, end and sureness of the times in its text."""
         return msgspec.json.decode(self.times, type=list[tuple[float, float, float]]) if self.times else []
 
+    def decoded_names(self) -> tuple[str, ...]:
+        """Return the names in its text."""
+        return msgspec.json.decode(self.names, type=tuple[str, ...]) if self.names else ()
+
 
 def checked_row(columns: Sequence[Any]) -> Row:
     """Return a row of the file; raise ValueError where it cannot be ours, as in a damaged file."""
     try:
         row = msgspec.convert(columns, Row)
-        row.spans  # noqa: B018 - they must be such
+        row.spans, row.decoded_names()
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
     if (
@@ -129,6 +135,9 @@ class DocTable:
         """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words."""
         self.similar = SimilarTerms()
         """The terms by their sounds and ends."""
+        self.names = NamesBySound()
+        self._names: dict[int, tuple[str, ...]] = {}
+        """Of slots that have any."""
         self._unindexed: set[int] = set()
         """Numbers of docs that are not in the index yet."""
         self.dropped = 0
@@ -175,6 +184,9 @@ class DocTable:
                 self._about[row.subject].add(slot)
         if spans:
             self._keep_spans(slot, spans)
+        if names := row.decoded_names():
+            self._names[slot] = names
+            self.names.add(names)
         self._slots[row.id] = slot
         self.n = slot + 1
         if row.kind == TURN and 0 <= row.id < _NUMBERED:
@@ -205,6 +217,7 @@ class DocTable:
         subject, _ = self.facts.pop(slot, (None, None))
         if subject:
             self._about[subject].discard(slot)
+        self.names.drop(self._names.pop(slot, ()))
 
     def drop_unindexed(self) -> None:
         """Remove the docs that the index still lacks."""

@@ -24,7 +24,6 @@ from edgemem.recall.index.sources import (
     read_newest,
 )
 from edgemem.recall.index.table import NOBODY
-from edgemem.recall.people.names import called_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -107,8 +106,6 @@ class UnindexedDocs:
         """Begin anew behind the index."""
         self._added_to = None
         self.docs.clear()
-        self.subjects: set[str] = set()
-        """Of its facts, in their words."""
         self._rows: dict[int, tuple[Row, str]] = {}
         self._added_docs = 0
         self._stamps: dict[str, str] = {}
@@ -128,8 +125,6 @@ class UnindexedDocs:
         number = self._next[doc.kind == TURN]
         self._next[doc.kind == TURN] += 1
         self.docs[number], self._rows[number] = doc, read_row(number, doc)
-        if doc.subject:
-            self.subjects.add(called_in(doc.text, doc.subject))
 
     def _take_texts(self, texts: Written, state: State, *, known: bool) -> None:
         stamp = texts.stamp()

@@ -1,12 +1,12 @@
 """Names: the people whom a question or a text names, even where a recogniser wrote another word for a name.
 
-The index keeps the sounds of people's and subjects' names, so a question's misheard names are corrected before all else. One word
+The table of docs has the names that these tell by their sounds, so a question's misheard names are corrected before all else. One word
 that is nobody else's names somebody: people say Ruth for Nana Ruth. A word in no text that sounds like a name is that name.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -29,17 +29,14 @@ from edgemem.recall.text.analyse import (
     stop_words,
     terms,
 )
-from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from edgemem.store.db.database import Database
-
 
 _MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
 _MOST_UNKNOWN = 6  # words of a question; with more unknown, it is another language, or no speech
-_MOST_SOUNDS, _MOST_NAMES = 900, 256
+_MOST_NAMES = 256
 _MAX_JOINED = 0.21
 """Up to this distance a name may be meant by two words that it fell into."""
 _SURE = 0.12
@@ -136,19 +133,19 @@ def find_people(
     *,
     names: Iterable[str] = (),
     dates: Collection[str] = (),
-    database: Database | None = None,
+    known: NamesBySound | None = None,
 ) -> NamedPeople:
     """Return a question with its misheard names corrected, and the people whom it names.
 
-    Of a very long text the end counts. `people` are the known speakers, `names` people and subjects that the index may not know
-    yet; `dates` are phrases whose words are no names; `database` is the index, if there is one.
+    Of a very long text the end counts. `people` are the known speakers, `names` people whom no doc may tell of; `dates` are
+    phrases whose words are no names; `known` has the names of docs.
     """
     text = text[-MAX_CHARS:]
     spoken = _undated(text, dates)
     unknown = {word.stem for word in spoken if _may_be_misheard(word)}
-    known = counts.counts(unknown) if unknown else {}
-    missing = {stem for stem in unknown if not known.get(stem)}
-    corrected = correct_names(text, spoken, missing, names=names, database=database) if missing else text
+    common = counts.counts(unknown) if unknown else {}
+    missing = {stem for stem in unknown if not common.get(stem)}
+    corrected = correct_names(text, spoken, missing, names=names, known=known) if missing else text
     if corrected != text:
         text, spoken = corrected, _undated(corrected, dates)
     words = [part for word in spoken for part in word.parts]
@@ -192,12 +189,12 @@ def correct_names(
     unknown: Collection[str],
     *,
     names: Iterable[str],
-    database: Database | None,
+    known: NamesBySound | None = None,
 ) -> str:
     """Return a question with names in place of unknown words that sound like them.
 
     `unknown` are stems that no text has: no other words are replaced, but for one beside such, where a name fell in two. `names`
-    are people and subjects that the index, `database`, may not know yet.
+    and those that are `known` from docs may be meant.
     """
     # A first letter that is a capital tells that names have capitals; then a small letter means no name.
     cased = text.lstrip()[:1].isupper()
@@ -215,8 +212,8 @@ def correct_names(
     hits: list[Hit] = []
     for keys_of in (sounds_heard, sounds_near):  # nearly always the first is enough
         keys = {piece: keys_of(piece.word) for piece in pieces}
-        known = names_sounding_like(database, set().union(*keys.values())) if database is not None else set()
-        words = {**own, **_called_by(known)}
+        near = known.sounding_like(set().union(*keys.values())) if known is not None else ()
+        words = {**own, **_called_by(near)}
         for piece in pieces:
             hit = nearest(piece.word, words, keys[piece])
             if hit is not None and (not piece.joined or hit[0] <= _MAX_JOINED):
@@ -229,27 +226,37 @@ def correct_names(
     return _replaced(text, hits)
 
 
-def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """Return the sounds of names, by any of their words, each with the name."""
-    return frozenset(
-        (sound, name)
-        for name in names
-        if len(name) <= _MOST_CHARS
-        for word in _called(name)
-        for sound in sounds_of(word)
-    )
+class NamesBySound:
+    """The names that docs tell, by the sounds of any of their words; the caller holds a lock."""
+
+    def __init__(self) -> None:
+        self._docs: Counter[str] = Counter()
+        self._names: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add the names of a doc."""
+        for name in names:
+            self._docs[name] += 1
+            if self._docs[name] == 1:
+                for sound in _sounds_of(name):
+                    self._names[sound].add(name)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remove the names of a doc; one that no other doc tells leaves no sound."""
+        for name in names:
+            self._docs[name] -= 1
+            if not self._docs[name]:
+                del self._docs[name]
+                for sound in _sounds_of(name):
+                    self._names[sound].discard(name)
+
+    def sounding_like(self, sounds: Iterable[str]) -> list[str]:
+        """Return names with a word of one of some skeletons."""
+        return sorted(set().union(*(self._names.get(sound, ()) for sound in sounds)))[:_MOST_NAMES]
 
 
-def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
-    """Return names with a word of one of some skeletons."""
-    keys = sorted(sounds)[:_MOST_SOUNDS]
-    if not keys:
-        return set()
-    rows = database.query(
-        f"select distinct name from sounds where sound in ({placeholders(keys)}) limit {_MOST_NAMES}",  # noqa: S608 - ours
-        bound(keys),
-    )
-    return {name for (name,) in rows}
+def _sounds_of(name: str) -> set[str]:
+    return set().union(*map(sounds_of, _called(name))) if len(name) <= _MOST_CHARS else set()
 
 
 def names_in(text: str) -> set[str]:

@@ -144,11 +144,9 @@ class Search:
             view = QueryView(table, self._filter)
             search = WordSearch(
                 view,
-                unindexed,
                 names=names,
                 reader=reader,
                 candidates=self._limits.candidates,
-                database=None if self._state is None else self._index.database,
             )
             question = search.look_up(asked)
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from edgemem.recall.index.table import DocTable
-    from edgemem.recall.index.view import UnindexedDocs
     from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.query import ParsedQuery, Question
-    from edgemem.store.db.database import Database
 
 K1, B = 1.2, 0.75
 MAX_TERMS = 24
@@ -146,36 +144,30 @@ def _saturated(times: Any, lengths: Any, average: float) -> Any:
 
 
 class WordSearch:
-    """Finds the words of one question; the caller holds the locks of the unindexed docs and of the table.
+    """Finds the words of one question; the caller holds the lock of the table.
 
-    `names` has the speaker that each further name means, `reader` the asker, if known; at most `candidates` are handed over;
-    `database` is the index's, None: do without it.
+    `names` has the speaker that each further name means, `reader` the asker, if known; at most `candidates` are handed over.
     """
 
     def __init__(
         self,
         view: QueryView,
-        unindexed: UnindexedDocs,
         *,
         names: Mapping[str, str],
         reader: str | None,
         candidates: int,
-        database: Database | None,
     ) -> None:
         self._view = view
-        self._unindexed = unindexed
         self._names = names
         self._reader = reader
         self._candidates = candidates
-        self._database = database
         self._people = people_of({*names, *view.table.people()})
         self._size = view.size()
 
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find a question's words, and return it with the memory's knowledge of it."""
         view, people = self._view, self._people
-        names = {*self._people, *self._unindexed.subjects}
-        named = find_people(asked.text, people, self, names=names, dates=asked.dates, database=self._database)
+        named = find_people(asked.text, people, self, names=people, dates=asked.dates, known=view.table.names)
         subjects = [
             name
             for name in named.whole
