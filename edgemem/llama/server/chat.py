@@ -47,16 +47,11 @@ class ServerVocabulary(Vocabulary):
         self.begins = begun[:1] if begun[1 : 1 + len(bare)] == bare else ()
         state = hashlib.sha256(repr((bare, begun, self._ask([_PROBE]))).encode())
         markup: list[Special] = []
-        self._halves: dict[bytes, list[int]] = {}
         for token, piece in self._pieces(holds.n_vocab):
             state.update(piece + b"\0")
-            try:
-                special = Special(token, piece.decode(), control=True, lstrip=False)
-            except UnicodeDecodeError:
-                self._halves.setdefault(piece, []).append(token)
-            else:
-                if is_markup(special):
-                    markup.append(special)
+            special = Special(token, piece.decode(errors="replace"), control=True, lstrip=False)
+            if is_markup(special):
+                markup.append(special)
         self.digest = state.hexdigest()[:16]
         controls = self._controls(markup)
         self.controls = {special.id: special.text for special in controls}
@@ -78,25 +73,6 @@ class ServerVocabulary(Vocabulary):
         """Return the spelling of a control token that marks a thought or a call; empty for any other."""
         text = self.controls.get(token, "")
         return text if text in MARKS else ""
-
-    def untold(self, shown: bytes, last: bytes, count: int) -> tuple[tuple[int, bytes], ...]:
-        """Return the tokens, with bytes, that the server kept back until a character was whole.
-
-        It then sends the text of all, `shown`, and the id of the last. The others end within a character, and few tokens
-        do: mostly just one row of `count` spells the missing bytes; none where the character was broken.
-        """
-        missing = shown.removesuffix(last) if last else shown
-        return next(self._rows(missing, count), ())
-
-    def _rows(self, spelt: bytes, count: int) -> Iterator[tuple[tuple[int, bytes], ...]]:
-        if count == 0:
-            if not spelt:
-                yield ()
-            return
-        for end in range(len(spelt) - count + 1, 0, -1):
-            for token in self._halves.get(spelt[:end], ()):
-                for rest in self._rows(spelt[end:], count - 1):
-                    yield ((token, spelt[:end]), *rest)
 
     def _controls(self, markup: Sequence[Special]) -> tuple[Special, ...]:
         """Return those that are tokens only where special tokens are parsed; words such as `<tool_call>` always are."""
@@ -146,8 +122,8 @@ class ServerVocabulary(Vocabulary):
 class ServerReply(Reply):
     """Takes steps as they come and writes their tokens into the log.
 
-    The server sends whole characters and tells the last of the tokens that share one: the others are found from their bytes, and
-    left out where a character never became whole.
+    The server sends whole characters and tells the last of the tokens that share one, so the text's own tokens are kept then: mostly
+    the same, and else read anew with the next prompt.
     """
 
     def __init__(self, log: TokenLog, vocabulary: ServerVocabulary, *, opened: str = "") -> None:
@@ -173,15 +149,11 @@ class ServerReply(Reply):
         if not content:
             self._silent = token
             return ""
-        raw = content.encode()
+        ids: tuple[int, ...] = (token,)
         if kept_back or "\ufffd" in content:
-            last = self._vocabulary.piece(token)
-            rows = self._vocabulary.untold(raw, last, kept_back)
-            for row in rows:
-                self.keep(*row)
-            self.keep(token, last)
-        else:
-            self.keep(token, raw)
+            ids = self._vocabulary.continue_text(content)
+        for each in ids:
+            self.keep(each, content.encode() if len(ids) == 1 else self._vocabulary.piece(each))
         return self.show(content)
 
 

@@ -102,29 +102,6 @@ def test_no_text_can_kill_the_server(start: Start, vocabularies: Path, tmp_path:
             assert chat.tokenizer.encode(unit * 100_000) == here.encode(unit * 100_000)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_tokens_that_share_a_character_are_found_again(opened: Callable[[str], HttpLlama], name: str) -> None:
-    """What the server keeps back until a character is whole is told from its bytes."""
-    chat = opened(name)
-    vocabulary = chat.tokenizer.vocabulary
-    for text in ("🧑‍🍳 ⏲️ 🫖", "𝕶𝖎𝖙𝖈𝖍𝖊𝖓", "ꦲꦏ꧀ꦱꦫ", "鱻龘", "x🙂y"):
-        ids = chat.tokenizer.encode(text)
-        pieces = [vocabulary.piece(token) for token in ids]
-        assert b"".join(pieces).decode().strip() == text
-        begin = 0
-        for end in range(1, len(ids) + 1):
-            whole = b"".join(pieces[begin:end])
-            try:
-                whole.decode()
-            except UnicodeDecodeError:
-                continue  # here the server waits
-            found = vocabulary.untold(whole, pieces[end - 1], end - begin - 1)
-            assert [token for token, _ in found] == ids[begin : end - 1]
-            assert [piece for _, piece in found] == pieces[begin : end - 1]
-            begin = end
-    assert vocabulary.untold(b"\xef\xbf\xbd.Now", b".Now", 1) == ()
-
-
 def test_a_turn_costs_the_same_requests_however_long_the_talk(opened: Callable[[str], HttpLlama]) -> None:
     """The 40th turn asks the server as often as the third, and has only its own text tokenised."""
     chat = opened("phi-3")
