@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.index import Index
-    from edgemem.recall.index.table import DocTable, Row
+    from edgemem.recall.index.table import DocTable
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
 
@@ -98,15 +98,14 @@ class UnindexedDocs:
         if self._added_docs == len(self.docs):
             return
         self._added_docs = len(self.docs)
-        for number in self.docs:
+        for number, doc in self.docs.items():
             if number not in table:
-                table.append(*self._rows[number], unindexed=True)
+                table.append(*read_row(number, doc), unindexed=True)
 
     def _start(self, state: State, queue: int) -> None:
         """Begin anew behind the index."""
         self._added_to = None
         self.docs.clear()
-        self._rows: dict[int, tuple[Row, str]] = {}
         self._added_docs = 0
         self._stamps: dict[str, str] = {}
         self._queue = queue
@@ -124,7 +123,7 @@ class UnindexedDocs:
     def _take(self, doc: Doc) -> None:
         number = self._next[doc.kind == TURN]
         self._next[doc.kind == TURN] += 1
-        self.docs[number], self._rows[number] = doc, read_row(number, doc)
+        self.docs[number] = doc
 
     def _take_texts(self, texts: Written, state: State, *, known: bool) -> None:
         stamp = texts.stamp()
