@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from pathlib import Path
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 
 _PROBE = "The keys hang beside the kitchen door, and Alice is allergic to peanuts."
-_LARGE = 1e38  # 32 bits hold a little more
 _LARGEST = 16  # of the probe's numbers; the order of the largest ones tells the model
 
 
@@ -60,7 +58,7 @@ class FunctionEmbedder(Embedder):
         self.fingerprint = str(getattr(embed_fn, "fingerprint", ""))
         """The function's own, or made of its vector of one sentence."""
         if self._dimensions is None or not self.fingerprint:
-            probe = self._probe()
+            probe = self._embed(self._embed_fn, _PROBE)
             self._dimensions = len(probe)
             self.fingerprint = self.fingerprint or _fingerprint_of(probe)
         self.dimensions = int(self._dimensions)
@@ -92,17 +90,6 @@ class FunctionEmbedder(Embedder):
 
     def close(self) -> None:
         """Do nothing: the function is the caller's."""
-
-    def _probe(self) -> Sequence[float] | Vector:
-        """Return one sentence's vector, of whatever length."""
-        given = self._call(self._embed_fn, _PROBE)
-        # Plain numbers need no numpy: 40 ms of a start.
-        plain = isinstance(given, list) and all(
-            type(number) in (int, float) and abs(number) < _LARGE for number in given
-        )
-        if plain and given and self._dimensions in (None, len(given)):
-            return array("f", given)
-        return self._unit(given)
 
     def _embed(self, function: EmbedFn, text: str) -> Vector:
         return self._unit(self._call(function, text))
@@ -142,7 +129,7 @@ def _failed(error: Exception) -> ModelError:
     )
 
 
-def _fingerprint_of(vector: Sequence[float] | Vector) -> str:
+def _fingerprint_of(vector: Vector) -> str:
     """Return a string that another model would change, and another processor's rounding would not."""
     largest: list[Any] = sorted(range(len(vector)), key=lambda at: -abs(float(vector[at])))[:_LARGEST]
     signs = [(at, bool(vector[at] > 0)) for at in sorted(largest)]

@@ -45,8 +45,6 @@ _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
     "called": "i4", "kind": "u1", "level": "u1", "past": "?", "flags": "u1", "dated": "?",
 }  # fmt: skip
-NEIGHBOUR_STEPS = (-2, -1, 1, 2)
-"""The neighbours of a message that are looked at: so many messages after it."""
 _PAST = (0, 1)
 NOBODY = 0
 """No person, no session."""

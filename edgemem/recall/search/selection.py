@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from edgemem.records import Kind, Recalled
 
     T = TypeVar("T")
-    Ref = tuple[int, int]
-    """A kind, and an id of that kind."""
 
 
 MOST_CHARS = 1000
