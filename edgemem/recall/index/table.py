@@ -43,7 +43,7 @@ COLUMNS = """
 
 _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
-    "called": "i4", "kind": "u1", "level": "u1", "past": "?", "flags": "u1", "dated": "?",
+    "kind": "u1", "level": "u1", "past": "?", "flags": "u1", "dated": "?",
 }  # fmt: skip
 _PAST = (0, 1)
 NOBODY = 0
@@ -116,14 +116,13 @@ class DocTable:
         """Subject and relation of slots that have any."""
         self._about: defaultdict[str, set[int]] = defaultdict(set)
         """Slots of facts by their subject."""
-        self.callings: list[frozenset[str]] = [frozenset()]
-        """Stems of those that texts speak to by name, by the code in `called`."""
+        self.called: dict[int, frozenset[str]] = {}
+        """Stems of those that a text speaks to by name, of slots that have any."""
         self.codes: dict[str | None, int] = {None: NOBODY}
         """Of speakers and owners, by name."""
         self.sessions: dict[int | None, int] = {None: NOBODY}
         self._speakers: Counter[int] = Counter()
         """Docs by their speaker's code."""
-        self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
         self._messages: NDArray[np.int32] = np.zeros(0, np.int32)
         """Slots of messages by their numbers, -1 where none is."""
@@ -160,10 +159,9 @@ class DocTable:
         self._speakers[who] += 1
         slot = self.n
         self._make_room(slot)
-        called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
         values = (
             row.id, row.ref, row.at, self.sessions.setdefault(row.session_id, len(self.sessions)),
-            -1 if row.turn is None else row.turn, who, self.codes.setdefault(row.owner, len(self.codes)), row.length, called, row.kind,
+            -1 if row.turn is None else row.turn, who, self.codes.setdefault(row.owner, len(self.codes)), row.length, row.kind,
             row.level, bool(row.past), row.flags, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
@@ -180,6 +178,8 @@ class DocTable:
             self.facts[slot] = (row.subject, row.relation)
             if row.subject:
                 self._about[row.subject].add(slot)
+        if row.called:
+            self.called[slot] = frozenset(row.called.split())
         if spans:
             self._keep_spans(slot, spans)
         if names := row.decoded_names():
@@ -212,6 +212,7 @@ class DocTable:
         for column in self.rows.values():
             column[slot] = 0
         self.dropped += 1
+        self.called.pop(slot, None)
         subject, _ = self.facts.pop(slot, (None, None))
         if subject:
             self._about[subject].discard(slot)
@@ -298,12 +299,6 @@ class DocTable:
             self._spans = _longer(self._spans, max(64, end * 3 // 2), 0)
         self._spans[self._last_span : end] = [(slot, *span) for span in spans]
         self._last_span = end
-
-    def _calling(self, stems: frozenset[str]) -> int:
-        code = self._calling_codes.setdefault(stems, len(self.callings))
-        if code == len(self.callings):
-            self.callings.append(stems)
-        return code
 
 
 def _longer(column: NDArray[Any], room: int, filling: int) -> NDArray[Any]:

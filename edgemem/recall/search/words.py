@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
-    from collections.abc import Collection
 
-    from edgemem.recall.index.table import DocTable
     from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.query import ParsedQuery, Question
 
@@ -273,8 +271,9 @@ class WordSearch:
             named = np.logical_and.reduce(list(texts.values()))
             for stem in distinctive_stems(name, self._people) if question.english else ():
                 named |= texts[stem]
-            slots = view.visible(np.flatnonzero(named))
-            view.mentions[slots[~_addressed(view.table, slots, name.stems)]] = True
+            called, stems = view.table.called, frozenset(name.stems)
+            slots = view.visible(np.flatnonzero(named)).tolist()
+            view.mentions[[slot for slot in slots if not stems <= called.get(slot, frozenset())]] = True
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         import numpy as np
@@ -283,15 +282,6 @@ class WordSearch:
         for _, slots, _ in self._view.table.find([stem]):
             here[slots] = True
         return here[:-1]
-
-
-def _addressed(table: DocTable, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
-    import numpy as np
-
-    addressed, codes = np.zeros(len(slots), np.bool_), table.rows["called"][slots]
-    called = np.flatnonzero(codes)  # most speak to nobody
-    addressed[called] = [table.callings[code].issuperset(stems) for code in codes[called].tolist()]
-    return addressed
 
 
 def _highest(

@@ -102,7 +102,7 @@ def test_a_slot_holds_what_is_there_and_nothing_else(taken):
             assert cells[name] == getattr(own, name)
         assert table.facts.get(slot, (None, None)) == (own.subject, own.relation)
         assert [cells["owner"], cells["who"]] == [table.codes.get(own.owner), table.codes.get(own.who)]
-        assert table.callings[cells["called"]] == frozenset((own.called or "").split())
+        assert table.called.get(slot, frozenset()) == frozenset((own.called or "").split())
         assert cells["session"] == table.sessions.get(own.session_id)
         for step in (-2, -1, 1, 2):
             other = there.get(number + step, (None,))[0]
