@@ -49,7 +49,7 @@ T = TypeVar("T")
 _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past: a
-    # fact that holds no more. terms: the stems of the text. flags, called, times: see `docs`. length: how many stems it has.
+    # fact that holds no more. terms: the stems of the text. flags, called, times: see `docs`.
     # names: those that it tells, as JSON. digest: of its text, which says whether its vectors are still right.
     """
     create table docs (
@@ -68,7 +68,6 @@ _TABLES = (
       flags integer not null default 0,
       called text,
       times text,
-      length integer not null default 0,
       names text,
       terms text not null,
       digest integer not null

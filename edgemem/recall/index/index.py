@@ -19,10 +19,9 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.recall.index.docs import (
-    ReadDoc,
     add_docs,
-    add_read,
-    read_doc,
+    add_rows,
+    read_row,
     remove_doc,
     replace_doc,
 )
@@ -50,7 +49,7 @@ from edgemem.recall.index.sources import (
     read_docs,
     written,
 )
-from edgemem.recall.index.table import ResidentPostings
+from edgemem.recall.index.table import ResidentPostings, Row
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
@@ -309,14 +308,14 @@ class Index:
     def _take_rows(self, sources: Sequence[Source], stop: Stop | None, limit: int) -> int:
         """Take in at most `limit` rows, or those read before `stop()`; return how many."""
         state, now = self.state(), self.truth.clock.now()
-        pieces: list[tuple[Source, int, list[ReadDoc]]] = []
+        pieces: list[tuple[Source, int, list[Row]]] = []
         for source in sources:
             reached, last = state.reached(source.table), newest_id(self.truth, source)
             if last > reached and limit > 0:
                 docs = read_between(self.truth, source, reached, last, limit, now)
                 read = _read_until(docs, stop)
                 cut = len(read) < len(docs)
-                pieces.append((source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
+                pieces.append((source, read[-1].ref if cut or len(docs) == limit else last, read))
                 limit = 0 if cut else limit - len(docs)
 
         def work(tx: Transaction) -> None:
@@ -325,7 +324,7 @@ class Index:
                 get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
             ):
                 return
-            add_read(tx, [doc for _, _, read in pieces for doc in read])
+            add_rows(tx, [row for _, _, read in pieces for row in read])
             for source, upto, _ in pieces:
                 set_meta(tx, source.table, upto)
 
@@ -426,11 +425,11 @@ class Index:
             self.damaged = False
 
 
-def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[ReadDoc]:
+def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[Row]:
     """Read docs until `stop()`, and the first in any case."""
-    read: list[ReadDoc] = []
+    read: list[Row] = []
     for doc in docs:
-        read.append(read_doc(doc))
+        read.append(read_row(0, doc))
         if stop and stop():
             break
     return read

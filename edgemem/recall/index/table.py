@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 COLUMNS = """
   d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.flags,
-  d.called, d.times, d.length, d.names
+  d.called, d.times, d.names, d.terms, d.digest
 """
 """The columns of a Row, from `docs d`."""
 
@@ -73,8 +73,9 @@ class Row(NamedTuple):
     flags: int
     called: str | None
     times: str | None
-    length: int
-    names: str | None = None
+    names: str | None
+    terms: str
+    digest: int
 
     @property
     def spans(self) -> list[tuple[float, float, float]]:
@@ -148,12 +149,12 @@ class DocTable:
     def __contains__(self, doc: int) -> bool:
         return doc in self._slots
 
-    def append(self, row: Row, stems: str = "", *, unindexed: bool = False) -> int:
-        """Take a row, with its text's `stems` joined by spaces, in place of its number's last one; return its slot.
+    def append(self, row: Row, *, unindexed: bool = False) -> int:
+        """Take a row in place of its number's last one; return its slot.
 
         `unindexed` rows are not in the index yet; `drop_unindexed` takes them out again.
         """
-        spans = row.spans
+        spans, terms = row.spans, row.terms.split()
         self._vacate(row.id)
         who = self.codes.setdefault(row.who, len(self.codes))
         self._speakers[who] += 1
@@ -161,14 +162,14 @@ class DocTable:
         self._make_room(slot)
         values = (
             row.id, row.ref, row.at, self.sessions.setdefault(row.session_id, len(self.sessions)),
-            -1 if row.turn is None else row.turn, who, self.codes.setdefault(row.owner, len(self.codes)), row.length, row.kind,
+            -1 if row.turn is None else row.turn, who, self.codes.setdefault(row.owner, len(self.codes)), len(terms), row.kind,
             row.level, bool(row.past), row.flags, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
             column[slot] = value
         if unindexed:
             self._unindexed.add(row.id)
-        for term, times in Counter(stems.split()).items():
+        for term, times in Counter(terms).items():
             packed = self._postings.get(term)
             if packed is None:
                 packed = self._postings[term] = array("I")
@@ -430,13 +431,13 @@ class ResidentPostings:
 
     def _take(self, where: str, values: Sequence[int]) -> list[int]:
         """Read some docs in; return their numbers."""
-        sql = f"select {COLUMNS}, d.terms from docs d where {where}"  # noqa: S608 - our own text
+        sql = f"select {COLUMNS} from docs d where {where}"  # noqa: S608 - our own text
         numbers: list[int] = []
         try:
             rows: list[tuple[Any, ...]] = self._database.query(sql, values)
-            for row, stems in [(checked_row(row), msgspec.convert(stems, str)) for *row, stems in rows]:
-                self.table.append(row, stems)
+            for row in [checked_row(row) for row in rows]:
+                self.table.append(row)
                 numbers.append(row.id)
-        except (ValueError, OverflowError, msgspec.ValidationError) as error:
+        except (ValueError, OverflowError) as error:
             raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
         return numbers

@@ -100,7 +100,7 @@ class UnindexedDocs:
         self._added_docs = len(self.docs)
         for number, doc in self.docs.items():
             if number not in table:
-                table.append(*read_row(number, doc), unindexed=True)
+                table.append(read_row(number, doc), unindexed=True)
 
     def _start(self, state: State, queue: int) -> None:
         """Begin anew behind the index."""
