@@ -311,6 +311,8 @@ class LoopAdapter:
         steps.run((resume,), ON_RUN_START, self._moment(task))
         utterance: Message = {"role": "user", "content": content}
         edited = loop.list.begin(log.prompt_log.turns, utterance, before)
+        if not task.keys() & {"task", "speaker"} and known.speaker is None and state.utterances <= 1:
+            task = {**task, **self._ended_by_restart(before or ())}
         between = list(takewhile(lambda item: not loop.list.holds(item), reversed(before or ())))[::-1]
         for message in between:
             self._take_late(message)
@@ -336,6 +338,15 @@ class LoopAdapter:
             loop.list.alias(running.messages[running.utterance or 0], utterance)
         turn.precede(between)
         return turn
+
+    def _ended_by_restart(self, before: Sequence[Message]) -> dict[str, Any]:
+        """Return whose the utterance is where it is that of a turn which the process before this one left open."""
+        turn = self.state.loop.list.newest_again(before)
+        if turn is None:
+            return {}
+        is_said = turn.heard is not None or self.log.journal is None  # and no agent's
+        owner, private = turn.owner if is_said else None, turn.level == "private"
+        return {"speaker": owner, "heard": turn.heard, "private": private, "audience": ("",)}
 
     def _begin_epoch(self, first_turn: int) -> None:
         """Begin an epoch behind the newest turn that its loop has changed."""

@@ -105,6 +105,15 @@ class LoopList:
         self._starts = [] if before is None else [[*keys, self._opened[0]]]
         return self._edited(keys, same)
 
+    def newest_again(self, before: Sequence[Message]) -> PromptTurn | None:
+        """Return the newest turn if that was left open, and the utterance behind a list that lacks it is its own."""
+        newest, key = self._newest, self._opened[0]
+        if newest is None or not (newest.unfinished or newest.messages[-1].get("role") != "assistant"):
+            return None
+        said = [turn for turn, known in self._said if key in known]
+        is_there = sum(self._key(message) == key for message in before) >= len(said)
+        return newest if said and said[-1] is newest and not is_there else None
+
     def open(self, utterance: Message) -> None:
         """Take an utterance as that of the newest turn."""
         self._opened = [key_of(utterance)]

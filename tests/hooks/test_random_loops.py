@@ -44,7 +44,7 @@ TURNS = (
     *("ends before the reply is kept", "aborts", "aborts and keeps it", "is asked again", "begins only"),
     *("fails before the prompt", "calls a tool", "raises behind a tool", "is cut off", "is cut off within"),
     *("answers and dies", "aborts before the prompt", "is told wrongly", "asks an agent"),
-    *("leaves a tool running", "leaves a tool running"),
+    *("leaves a tool running", "leaves a tool running", "is taken up again"),
     *("another speaks before the prompt", "another speaks behind it"),
 )
 BETWEEN = ("cut", "edit", "drop", "hand over", "resume", "resume with its list")
@@ -181,6 +181,10 @@ class Talk:
         if how.startswith("another speaks"):
             self.words[mark].sure = False
         if how == "another speaks before the prompt":
+            for each in self.unseen if same else ():
+                self.words[
+                    each
+                ].sure = False  # behind which of the same words an answer stands, nobody can know
             self.interject()
         self.messages += [] if is_before else late
         self.ask(mark, text)
@@ -197,6 +201,8 @@ class Talk:
             reply = f"{mark}."
             self.messages[-1] = {"role": "user", "content": f"Now then {mark}."}
             self.ask(mark, mark)
+        if how == "is taken up again" and self.json is None:
+            self.take_up(mark, text)
         if how in ("calls a tool", "raises behind a tool"):
             self.words[mark].sure = False
             self.call(mark)
@@ -214,6 +220,18 @@ class Talk:
                 self.words[mark].gone = True  # the word would have come with the reply
             return
         self.end(how, reply, mark)
+
+    def take_up(self, mark: str, text: str) -> None:
+        """Ask on after a restart, without a new start."""
+        gone = {mark for mark in self.mine if self.words[mark].gone} | self.unseen
+        kept = [each for each in self.messages if not gone & set(MARK.findall(str(each["content"])))]
+        self.memory.diagnostics.database.flush()  # as a process that is killed
+        self.begin(Session(json.loads(json.dumps(kept))))
+        self.kind, self.messages = "grows", self.said
+        for each in self.mine:
+            self.words[each].sure = False
+        self.edited = True
+        self.ask(mark, text, hop=1)
 
     def late_result(self) -> list[Message]:
         """Return what a tool tells now that was called in an earlier turn."""
