@@ -18,7 +18,17 @@ from edgemem.context.messages import INSTRUCTIONS, is_spoken, tool_calls
 from edgemem.errors import InvalidInputError, TurnEndedError
 from edgemem.hooks.edgevox import OuterRun, inward, outer_run, outward, results_in_words
 from edgemem.hooks.loop_list import split_head
-from edgemem.hooks.loops import LOOP, Loop, LoopState, close_unreadable, newest_spoken, says, without_mark
+from edgemem.hooks.loops import (
+    LOOP,
+    Loop,
+    LoopState,
+    close_unreadable,
+    enter_tool,
+    leave_tool,
+    newest_spoken,
+    says,
+    without_mark,
+)
 from edgemem.records import Message, Session, as_ours, text_of
 from edgemem.session.conversation import Conversation
 from edgemem.session.log import STATE_KEY, Moment, SessionLog
@@ -41,7 +51,7 @@ from edgemem.session.points import (
     TurnContext,
 )
 from edgemem.session.steps import Parts, Step, Steps
-from edgemem.session.tools import CALLED
+from edgemem.session.tools import call_key
 from edgemem.session.turn import TOOL_TURN, OpenTurn
 from edgemem.store.messages import without_thoughts
 from edgemem.store.turn_steps import BeginEpoch
@@ -156,7 +166,7 @@ class LoopAdapter:
                 self._late(loop, point, payload)
                 return None
         if point not in (BEFORE_TOOL, AFTER_TOOL):
-            _leave_tool(loop)  # its framework may have told of no end
+            leave_tool(loop.turn)
         agent, known = self.conversation.agent, as_ours(ctx, TurnContext)
         if agent.ctx.session.state is not ctx.session.state and loop is state.loop:
             agent.ctx.session = Session(self.log.record.messages, ctx.session.state)
@@ -188,9 +198,9 @@ class LoopAdapter:
     def _late(self, loop: Loop, point: str, payload: Any) -> None:
         """Take what a loop tells of a turn that another one has ended."""
         if point == BEFORE_TOOL:
-            self._enter_tool(loop)
+            enter_tool(loop.turn, call_key(payload), self.log.prompt_log.next_n)
         elif point == AFTER_TOOL:
-            _leave_tool(loop)
+            leave_tool(loop.turn, call_key(payload))
         elif point == ON_ABORT:
             loop.task = loop.start = None
         elif point == ON_RUN_END and loop.start is not None:
@@ -417,18 +427,11 @@ class LoopAdapter:
 
     def _call(self, ctx: Any, payload: Any) -> HookResult | None:
         self.log.called_tools = True
-        self._enter_tool(self.state.loop)
+        enter_tool(self.state.loop.turn, call_key(payload), self.log.prompt_log.next_n)
         return self._take(BEFORE_TOOL, payload)
 
-    def _enter_tool(self, loop: Loop) -> None:
-        """Have an agent that a tool runs known by its context: it is none of the people here."""
-        if (around := TOOL_TURN.get()) is not loop.turn:
-            loop.around = around, CALLED.get()
-        TOOL_TURN.set(loop.turn)
-        CALLED.set(None if loop.turn is None else loop.turn.tool_turn(self.log.prompt_log.next_n))
-
     def _result(self, ctx: Any, payload: Any) -> HookResult | None:
-        _leave_tool(self.state.loop)
+        leave_tool(self.state.loop.turn, call_key(payload))
         fired = self._take(AFTER_TOOL, payload)
         outcome = fired.payload if fired is not None and fired.is_modify else payload
         self.state.loop.outcomes.append(outcome)
@@ -549,13 +552,6 @@ def _ended(payload: Any) -> Ended:
         reply = payload if isinstance(payload, str) else payload.get("reply")
         return Ended(str(reply or ""))
     return as_ours(payload, Ended)
-
-
-def _leave_tool(loop: Loop) -> None:
-    """Have no tool of a loop run in this context."""
-    if loop.turn is not None and TOOL_TURN.get() is loop.turn:
-        TOOL_TURN.set(loop.around[0])
-        CALLED.set(loop.around[1])
 
 
 def _newest_reply(messages: Sequence[Message]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgemem.context.messages import INSTRUCTIONS, is_spoken
 from edgemem.errors import InvalidInputError
@@ -14,8 +15,8 @@ from edgemem.records import BY_AGENT, Message, Session, text_of
 from edgemem.session.arguments import checked_audience, checked_hearing, checked_speaker
 from edgemem.session.log import SessionLog
 from edgemem.session.points import TurnContext
-from edgemem.session.tools import ToolTurn
-from edgemem.session.turn import Agent, OpenTurn
+from edgemem.session.tools import CALLED, ToolTurn
+from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn
 
 TASK_KEYS = ("task", "speaker", "heard", "private", "audience")  # of the payload of `on_run_start`
 
@@ -42,7 +43,6 @@ class Loop:
         """The payload of the turn's own `on_run_start`, until the loop has ended it; None: it had none."""
         self.tokens: list[tuple[int, ...]] = []
         self.outcomes: list[Any] = []  # the results of tools since the model was called
-        self.around: tuple[OpenTurn | None, ToolTurn | None] = None, None  # in whose tool it runs itself
 
     @property
     def open_turn(self) -> OpenTurn | None:
@@ -69,6 +69,46 @@ class LoopState:
         self.utterances = 0  # that they have told of: a list before the first is history from elsewhere
         self.late: list[Message] = []  # results of earlier turns' tools, which their lists go on to hold
         self.is_cut = False  # a voice has reported that the newest reply was cut off
+
+
+class RunningTools(NamedTuple):
+    """The tools of a turn that run in one context: all that an agent says there is nobody's."""
+
+    turn: OpenTurn | None
+    calls: tuple[str, ...]
+    around: tuple[OpenTurn | None, ToolTurn | None, RunningTools | None]
+    """In whose tool its loop runs itself."""
+
+
+RUNNING: ContextVar[RunningTools | None] = ContextVar("edgemem_running", default=None)
+
+
+def enter_tool(turn: OpenTurn | None, call: str, n: int) -> None:
+    """Have an agent that a tool of turn number `n` runs known by its context."""
+    tools = _tools_of(turn) or RunningTools(turn, (), (TOOL_TURN.get(), CALLED.get(), RUNNING.get()))
+    RUNNING.set(tools._replace(calls=(*tools.calls, call)))
+    TOOL_TURN.set(turn)
+    CALLED.set(None if turn is None else turn.tool_turn(n))
+
+
+def leave_tool(turn: OpenTurn | None, call: str | None = None) -> None:
+    """Have a tool of a turn end in this context, or all that run there: a framework may have told of no end."""
+    if (tools := _tools_of(turn)) is None:
+        return
+    left = list(tools.calls if call is not None else ())
+    if left:
+        left.remove(call if call in left else left[-1])
+    if left:
+        RUNNING.set(tools._replace(calls=tuple(left)))
+        return
+    around, called, outer = tools.around
+    TOOL_TURN.set(around), CALLED.set(called), RUNNING.set(outer)
+
+
+def _tools_of(turn: OpenTurn | None) -> RunningTools | None:
+    """Return the tools of a turn that run in this context; None: none does."""
+    tools = RUNNING.get()
+    return tools if tools is not None and tools.turn is turn is TOOL_TURN.get() else None
 
 
 def newest_spoken(messages: Sequence[Message], text: Any = None) -> int | None:

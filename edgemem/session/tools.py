@@ -275,7 +275,7 @@ class ToolEpisodes:
 
     def begin(self, moment: Moment) -> None:
         """Take the time at which a tool begins."""
-        self._begun[_call(moment.payload)] = time.perf_counter()
+        self._begun[call_key(moment.payload)] = time.perf_counter()
 
     def end(self, moment: Moment) -> None:
         """Have all written that the store has not written yet."""
@@ -307,7 +307,7 @@ class ToolEpisodes:
     def note(self, moment: Moment) -> None:
         """Keep the outcome of one call."""
         log, payload = moment.log, moment.payload
-        now, begun = time.perf_counter(), self._begun.pop(_call(payload), None)
+        now, begun = time.perf_counter(), self._begun.pop(call_key(payload), None)
         latency_ms = None if begun is None else round((now - begun) * 1e3, 1)
         if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
             return
@@ -364,7 +364,7 @@ class _Call(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-def _call(payload: Any) -> str:
+def call_key(payload: Any) -> str:
     """Return a key of a running call; frameworks without ids run both points in its thread."""
     return as_ours(payload, _Call).id or str(threading.get_ident())
 

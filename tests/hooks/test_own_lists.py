@@ -646,6 +646,26 @@ def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
     ]
 
 
+@pytest.mark.parametrize("ids", [("a", "b"), ("", "")])
+def test_an_agent_is_in_a_tool_while_one_of_several_runs(memory: Memory, ids: tuple[str, str]) -> None:
+    """The end of one tool does not end the others: what the agent says is nobody's, and behind the last a person speaks."""
+    loop, agent, other = OwnList(memory), OwnList(memory), OwnList(memory)
+    agent.hooks = other.hooks = loop.hooks
+    loop.hear("Do two things.", speaker="alice", private=True)
+    for call_id in ids:
+        loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("look", {}, id=call_id))
+    for call_id in ids:
+        agent.turn("Alice's code is 4711.", speaker=None)
+        loop.hooks.fire(AFTER_TOOL, loop.ctx, ToolCallResult("look", {}, "1", id=call_id))
+    loop.reply("Both are done.")
+    other.turn("What now?", speaker="ben")
+    assert "4711" not in str(other.handed)
+    assert [(name, words[0][1]) for name, words in loop.stored()] == [
+        ("alice", "Do two things."),
+        ("ben", "What now?"),
+    ]
+
+
 @pytest.mark.parametrize("point", [BEFORE_LLM, ON_RUN_END, ON_ABORT, ON_RUN_START])
 def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory, point: str) -> None:
     """What is said in that thread in another session then is no agent's within it."""

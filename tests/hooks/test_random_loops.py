@@ -45,6 +45,7 @@ TURNS = (
     *("fails before the prompt", "calls a tool", "raises behind a tool", "is cut off", "is cut off within"),
     *("answers and dies", "aborts before the prompt", "is told wrongly", "asks an agent"),
     *("leaves a tool running", "leaves a tool running", "is taken up again"),
+    *("runs an agent in a tool", "runs an agent in a tool"),
     *("another speaks before the prompt", "another speaks behind it"),
 )
 BETWEEN = ("cut", "edit", "drop", "hand over", "resume", "resume with its list")
@@ -203,7 +204,9 @@ class Talk:
             self.ask(mark, mark)
         if how == "is taken up again" and self.json is None:
             self.take_up(mark, text)
-        if how in ("calls a tool", "raises behind a tool"):
+        if how == "runs an agent in a tool":
+            self.run_agent(speaker)
+        if how in ("calls a tool", "raises behind a tool", "runs an agent in a tool"):
             self.words[mark].sure = False
             self.call(mark)
         if how == "leaves a tool running":
@@ -220,6 +223,23 @@ class Talk:
                 self.words[mark].gone = True  # the word would have come with the reply
             return
         self.end(how, reply, mark)
+
+    def run_agent(self, speaker: str | None) -> None:
+        """Have an agent with the same hooks speak in a tool, beside another tool or two: it is kept nowhere."""
+        planned, agent, dice = self.word(speaker, private=False), TurnContext(Session()), self.dice
+        self.words[planned].gone, self.words[planned].sure = True, False
+        ids = [str(n) if dice.random() < 0.7 else "" for n in range(dice.randint(1, 3))]
+        for call_id in ids:
+            self.hooks.fire(BEFORE_TOOL, self.ctx, ToolCallRequest("look", {}, id=call_id))
+        ended = dice.randrange(len(ids))
+        for call_id in ids[:ended]:
+            self.hooks.fire(AFTER_TOOL, self.ctx, ToolCallResult("look", {}, "done", id=call_id))
+        said: list[Message] = [{"role": "user", "content": f"Look for {planned}."}]
+        self.hooks.fire(ON_RUN_START, agent, {"task": f"Look for {planned}."})
+        self.hooks.fire(BEFORE_LLM, agent, {"messages": said, "hop": 0, "tools": []})
+        self.hooks.fire(ON_RUN_END, agent, AgentResult("Found."))
+        for call_id in ids[ended:]:
+            self.hooks.fire(AFTER_TOOL, self.ctx, ToolCallResult("look", {}, "done", id=call_id))
 
     def take_up(self, mark: str, text: str) -> None:
         """Ask on after a restart, without a new start."""
