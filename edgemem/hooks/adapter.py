@@ -128,16 +128,24 @@ class LoopAdapter:
                 if point != BEFORE_LLM:
                     raise
                 self.registry.note("edgemem", point, error)
-                listed, text = list(payload.get("messages") or ()), self.state.loop.text
-                messages = [message for message in listed if isinstance(message, dict)]
-                head, rest = split_head(inward(messages))
-                spoken = newest_spoken(rest, text)
-                if text is not None and (spoken is None or not says(rest[spoken], text)):
-                    own: list[Message] = [{"role": "user", "content": str(text)}]
-                else:  # the newest message that can be read may be somebody else's
-                    is_newest = text is not None or len(messages) == len(listed)
-                    own = rest[spoken:] if spoken is not None and is_newest else []
-                return HookResult.replace({**payload, "messages": outward([*head, *own])})
+                return HookResult.replace({**payload, "messages": self._own_words(payload)})
+
+    def _own_words(self, payload: dict[str, Any]) -> list[Message]:
+        """Return the instructions and the speaker's own words of a list that may have anything in it."""
+        text = self.state.loop.text
+        own: list[Message] = [] if text is None else [{"role": "user", "content": str(text)}]
+        try:
+            listed = list(payload["messages"])
+            messages = [message for message in listed if isinstance(message, dict)]
+            head, rest = split_head(inward(messages))
+            spoken = newest_spoken(rest, text)
+            # The newest message that can be read may be somebody else's.
+            is_sure = (
+                len(messages) == len(listed) if text is None or spoken is None else says(rest[spoken], text)
+            )
+            return outward([*head, *(rest[spoken:] if spoken is not None and is_sure else own)])
+        except Exception:  # noqa: BLE001 - nothing of a list goes on that cannot be looked at
+            return own
 
     def _act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         state, loop = self.state, self._loop_of(point, ctx, payload)
@@ -266,6 +274,10 @@ class LoopAdapter:
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
             if loop.task is not None or (loop.start is None and newest != place):
                 self._close(listed[:newest])  # the next utterance
+            elif place is not None and any(map(self._is_reply, listed[place + 1 : newest])):
+                self._close(listed[:newest])  # the next, of which no start has told
+                start = loop.start or {}
+                loop.task = {key: start[key] for key in ("private", "audience") if key in start}
             elif loop.list.is_new and (
                 place is None or any(map(self._is_answer, listed[place + 1 : newest]))
             ):
@@ -308,6 +320,11 @@ class LoopAdapter:
     def _is_answer(self, message: Message) -> bool:
         """Tell whether a message was said in an earlier turn, or is an answer: no loop puts these before its utterance."""
         return message.get("role") in ("assistant", "tool") or self.state.loop.list.was_said(message)
+
+    def _is_reply(self, message: Message) -> bool:
+        """Tell whether a message is a reply that no turn has yet."""
+        is_said = message.get("role") == "assistant" and not tool_calls(message)
+        return is_said and not self.state.loop.list.holds(message)
 
     def _begin(self, before: Sequence[Message] | None, content: Any) -> OpenTurn:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed earlier turns."""

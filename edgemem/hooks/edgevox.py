@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any
 
+from edgemem.context.messages import tool_calls
 from edgemem.records import Message, ToolCall, text_of
 from edgemem.session.arguments import calling
 from edgemem.session.points import as_text
@@ -113,7 +114,7 @@ def outward(messages: Iterable[Message]) -> list[Message]:
             continue
         if results:
             outer.append(ResultsInWords(calls, results))
-        message_calls = message.get("tool_calls") or ()
+        message_calls = tool_calls(message)
         in_words = message_calls and all(str(call.get("id")).startswith(IN_WORDS) for call in message_calls)
         calls, results = list(message_calls) if in_words else [], []
         outer.append(

@@ -88,12 +88,20 @@ def checked_message(message: Any) -> Message:
     if calls is not None and not (isinstance(calls, (list, tuple)) and all(map(_is_call, calls))):
         raise InvalidInputError(f"`tool_calls` must be a list of calls of tools; got {calls!r:.40}.")
     content = message.get("content")
-    if role == "tool" and isinstance(content, Mapping) and "type" not in content:  # a result as it is
+    if role == "tool" and not _is_told(content):  # a result as it is
         content = json.dumps(content, ensure_ascii=False, default=str)
     if content is None and isinstance(sound := message.get("audio"), Mapping):  # a spoken reply
         content = sound.get("transcript")
     content = checked_content(content, "content", is_optional=True)
     return {**_copy(dict(message), "message"), "content": content}
+
+
+def _is_told(content: Any) -> bool:
+    """Tell whether the content of a message is text or parts, and no plain value."""
+    parts = content if isinstance(content, (list, tuple)) else [content]
+    return content is None or all(
+        isinstance(part, str) or (isinstance(part, Mapping) and "type" in part) for part in parts
+    )
 
 
 def checked_content(content: Any, name: str, *, is_optional: bool = False) -> Any:

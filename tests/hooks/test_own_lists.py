@@ -407,6 +407,26 @@ def test_what_stands_behind_the_utterance_is_part_of_its_answer(memory: Memory, 
     assert all(role != "user" for _, said in loop.stored() for role, _ in said[1:])
 
 
+@pytest.mark.parametrize("with_tools", [True, False])
+def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(memory: Memory, *, with_tools: bool) -> None:
+    """Nobody told who says what comes next: it is the usual speaker's, and as private as the start was."""
+    loop = OwnList(memory)
+    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Number 0?", "speaker": "alice", "private": True})
+    for n in range(3):
+        loop.messages.append({"role": "user", "content": f"Number {n}?"})
+        loop.ask()
+        if with_tools:
+            call = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            loop.messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+            loop.messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"{n}"})
+            loop.ask(hop=1)
+        loop.messages.append({"role": "assistant", "content": f"It is {n}."})
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("It is 2."))
+    said = [(name, words[0][1], words[-1][1]) for name, words in loop.stored()]
+    assert said == [("alice" if n == 0 else None, f"Number {n}?", f"It is {n}.") for n in range(3)]
+    assert {turn.level for turn in turns(memory)} == {"private"}
+
+
 def test_a_reply_behind_a_reminder_is_kept_without_an_end(memory: Memory) -> None:
     """The loop's next start ends the turn, with what its list has; words that a loop repeats each turn are nobody's each time."""
     loop = OwnList(memory)
@@ -682,6 +702,24 @@ def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory
         turn.reply("Oh.")
     memory.diagnostics.database.flush()
     assert [turn.owner for turn in memory.sessions.journal.read_turns("hall")] == ["ben"]
+
+
+@pytest.mark.parametrize("call", [{"id": "c1", "type": "function", "function": {"name": "look"}}, object()])
+@pytest.mark.parametrize(
+    ("result", "text"), [(42, "42"), (True, "true"), ([1, 2], "[1, 2]"), ([{"n": 1}], '[{"n": 1}]')]
+)
+def test_a_result_that_is_no_text_is_told_as_json(memory: Memory, call: Any, result: Any, text: str) -> None:
+    """Also behind a call of a client's own class: the model that answers goes on with this turn, and no older one's words."""
+    loop = OwnList(memory)
+    loop.turn(**CODE)
+    loop.hear("Count them.", speaker="ben")
+    asked: Message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    loop.messages += [asked, {"role": "tool", "tool_call_id": "c1", "content": result}]
+    loop.ask(hop=1)
+    assert "4711" not in str(loop.handed)
+    loop.reply("Done.")
+    assert ("tool", text) in loop.stored()[-1][1]
+    assert loop.hooks.failures() == []
 
 
 @pytest.mark.parametrize("calls", ["x", [5], {"id": 1}])
