@@ -329,8 +329,8 @@ class PromptLog:
         self.turns: list[PromptTurn] = []
         self._changes = 0
         """How often committed turns changed."""
-        self._has_aborted = False
-        """Whether a turn was aborted, whose words a loop's list may still have."""
+        self.has_begun = False
+        """Whether the session has begun: what a loop's list has of it comes from nowhere else."""
         self.running: PromptTurn | None = None
         self.sections: dict[str, BlockSection] = {}
         """The parts of the open turn's block, in the order in which they came in."""
@@ -362,7 +362,7 @@ class PromptLog:
     def adopt(self, messages: Sequence[Message]) -> PromptTurn | None:
         """Take up, as one turn, a history that a loop brings: nobody's words, as open as the open utterance."""
         current, brought = self._opened(), split_instructions(messages)[1]
-        if self.turns or self._has_aborted or not any(message.get("role") == "user" for message in brought):
+        if self.turns or self.has_begun or not any(message.get("role") == "user" for message in brought):
             return None
         owner = current.owner if current.level == "private" else None
         turn = PromptTurn(current.n, brought, level=current.level, owner=owner)
@@ -549,7 +549,7 @@ class PromptLog:
 
     def abort(self) -> None:
         """Drop the open turn, and what its loop may have kept of it."""
-        self._has_aborted = self._has_aborted or self.running is not None
+        self.has_begun = self.has_begun or self.running is not None
         self.discard()
 
     def cut_replies(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:

@@ -17,15 +17,19 @@ import msgspec
 from edgemem.context.messages import INSTRUCTIONS, is_spoken, tool_calls
 from edgemem.errors import InvalidInputError, TurnEndedError
 from edgemem.hooks.edgevox import OuterRun, inward, outer_run, outward, results_in_words
-from edgemem.hooks.loop_list import split_head
+from edgemem.hooks.loop_list import Key, key_of, split_head
 from edgemem.hooks.loops import (
     LOOP,
     Loop,
     LoopState,
     close_unreadable,
+    ended_of,
     enter_tool,
+    instructions_of,
     leave_tool,
+    newest_reply,
     newest_spoken,
+    own_words,
     says,
     without_mark,
 )
@@ -54,6 +58,7 @@ from edgemem.session.steps import Parts, Step, Steps
 from edgemem.session.tools import call_key
 from edgemem.session.turn import TOOL_TURN, OpenTurn
 from edgemem.store.messages import without_thoughts
+from edgemem.store.rights import readable
 from edgemem.store.turn_steps import BeginEpoch
 
 _ENDED = (
@@ -128,24 +133,8 @@ class LoopAdapter:
                 if point != BEFORE_LLM:
                     raise
                 self.registry.note("edgemem", point, error)
-                return HookResult.replace({**payload, "messages": self._own_words(payload)})
-
-    def _own_words(self, payload: dict[str, Any]) -> list[Message]:
-        """Return the instructions and the speaker's own words of a list that may have anything in it."""
-        text = self.state.loop.text
-        own: list[Message] = [] if text is None else [{"role": "user", "content": str(text)}]
-        try:
-            listed = list(payload["messages"])
-            messages = [message for message in listed if isinstance(message, dict)]
-            head, rest = split_head(inward(messages))
-            spoken = newest_spoken(rest, text)
-            # The newest message that can be read may be somebody else's.
-            is_sure = (
-                len(messages) == len(listed) if text is None or spoken is None else says(rest[spoken], text)
-            )
-            return outward([*head, *(rest[spoken:] if spoken is not None and is_sure else own)])
-        except Exception:  # noqa: BLE001 - nothing of a list goes on that cannot be looked at
-            return own
+                messages = own_words(payload["messages"], self.state.loop.text)
+                return HookResult.replace({**payload, "messages": messages})
 
     def _act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         state, loop = self.state, self._loop_of(point, ctx, payload)
@@ -213,7 +202,7 @@ class LoopAdapter:
             loop.task = loop.start = None
         elif point == ON_RUN_END and loop.start is not None:
             loop.start = None
-            if _ended(payload).reply:
+            if ended_of(payload).reply:
                 raise TurnEndedError(_ENDED)
 
     # -- a turn --------------------------------------------------------------------------------------
@@ -262,9 +251,24 @@ class LoopAdapter:
             if turn.hook_reply is not None:
                 return HookResult.end(turn.hook_reply)
             loop.list.hold(listed, view)
-            view = outward(without_mark(item) for item in loop.list.placed(view, listed))
+            hidden = self._hidden(listed)
+            shown = [item for item in listed if key_of(item) not in hidden]
+            view = outward(without_mark(item) for item in loop.list.placed(view, shown))
             payload = {**payload, "now": turn.now}
         return HookResult.replace({**payload, "messages": view})
+
+    def _hidden(self, listed: Sequence[Message]) -> set[Key]:
+        """Return the keys of instructions that are part of turns whose answers nobody here may read."""
+        told: set[Key] = set()
+        hidden: set[Key] = set()
+        if any(message.get("role") in INSTRUCTIONS for message in listed):
+            state, log = self.state, self.log
+            if state.older is None:
+                older = map(instructions_of, log.older_turns(log.prompt_log.turns))
+                state.older = [part for part in older if part[0]]
+            for keys, level, owner in (*state.older, *map(instructions_of, log.prompt_log.turns)):
+                (told if readable(log.prompt_log.reader, level, owner) else hidden).update(keys)
+        return hidden - told
 
     def _opened(self, listed: Sequence[Message], hop: int) -> OpenTurn | None:
         """Return the turn that a list belongs to, with all of its messages that are new."""
@@ -469,7 +473,7 @@ class LoopAdapter:
     # -- how it ends ---------------------------------------------------------------------------------
 
     def _end(self, ctx: Any, payload: Any) -> None:
-        ended, loop = _ended(payload), self.state.loop
+        ended, loop = ended_of(payload), self.state.loop
         listed = split_head(inward(ctx.session.messages))[1]
         newest = newest_spoken(listed, loop.text)
         if loop.task is not None:
@@ -519,7 +523,7 @@ class LoopAdapter:
                         takewhile(lambda item: not is_spoken(item) or loop.list.holds(item), behind)
                     )
                 self._follow(turn, behind)
-                reply = reply or _newest_reply(behind)
+                reply = reply or newest_reply(behind)
                 self._reply(turn, self.log.answered or ("" if turn.reply_text else reply))
                 self._commit(
                     turn, error=None if turn.reply_text else "The loop ended no turn.", interrupted=False
@@ -536,12 +540,15 @@ class LoopAdapter:
 
     def abort(self) -> None:
         """Throw the open turn away."""
-        loop = self.state.loop
+        loop, session = self.state.loop, self.conversation.agent.steps.parts.session
         task, loop.task, loop.start = loop.task, None, None
         if self.turn is None and task is not None:
             loop.list.open({"role": "user", "content": task.get("task")})  # its list may still have it
         elif self.turn is not None and task is None:
             self.turn.abort()
+        moment = self._moment({})
+        session.begin(moment)
+        session.mark_begun(moment)
 
     # -- speech --------------------------------------------------------------------------------------
 
@@ -561,25 +568,3 @@ class LoopAdapter:
     def _idle(self, ctx: Any, payload: Any) -> None:
         self._close()
         self.conversation.idle(payload.get("seconds", 0.0))
-
-
-def _ended(payload: Any) -> Ended:
-    """Return how a run ended, of which a loop may tell no more than the reply."""
-    if isinstance(payload, (str, dict)):
-        reply = payload if isinstance(payload, str) else payload.get("reply")
-        return Ended(str(reply or ""))
-    return as_ours(payload, Ended)
-
-
-def _newest_reply(messages: Sequence[Message]) -> str:
-    newest = messages[-1] if messages else {}
-    return text_of(without_thoughts(newest)) if newest.get("role") == "assistant" else ""
-
-
-class Ended(msgspec.Struct):
-    """How a run ended, as a loop tells it."""
-
-    reply: str = ""
-    interrupted: bool = False
-    error: str | None = None
-    preempted: bool = False  # EdgeVox stopped it, and the reply is EdgeVox's own

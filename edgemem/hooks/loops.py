@@ -7,16 +7,21 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+import msgspec
+
 from edgemem.context.messages import INSTRUCTIONS, is_spoken
+from edgemem.context.prompt import PromptTurn
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.edgevox import OuterRun, inward
-from edgemem.hooks.loop_list import LoopList, split_head
-from edgemem.records import BY_AGENT, Message, Session, text_of
+from edgemem.hooks.edgevox import OuterRun, inward, outward
+from edgemem.hooks.loop_list import Key, LoopList, key_of, split_head
+from edgemem.records import BY_AGENT, Message, Session, as_ours, text_of
+from edgemem.scopes import Level
 from edgemem.session.arguments import checked_audience, checked_hearing, checked_speaker
 from edgemem.session.log import SessionLog
 from edgemem.session.points import TurnContext
 from edgemem.session.tools import CALLED, ToolTurn
 from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn
+from edgemem.store.messages import without_thoughts
 
 TASK_KEYS = ("task", "speaker", "heard", "private", "audience")  # of the payload of `on_run_start`
 
@@ -28,6 +33,19 @@ _CHECKS: tuple[tuple[str, Callable[[Any], object], Any], ...] = (
 """How its parts are checked, and the value for one that cannot be read: an unknown voice may speak, and listen."""
 
 LOOP = "__edgemem_list"  # where the state of a loop's session keeps its Loop
+
+
+Instructions = tuple[set[Key], Level, str | None]
+"""The keys of the operator's messages in a turn, and who may read its answer: its level and owner."""
+
+
+class Ended(msgspec.Struct):
+    """How a run ended, as a loop tells it."""
+
+    reply: str = ""
+    interrupted: bool = False
+    error: str | None = None
+    preempted: bool = False  # EdgeVox stopped it, and the reply is EdgeVox's own
 
 
 class Loop:
@@ -67,8 +85,9 @@ class LoopState:
         self.loop = Loop(None, TurnContext(Session()))  # the one that told the newest turn
         self.outer: OuterRun | None = None  # the run of a framework that the turn is
         self.utterances = 0  # that they have told of: a list before the first is history from elsewhere
-        self.late: list[Message] = []  # results of earlier turns' tools, which their lists go on to hold
         self.is_cut = False  # a voice has reported that the newest reply was cut off
+        self.older: list[Instructions] | None = None  # of turns that left the prompt before it was taken up
+        self.late: list[Message] = []  # results of earlier turns' tools, which their lists go on to hold
 
 
 class RunningTools(NamedTuple):
@@ -122,6 +141,42 @@ def newest_spoken(messages: Sequence[Message], text: Any = None) -> int | None:
         elif newest is not None and messages[n].get("role") not in INSTRUCTIONS:
             break
     return newest
+
+
+def newest_reply(messages: Sequence[Message]) -> str:
+    """Return the reply that a list ends with, if it does."""
+    newest = messages[-1] if messages else {}
+    return text_of(without_thoughts(newest)) if newest.get("role") == "assistant" else ""
+
+
+def own_words(messages: Any, text: Any) -> list[Message]:
+    """Return the instructions and the speaker's own words of a list that may have anything in it; `text` is as in `Loop`."""
+    own: list[Message] = [] if text is None else [{"role": "user", "content": str(text)}]
+    try:
+        listed = list(messages)
+        readable = [message for message in listed if isinstance(message, dict)]
+        head, rest = split_head(inward(readable))
+        spoken = newest_spoken(rest, text)
+        # The newest message that can be read may be somebody else's.
+        is_whole = len(readable) == len(listed)
+        is_sure = spoken is not None and (is_whole if text is None else says(rest[spoken], text))
+        return outward([*head, *(rest[spoken:] if is_sure else own)])
+    except Exception:  # noqa: BLE001 - nothing of a list goes on that cannot be looked at
+        return own
+
+
+def instructions_of(turn: PromptTurn) -> Instructions:
+    """Return the operator's messages in a turn."""
+    keys = {key_of(message) for message in turn.messages if message.get("role") in INSTRUCTIONS}
+    return keys, turn.answer, turn.owner
+
+
+def ended_of(payload: Any) -> Ended:
+    """Return how a run ended, of which a loop may tell no more than the reply."""
+    if isinstance(payload, (str, dict)):
+        reply = payload if isinstance(payload, str) else payload.get("reply")
+        return Ended(str(reply or ""))
+    return as_ours(payload, Ended)
 
 
 def says(message: Message, text: Any) -> bool:

@@ -6,7 +6,7 @@ The steps of a turn share it. It belongs to the thread of the turn; a change hol
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from itertools import count
 from time import perf_counter
@@ -203,6 +203,12 @@ class SessionLog:
         if turn is not None:
             self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
+    def older_turns(self, turns: Iterable[PromptTurn]) -> list[PromptTurn]:
+        """Return the turns of the session beside some: those that left the prompt, as far as they were not erased."""
+        numbers = {turn.n for turn in turns}
+        stored = () if self.journal is None else self.journal.read_turns(self.prompt_log.session)
+        return [turn_of(turn) for turn in stored if turn.n not in numbers]
+
     def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
         """Return the turn of the call that a result is told for, and the call; None: this conversation has none of the id.
 
@@ -213,15 +219,12 @@ class SessionLog:
             InvalidInputError: each call of the id has its result, or two people's calls wait for it.
         """
         self.leave_out_erased()
-        prompt_log = self.prompt_log
-        running, turns = prompt_log.running, [turn for turn in prompt_log.turns if turn.n >= self.kept_from]
+        running = self.prompt_log.running
         own = None if running is None else running.call(call_id)
         if running is not None and own is not None and running.awaits(call_id):
             return running, own
-        if self.journal is not None:  # those that left the prompt, as far as they were not erased
-            numbers = {turn.n for turn in turns}
-            stored = self.journal.read_turns(prompt_log.session)
-            turns = [*(turn_of(turn) for turn in stored if turn.n not in numbers), *turns]
+        turns = [turn for turn in self.prompt_log.turns if turn.n >= self.kept_from]
+        turns = [*self.older_turns(turns), *turns]
         found = [(turn, call) for turn in turns if (call := turn.call(call_id)) is not None]
         waited = [each for each in found if each[0].awaits(call_id, at_its_end=True)]
         if not any(turn.awaits(call_id) for turn, _ in waited):

@@ -84,6 +84,7 @@ class StoredSession:
             if brought:
                 prompt_log.recognise(turns, brought)
                 return False
+            prompt_log.has_begun = True
             own = prompt_log.turns  # which ended while it could not be read
             prompt_log.resume(turns, None)
             for turn in own:
@@ -108,6 +109,7 @@ class StoredSession:
             # The first epoch is written with the first turn: it freezes the date that templates print.
             begun = msgspec.structs.replace(prompt_log.epoch, session=self.session_id)
             log.epoch_writes = [BeginEpoch(begun)]
+        prompt_log.has_begun |= epoch is not None
         first = epoch.first_turn if epoch else 0
         oldest = oldest_result(journal.database, self.session_id, epoch) if epoch else 0
         turns = journal.read_turns(self.session_id, from_n=oldest)
@@ -141,6 +143,20 @@ class StoredSession:
     def abort(self, moment: Moment) -> None:
         """Throw the open turn away."""
         moment.log.abort()
+
+    def mark_begun(self, moment: Moment) -> None:
+        """Keep that the session has begun, where nothing was said that stays: its loop may come back with a list of more."""
+        log = moment.log
+        log.prompt_log.has_begun = True
+        if log.prompt_log.turns:
+            return
+        if log.journal is None:
+            self._save(log, moment.ctx.session)
+            return
+        epoch = msgspec.structs.replace(log.prompt_log.epoch, session=self.session_id)
+        writes, log.epoch_writes = log.epoch_writes or [BeginEpoch(epoch)], []
+        for write in writes:
+            log.journal.database.submit(write)
 
     def accept(self, moment: Moment) -> None:
         """Keep the open turn as accepted, off the hot path."""

@@ -20,6 +20,7 @@ from edgemem.hooks import (
     AgentResult,
     HookRegistry,
     HookResult,
+    PersistSessionHook,
     ToolCallRequest,
     ToolCallResult,
     TurnContext,
@@ -27,6 +28,7 @@ from edgemem.hooks import (
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Message, Reply, Session, ToolCall, Turn
+from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.turn_steps import BeginEpoch
 from support.homes import opened
 from support.loops import OwnLoop, side_by_side
@@ -223,6 +225,35 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: 
     assert str(loop.handed).count("a red cup") == 1
     assert ("tool", "a red cup") in loop.stored()[0][1]
     assert loop.hooks.failures() == []
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("place", ["before the utterance", "behind it", "in an older epoch"])
+def test_instructions_of_a_private_turn_are_for_who_may_read_its_answer(
+    tmp_path: Path, role: str, place: str
+) -> None:
+    """What a loop tells its model beside private words may quote these, also where they have left the prompt."""
+    note: Message = {"role": role, "content": "Retrieved: her code is 4711."}
+    with opened(tmp_path / "home") as memory:
+        loop = OwnList(memory)
+        loop.turn("Hello.", speaker="ben")
+        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "My code?", "speaker": "alice", "private": True})
+        news: list[Message] = [note, {"role": "user", "content": "My code?"}]
+        loop.messages += news if place == "before the utterance" else reversed(news)
+        loop.ask()
+        loop.reply("It is 4711.")
+        loop.turn("What did she say?", speaker="ben")
+        assert "4711" not in str(loop.handed)
+        if place == "in an older epoch":
+            memory.sessions.journal.database.write(BeginEpoch(Epoch(session="kitchen", first_turn=2)))
+    with opened(tmp_path / "home") as memory:
+        messages, loop = loop.messages, OwnList(memory)
+        loop.messages = messages
+        loop.turn("And now?", speaker="ben")
+        assert "4711" not in str(loop.handed)
+        loop.turn("And now?", speaker="alice")
+        assert ("4711" in str(loop.handed)) or place == "in an older epoch"
+        assert loop.hooks.failures() == []
 
 
 @pytest.mark.parametrize("is_new_epoch", [True, False])
@@ -609,6 +640,35 @@ def test_an_aborted_first_turn_is_no_history(memory: Memory, *, ends: bool) -> N
     loop.turn("Hello.", speaker="ben")
     assert "4711" not in str(loop.handed)
     assert loop.stored() == [("ben", [("user", "Hello."), ("assistant", "Fine.")])]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("in_json", [True, False])
+def test_an_aborted_first_turn_is_no_history_after_a_restart(
+    tmp_path: Path, *, asked: bool, in_json: bool
+) -> None:
+    """A mark without words tells that the session has begun, so that nothing of a loop's list comes from elsewhere."""
+    store = JSONSessionStore(tmp_path / "json")
+    messages: list[Message] = []
+    for n in range(2):
+        with opened(tmp_path / "home") as memory:
+            loop = OwnList(memory)
+            loop.messages = messages
+            if in_json:
+                loop.hooks = HookRegistry([PersistSessionHook(store, session_id="kitchen")])
+            if n == 0:
+                loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": CODE["text"], "speaker": "alice"})
+                messages.append({"role": "user", "content": CODE["text"]})
+                if asked:
+                    loop.ask()
+                loop.hooks.fire(ON_ABORT, loop.ctx, {})
+            else:
+                loop.turn("Hello.", speaker="ben")
+                assert [message["content"] for message in loop.handed] == ["Hello."]
+            assert loop.hooks.failures() == []
+            assert [words for _, words in loop.stored()] == (
+                [] if in_json or n == 0 else [[("user", "Hello."), ("assistant", "Fine.")]]
+            )
 
 
 @pytest.mark.parametrize("told", [{"speaker": None}, {"speaker": "alice"}, {"private": False}])

@@ -822,7 +822,7 @@ def test_misspelt_names_are_refused(memory: Memory) -> None:
     "call",
     [
         lambda turn: turn.add("text"), lambda turn: turn.add({"content": "no role"}),
-        lambda turn: turn.add({"role": "tool", "content": 7}),
+        lambda turn: turn.add({"role": "assistant", "content": 7}),
         lambda turn: turn.add({"role": "tool", "content": "x"}, tokens="1"),
         lambda turn: turn.add({"role": "assistant", "content": "x"}, tokens=[2**40]),
         lambda turn: turn.add({"role": "assistant", "content": "x", "tool_calls": "x"}),
