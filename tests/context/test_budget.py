@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,10 @@ from edgemem.context.budget import (
 )
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
-from edgemem.hooks.builtin import part_of
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message
-from edgemem.session.points import Hook
 from support.homes import BY_WORDS, opened
 from support.models import Model
 from support.tokenizers import WordTokenizer
@@ -134,44 +131,8 @@ class Windowed(WordTokenizer):
     n_ctx = 600
 
 
-def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
-    """Return the bounds that a session's hooks really have."""
-    planner = part_of(hooks, "compaction").planner
-    return {
-        "epochs": planner.room,
-        "summary": planner.summary_tokens,
-        "memory": part_of(hooks, "memory").block_tokens,
-        "last word": part_of(hooks, "budget").max_context_tokens,
-    }
-
-
-def expected(plan: Plan) -> dict[str, int]:
-    rooms = dict.fromkeys(("epochs", "last word"), plan.room)
-    return {**rooms, **{part: plan[part] for part in ("summary", "memory")}}
-
-
 def quiet(**context: Any) -> Profile:
     return Profile(context=msgspec.convert(context, ContextSettings), llama=BY_WORDS.llama)
-
-
-def test_every_hook_reads_the_one_plan(tmp_path: Path) -> None:
-    """Epochs, block, tools and the last word have the plan's numbers, also when the head was not told before."""
-    with edgemem.open(tmp_path, profile=quiet(window_tokens=800, reply_tokens=100), worker=False) as memory:
-        tokenizer = Windowed()
-        hooks = memory.hooks(session_id="s", tokenizer=tokenizer)
-        (budget,) = memory.diagnostics.in_use.budgets
-        assert (budget.window_tokens, budget.model_window) == (600, 600)
-        assert numbers(hooks) == expected(budget.plan)
-        before = budget.plan
-        loop = AgentLoop(Model(), hooks=hooks, instructions="word " * 150)
-        loop.run("Hello.")
-        assert budget.plan["instructions"] > 150 > before["instructions"] == 0
-        assert budget.plan["history"] < before["history"]
-        assert numbers(hooks) == expected(budget.plan)
-        counted = tokenizer.counts
-        budget.measure([{"role": "system", "content": "word " * 150}], [])
-        assert tokenizer.counts == counted
-        assert loop.hooks.failures() == []
 
 
 def test_notes_have_their_tokens_and_show_nothing_twice(tmp_path: Path) -> None:

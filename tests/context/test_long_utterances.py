@@ -1,24 +1,29 @@
-"""Utterances without end: as much is kept, shown and looked for as the profile says, and the rest is done with at once."""
+"""Utterances of megabytes, cut and still understood, and sessions of thousands of turns, in which a turn costs the same."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgemem import AgentLoop
+from edgemem.context.prompt import PromptLog
 from edgemem.memory import Memory
-from edgemem.records import Message, Session
+from edgemem.records import Epoch, Message, Session
+from edgemem.session.log import log_of
 from edgemem.session.points import AgentResult, HookRegistry, TurnContext
 from support.homes import opened
 from support.models import Model
+from support.selection import LONG
 from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-LONG = "The spare key lies under the lilac. " + "and then the goose said honk " * 350_000
+SPEECH = "The spare key lies under the lilac. " + "and then the goose said honk " * 350_000
 """10 MB."""
 MARK = "… (cut here)"
 BOUND = 16_384
@@ -51,7 +56,7 @@ def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
     """The beginning is said to the model, kept and found; nobody counts, stores or indexes the rest."""
     meter, model = Meter(), Model(otherwise="Fine.")
     loop = AgentLoop(model, hooks=memory.hooks(session_id="s", tokenizer=meter), speaker="ann")
-    assert loop.run(LONG).reply == "Fine."
+    assert loop.run(SPEECH).reply == "Fine."
     assert loop.run("And now?").reply == "Fine."
     assert loop.hooks.failures() == []
     memory.idle(60)
@@ -60,7 +65,7 @@ def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
     kept = first.messages[0].content or ""
     assert len(kept.encode()) <= BOUND
     assert kept.endswith(MARK)
-    assert LONG.startswith(kept.removesuffix(MARK))
+    assert SPEECH.startswith(kept.removesuffix(MARK))
     assert first.messages[0].unheard is None
     assert texts(model.handed[0]) == [kept]
     assert texts(model.handed[1])[:2] == [kept, "Fine."]
@@ -75,7 +80,7 @@ def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: b
     """Its own list has the whole utterance, or what hooks returned; turns stay apart, and the prompt only grows."""
     hooks, ctx = HookRegistry(memory.hooks(session_id="s")), TurnContext(Session(), speaker="ann")
     prompts: list[list[Message]] = []
-    for question in (LONG, "And now?", LONG, "Well?"):
+    for question in (SPEECH, "And now?", SPEECH, "Well?"):
         hooks.fire("on_run_start", ctx, {"task": question})
         ctx.session.messages.append({"role": "user", "content": question})
         fired = hooks.fire("before_llm", ctx, {"messages": list(ctx.session.messages), "hop": 0, "tools": []})
@@ -116,5 +121,59 @@ def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.Monke
 def test_recall_of_such_a_question_reads_its_end(memory: Memory) -> None:
     """A query of 10 MB is answered from what it ends with, as any long one is."""
     memory.store.add_fact("goose.name", "Berta")
-    found = memory.recall(f"{LONG} What is the name of the goose?", k=1)
+    found = memory.recall(f"{SPEECH} What is the name of the goose?", k=1)
     assert [item.key for item in found] == ["goose.name"]
+
+
+def live(loop: AgentLoop, prompt_log: PromptLog, turns: int) -> None:
+    """Put turns straight into the loop and its prompt log, as a process that has lived through them holds them."""
+    for n in range(turns):
+        said: list[Message] = [
+            {"role": "user", "content": f"hello number {n}"},
+            {"role": "assistant", "content": f"hello yourself, number {n}"},
+        ]
+        loop.session.messages += said
+        prompt_log.begin().messages = list(said)
+        prompt_log.commit()
+
+
+def calls_of(work: Callable[[], Any]) -> int:
+    """Return how many functions are called while some work is done in this thread, of C too."""
+    calls = 0
+
+    def count(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.long
+def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
+    """All hooks together do as much in a turn after 10,000 turns (700 if it must be quick) as after 100."""
+    with opened(tmp_path / "home") as memory:
+        model = Model(otherwise="It stands on the second shelf, I think.")
+        hooks = memory.hooks(session_id="s")
+        loop = AgentLoop(model, hooks=hooks, instructions="You are Pip.", speaker="alice")
+        loop.run("hello")
+        prompt_log = log_of(loop.ctx).prompt_log
+        costs, prompts = [], []
+        many = 9_900 if LONG else 600
+        for turns in (100, many):
+            live(loop, prompt_log, turns)
+            prompt_log.switch(Epoch("s", prompt_log.next_n - 3, started_at=1.0))
+            for _ in range(3):
+                loop.run("hello")
+            memory.idle(10)
+            costs.append(min(calls_of(lambda: loop.run("hello")) for _ in range(3)))
+            prompts.append(len(model.handed[-1]))
+        assert loop.hooks.failures() == []
+    assert len(loop.session.messages) > 2 * many
+    assert prompts[0] == prompts[1]
+    # recall looks at some more turns; each message would be some thousands
+    assert costs[1] < 2 * costs[0], costs

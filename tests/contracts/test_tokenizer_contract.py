@@ -18,11 +18,9 @@ from support.models import write_llama_gguf
 from support.servers import RunningServer
 
 TALK: list[dict[str, Any]] = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Where is my cup?"},
-    {"role": "assistant", "content": "On the table. 好的"},
-    {"role": "user", "content": "Thanks!"},
-]
+    {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where is my cup?"},
+    {"role": "assistant", "content": "On the table. 好的"}, {"role": "user", "content": "Thanks!"},
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["llama", "chat", "server", "estimate"])

@@ -19,6 +19,7 @@ import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.store.spool import read_foreign_spool, spool_paths
 from edgemem.store.turns import STATES
+from support.homes import eventually
 from support.kills import TRUTH, rows, select
 from support.selection import LONG
 
@@ -140,14 +141,6 @@ def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:
         ]
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something holds; a minute is far more than it takes."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
 def test_ten_turns_and_three_kills(home: Path, chat_model: Callable[[str], Path], tmp_path: Path) -> None:
     """Killed before a commit, after one and in between, ten turns come out as if nobody had pulled the plug."""
     log = tmp_path / "log.jsonl"
@@ -161,7 +154,7 @@ def test_ten_turns_and_three_kills(home: Path, chat_model: Callable[[str], Path]
     before = rows(home)
     robot.tell("Number 3 is on the table.")
     assert robot.line() == "held"
-    wait_for(lambda: b'"assistant"' in accepted(home))
+    eventually(lambda: b'"assistant"' in accepted(home))
     robot.kill()
     assert rows(home) == before
     edgemem.open(home, worker=False).close()

@@ -25,11 +25,9 @@ from support.selection import cases
 
 COUNT = "One two three four five."
 TOLD: list[dict[str, Any]] = [
-    {"heard_text": "One two"},
-    {"heard_text": "one, two"},
-    {"heard_ms": 750},
+    {"heard_text": "One two"}, {"heard_text": "one, two"}, {"heard_ms": 750},
     {"words": [("one", 0, 100), ("two", 100, 300), ("three", 300, 700)], "heard_ms": 350},
-]
+]  # fmt: skip
 RECIPE = "First we bake 21 cakes at 180 °C. Then, Dr. Lang, the zeppelin departs."
 
 
@@ -342,12 +340,10 @@ def said(messages: Sequence[Message]) -> list[Any]:
 @pytest.mark.parametrize(
     "told",
     [
-        {"heard_text": "First we bake"},
-        {"heard_text": "first, we bake"},
-        {"words": WORDS, "heard_ms": 300},
+        {"heard_text": "First we bake"}, {"heard_text": "first, we bake"}, {"words": WORDS, "heard_ms": 300},
         {"heard_ms": 1400, "prepared": False},
     ],
-)
+)  # fmt: skip
 def test_the_reply_that_plays_is_cut_and_the_prepared_turn_goes_on(
     memory: Memory, told: dict[str, Any], while_answering: bool, ending: str
 ) -> None:

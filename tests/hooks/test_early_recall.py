@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +20,7 @@ from edgemem.hooks.builtin import part_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from support.embedders import HashEmbedder
+from support.homes import eventually
 from support.models import Model
 
 QUESTION = "What is the colour of the boat?"
@@ -39,7 +39,7 @@ class Talk:
         """Hear a sentence grow, and wait until the newest text has been recalled for."""
         for text in texts:
             self.loop.partial(text, **who)
-        until(lambda: self.memory.diagnostics.prefetch.idle)
+        eventually(lambda: self.memory.diagnostics.prefetch.idle)
 
     def ask(self, text: str = QUESTION, **who: Any) -> tuple[str, str]:
         """Return how recall was found at the end of a sentence, and what memory put before the model; nothing is kept."""
@@ -51,14 +51,6 @@ class Talk:
     def check(self) -> None:
         """Raise if a hook failed."""
         assert self.loop.hooks.failures() == []
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def opened(home: Path, **how: Any) -> Memory:

@@ -17,6 +17,7 @@ from edgemem.records import Message, Reply, ToolCall
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.session.tools import Tool
 from support.homes import opened
+from support.models import Unforgetting
 
 SCHEMA = {
     "type": "object",
@@ -42,7 +43,7 @@ class CrashError(BaseException):
     """The process ends here."""
 
 
-class Robot:
+class Robot(Unforgetting):
     """A loop whose model and tool do what a plan says."""
 
     def __init__(self, memory: Memory) -> None:
@@ -87,9 +88,6 @@ class Robot:
             "" if calls and not self.plan.speaks else said,
             tuple(ToolCall("look", {"n": n}) for n in range(calls)),
         )
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
     def turn(self, plan: Plan) -> bool:
         """Live one turn; return whether the process is still there."""

@@ -164,13 +164,11 @@ class Loop:
         part = {"type": "text", "text": text}
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
         return {
-            "text": text,
-            "one part": part,
-            "parts": [part],
+            "text": text, "one part": part, "parts": [part],
             "parts of an answer": [{"type": "input_text", "text": text}],
             "parts with an image": [image, part],
             "spoken": [{"type": "input_audio", "input_audio": {"data": "AAAA"}, "transcript": text}],
-        }[self.dice.choice(FORMS)]
+        }[self.dice.choice(FORMS)]  # fmt: skip
 
     def answer(self, reply: str) -> Any:
         """Return a reply in one of the forms that models and providers have."""

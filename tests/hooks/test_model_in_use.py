@@ -48,9 +48,7 @@ def told(memory: Memory, name: str) -> Any:
 
 
 @pytest.mark.parametrize("idle", [False, True])
-def test_a_smaller_window_than_the_profiles_is_kept(
-    memory: Memory, models: dict[str, Path], idle: bool
-) -> None:
+def test_a_window_below_the_profiles_is_kept(memory: Memory, models: dict[str, Path], idle: bool) -> None:
     """Twenty turns with a model of 1,024 tokens: none overflows, with time for upkeep between them and without."""
     with LlamaChat(models[APPENDS], n_ctx=1024, threads=1) as chat:
         hooks = memory.hooks(session_id="s", model=chat, instructions="You are Pip.")

@@ -17,6 +17,7 @@ from edgemem import AgentLoop, Memory, Recalled
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
 from edgemem.session.tools import Tool, ToolTurn
 from edgemem.store.turns import last_number
+from support.models import Unforgetting
 from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -196,7 +197,7 @@ def without_moments(text: str) -> str:
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d{10,}|\d+\.\d+", "", text)
 
 
-class Parrot:
+class Parrot(Unforgetting):
     """Repeats in its replies and calls what its prompt holds: all of it, some, or nothing."""
 
     def __init__(self, oracle: Oracle, dice: random.Random) -> None:
@@ -268,9 +269,6 @@ class Parrot:
                 level = head if head in ("shared", "household") else "private"
                 oracle.write(f"{given['path']} {given['content']}", Closing(level, oracle.owner))
         return ToolCall(name, {each: value for each, value in given.items() if value is not None})
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
 
 def closes(call: ToolCall) -> bool:

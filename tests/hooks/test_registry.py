@@ -149,9 +149,7 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
             (make, wrong, "open one and pass it")
             for wrong in (None, "./memory.db", SQLiteMemoryStore)
             for make in (
-                MemoryInjectionHook,
-                EpisodeLoggerHook,
-                NotesInjectorHook,
+                MemoryInjectionHook, EpisodeLoggerHook, NotesInjectorHook,
                 lambda store: PersistSessionHook(store, session_id="s"),
             )
         ],
@@ -165,9 +163,7 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
         (lambda header: NotesInjectorHook(NotesFile("n.md"), header=header), None, "header"),
     ],
 )  # fmt: skip
-def test_a_hook_made_with_the_wrong_thing_is_told(
-    make: Callable[[Any], object], wrong: Any, match: str
-) -> None:
+def test_a_hook_of_the_wrong_thing_says_so(make: Callable[[Any], object], wrong: Any, match: str) -> None:
     """A path or a class in a store's place, and a number as text, are told at once, in one sentence."""
     with pytest.raises(InvalidInputError, match=match):
         make(wrong)

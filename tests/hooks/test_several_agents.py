@@ -29,11 +29,12 @@ from edgemem.session.speech import UpkeepHold
 from edgemem.session.tools import Tool
 from support.homes import opened
 from support.loops import side_by_side
+from support.models import Unforgetting
 
 HOME_SETTINGS = "[context]\nwindow_tokens = 16384\n"
 
 
-class Model:
+class Model(Unforgetting):
     """Keeps a fact when it is told one (`keep key=value`), and otherwise answers."""
 
     def __init__(self, name: str = "") -> None:
@@ -51,9 +52,6 @@ class Model:
         if self.calls and last["role"] == "user":
             return Reply("", (self.calls.pop(0),))
         return Reply(f"{self.name} answers")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
 
 def agent(memory: Memory, session: str, *, speaker: str | None = "alice", **how: Any) -> AgentLoop:

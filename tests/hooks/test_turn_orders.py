@@ -17,6 +17,7 @@ from edgemem.fence import fence
 from edgemem.hooks.builtin import part_of
 from edgemem.records import Message, Reply, ToolCall
 from edgemem.session.tools import Tool
+from support.models import Unforgetting
 from support.selection import cases
 
 QUIET = """
@@ -82,7 +83,7 @@ def heard_of(reply: str, kind: str) -> tuple[str, str]:
     }[kind]  # fmt: skip
 
 
-class House:
+class House(Unforgetting):
     """A home that is opened again and again, with a loop in it; plays the steps and compares with a plain list."""
 
     def __init__(self, home: Path) -> None:
@@ -126,9 +127,6 @@ class House:
         if self.step.tool == "is cut off":
             self.loop.interrupt("")
         return "seen"
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
     def play(self, orders: Sequence[Step | str]) -> None:
         """Play an order of steps in a session of its own."""

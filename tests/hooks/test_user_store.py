@@ -29,7 +29,7 @@ from edgemem.records import Reader, Reply, ToolCall
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.session.tools import Tool, ToolTurn
 from support.loops import after_a_yes, side_by_side, tool_named
-from support.models import Model
+from support.models import Model, Unforgetting
 
 
 class DictMemory:
@@ -88,7 +88,7 @@ class DictSessions:
         return list(reversed(self.kept))
 
 
-class Cook:
+class Cook(Unforgetting):
     """A model that looks into the fridge first and answers then; keeps what it was shown."""
 
     def __init__(self) -> None:
@@ -100,24 +100,19 @@ class Cook:
             return Reply("", (ToolCall("look", {"where": "fridge"}), ToolCall("oven", {})))
         return Reply("Pancakes.")
 
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
 
 def kitchen(store: MemoryStore, sessions: DictSessions, notes: NotesFile) -> AgentLoop:
     """Return a loop with every hook that reads a store, wired as in the seed."""
     return AgentLoop(
         Cook(),
         hooks=[
-            MemoryInjectionHook(store),
-            NotesInjectorHook(notes),
-            TokenBudgetHook(max_context_tokens=3500),
+            MemoryInjectionHook(store), NotesInjectorHook(notes), TokenBudgetHook(max_context_tokens=3500),
             EpisodeLoggerHook(store, agent_name="kitchen"),
             PersistSessionHook(session_store=sessions, session_id="kitchen"),
         ],
         instructions="You help in the kitchen.",
         tools=[Tool("look", "", {}, lambda where: f"milk in the {where}")],
-    )
+    )  # fmt: skip
 
 
 def test_a_dict_is_memory_enough(tmp_path):
@@ -148,16 +143,6 @@ def test_a_dict_is_memory_enough(tmp_path):
     assert "peanuts" in handed[-1]["content"], "what the last process was shown is not in this one's prompt"
     assert "<memory>" not in str(handed[:-1])
     assert loop.hooks.failures() == again.hooks.failures() == []
-
-
-def test_a_private_turn_leaves_nothing_that_others_would_be_told(tmp_path):
-    """A store that cannot keep who may read an episode is not given those of a private turn."""
-    store = DictMemory()
-    loop = kitchen(store, DictSessions(), NotesFile(tmp_path / "NOTES.md"))
-    loop.run("what is in my drawer?", speaker="alice", private=True)
-    assert store.lived == []
-    loop.run("what can I cook?", speaker="bob")
-    assert len(store.lived) == 2
 
 
 @pytest.mark.usefixtures("patient")

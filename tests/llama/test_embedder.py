@@ -220,9 +220,7 @@ def test_a_model_of_nonsense_numbers_is_told(tiny: Path) -> None:
         embedder.embed_query("hello")
 
 
-def test_an_embedder_knows_what_catalogue_and_file_say(
-    minilm: Path, tmp_path: Path, vocabularies: Path
-) -> None:
+def test_an_embedder_knows_what_its_file_says(minilm: Path, tmp_path: Path, vocabularies: Path) -> None:
     """By name, by the path of that file; one of the operator's own by its header, else it knows many."""
     with open_embedder("all-minilm-l6-v2") as named, open_embedder(str(minilm)) as placed:
         assert named.languages == placed.languages == ("en",)

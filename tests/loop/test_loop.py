@@ -167,11 +167,9 @@ OPENING = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")
 """A template that opens a thought before each reply."""
 
 PROMPTS = {
-    "qwen3": "Qwen-Qwen3-0.6B",
-    "opening": OPENING,
-    "smollm": "HuggingFaceTB-SmolLM3-3B",
+    "qwen3": "Qwen-Qwen3-0.6B", "opening": OPENING, "smollm": "HuggingFaceTB-SmolLM3-3B",
     "ministral": "mistralai-Ministral-3-14B-Reasoning-2512",
-}
+}  # fmt: skip
 MARKS = {"ministral": ("[THINK]", "[/THINK]")}
 
 Open = Callable[..., Any]
@@ -216,9 +214,7 @@ def talking(
 
 
 @pytest.mark.parametrize("name", PROMPTS)
-def test_thoughts_are_neither_said_nor_kept(
-    model: Any, memory: Memory, vocabularies: Path, name: str
-) -> None:
+def test_thoughts_are_not_said_nor_kept(model: Any, memory: Memory, vocabularies: Path, name: str) -> None:
     """What the robot thought is not spoken, not history, not stored and not recalled; what it said is all of that."""
     opens, closes = MARKS.get(name, ("<think>", "</think>"))
     said: list[str] = []

@@ -75,11 +75,9 @@ def test_what_is_remembered_survives_a_crash_at_once(memory: Memory, tmp_path: P
 
 
 DO_NOT = [
-    "don't forget my allergy",
-    "Vergiss meine Allergie nicht!",
-    "no olvides mi alergia",
+    "don't forget my allergy", "Vergiss meine Allergie nicht!", "no olvides mi alergia",
     "n'oublie pas mon allergie",
-]
+]  # fmt: skip
 
 
 def test_do_not_forget_erases_nothing(memory: Memory) -> None:
@@ -266,18 +264,14 @@ def test_asking_twice_in_one_turn_is_no_yes(memory: Memory) -> None:
 
 
 BAD = [
-    ({"key": "", "value": "v"}, "must not be empty"),
-    ({"key": "a\0b", "value": "v"}, "U\\+0000"),
-    ({"key": "a\ud800", "value": "v"}, "U\\+D800"),
-    ({"key": "k" * 300, "value": "v"}, "at most 256"),
-    ({"key": "k", "value": "  \n"}, "empty"),
-    ({"key": "k", "value": "v" * 1_000_000}, "at most 500"),
-    ({"key": "k"}, "needs value"),
-    ({"key": "k", "value": {"a": 1}}, "must be text, not dict"),
+    ({"key": "", "value": "v"}, "must not be empty"), ({"key": "a\0b", "value": "v"}, "U\\+0000"),
+    ({"key": "a\ud800", "value": "v"}, "U\\+D800"), ({"key": "k" * 300, "value": "v"}, "at most 256"),
+    ({"key": "k", "value": "  \n"}, "empty"), ({"key": "k", "value": "v" * 1_000_000}, "at most 500"),
+    ({"key": "k"}, "needs value"), ({"key": "k", "value": {"a": 1}}, "must be text, not dict"),
     ({"key": "k", "value": "v", "scope": "garage"}, "no scope 'garage'"),
     ({"key": "k", "value": "v", "scop": "me"}, "there is no 'scop'"),
     ({"key": "k", "value": "v", "scope": "\n"}, "must not be empty"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "told"), BAD)

@@ -48,9 +48,7 @@ def refused(attempt: Any, *named: str) -> None:
         ("kinds", ({"factz"}, "fact", ["fact", "Turn"], [None], 5), "kinds"),
     ],
 )
-def test_a_senseless_argument_of_recall_is_refused(
-    memory: Memory, name: str, values: Any, named: str
-) -> None:
+def test_a_senseless_argument_is_refused(memory: Memory, name: str, values: Any, named: str) -> None:
     """Also where whole sessions are recalled."""
     for value in values:
         arguments = {"query": "tea", name: value}

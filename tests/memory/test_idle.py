@@ -36,33 +36,6 @@ def test_a_failing_step_is_counted_and_the_others_go_on(caplog: pytest.LogCaptur
     assert len(caplog.records) == 1
 
 
-def test_work_yields_to_whoever_speaks() -> None:
-    """A running step is told to stop as soon as somebody begins to speak, and the worker goes on afterwards."""
-    running, stopped, again = threading.Event(), threading.Event(), threading.Event()
-
-    def step(stop: object) -> bool:
-        if stopped.is_set():
-            again.set()
-            return False
-        running.set()
-        while not stop():  # type: ignore[operator]
-            pass
-        stopped.set()
-        return True
-
-    worker = IdleWorker({"long": step}, settle_s=lambda: 0.0)
-    worker.start()
-    worker.release()
-    assert running.wait(10)
-    worker.hold()
-    assert stopped.wait(10)
-    assert not again.is_set()
-    worker.release()
-    assert again.wait(10)
-    worker.close()
-    worker.close()
-
-
 def test_no_step_begins_once_somebody_speaks() -> None:
     """Also not the ones behind a step that had nothing to do; and whoever speaks is told at once."""
     begun: list[str] = []

@@ -20,17 +20,10 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.session.log import log_of
 from support.embedders import HashEmbedder
+from support.homes import eventually
 from support.models import Model
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    """Wait until something holds; half a minute, because other tests may have the processor."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)

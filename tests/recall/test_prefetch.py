@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.errors import DiskError
-from edgemem.recall.prefetch import KEPT_S, Prefetch
+from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Request
 from edgemem.recall.text.analyse import read_utterance, with_ending
 from edgemem.records import Recalled
 from support.data import sentences
+from support.homes import eventually
 
 ASKED = Request(reader=None)
 
@@ -65,18 +66,10 @@ def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
         yield made
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 def hear(ahead: Prefetch, by: object, text: str) -> None:
     """Hand a text over, and wait for its recall."""
     ahead.ask(by, text, ASKED)
-    until(lambda: ahead.idle)
+    eventually(lambda: ahead.idle)
 
 
 def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: HandClock) -> None:
@@ -91,40 +84,8 @@ def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: Han
     assert searches.asked == ["first"]
     hand.advance(1.0)
     ahead.wake()
-    until(lambda: ahead.idle)
+    eventually(lambda: ahead.idle)
     assert searches.asked == ["first", "second"]
-
-
-def test_what_nobody_comes_for_is_forgotten(ahead: Prefetch, hand: HandClock) -> None:
-    """After some seconds neither the text nor what was found is kept."""
-    by = Talk()
-    hear(ahead, by, "so far")
-    hand.advance(KEPT_S)
-    ahead.wake()
-    until(lambda: ahead.claim(by, "so far", ASKED).outcome == "unheard")
-
-
-def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
-    """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
-    go, running = threading.Event(), threading.Event()
-
-    def search(text: str, _asked: Request, **_: Any) -> list[Recalled]:
-        if text == "sofa":
-            running.set()
-            assert go.wait(20)
-        return [Recalled("note", "1", text, 1.0, ())]
-
-    by = Talk()
-    with prefetching(search) as ahead:
-        hear(ahead, by, "so far")
-        ahead.ask(by, "sofa", ASKED)
-        assert running.wait(20)
-        ahead.ask(by, "so far", ASKED)
-        go.set()
-        until(lambda: ahead.idle)
-        taken = ahead.claim(by, "so far", ASKED)
-        assert taken.items is not None
-        assert taken.items[0].text == "so far"
 
 
 @pytest.mark.parametrize("way", ["another sentence", "another word", "dropped"])
@@ -152,7 +113,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
         elif way == "dropped":
             ahead.drop(by)
         go.set()
-        until(lambda: len(told) == 2)
+        eventually(lambda: len(told) == 2)
         assert told == [False, True]
         if way == "another word":
             ahead.ask(by, "so far", ASKED)

@@ -177,11 +177,9 @@ def test_only_what_holds_now_is_found(robot, settled, hand):
     settled()
     assert robot.texts("milk") == ["milk: full"]
     assert set(robot.texts("milk", include_past=True)) == {
-        "milk: full",
-        "milk: empty (until 2026-02-02)",
-        "guest: milk lover (until 2026-02-02)",
+        "milk: full", "milk: empty (until 2026-02-02)", "guest: milk lover (until 2026-02-02)",
         "visit: milk delivery",
-    }
+    }  # fmt: skip
     ends = {item.value: (item.valid_to, item.past) for item in robot.recall("milk", include_past=True)}
     assert ends["full"] == (None, False)
     assert ends["empty"] == (pytest.approx(now, abs=1), True)

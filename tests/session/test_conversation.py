@@ -63,13 +63,11 @@ def test_a_turn_is_told_and_becomes_history(memory: Memory) -> None:
     assert kitchen.failures() == []
     assert [told(turn) for turn in turns_of(memory)] == [
         [
-            ("user", "Can alice eat hazelnuts?"),
-            ("assistant", None),
-            ("tool", "a cake"),
+            ("user", "Can alice eat hazelnuts?"), ("assistant", None), ("tool", "a cake"),
             ("assistant", "Better not."),
         ],
         [("user", "Thanks."), ("assistant", "You are welcome.")],
-    ]
+    ]  # fmt: skip
     assert [turn.state for turn in turns_of(memory)] == ["complete", "complete"]
 
 
@@ -361,9 +359,7 @@ def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
         ("on_run_start", None),
     ],
 )
-def test_a_payload_of_another_kind_is_left_out(
-    memory: Memory, point: str, wrong: dict[str, Any] | None
-) -> None:
+def test_a_payload_of_no_kind_is_left_out(memory: Memory, point: str, wrong: dict[str, Any] | None) -> None:
     """Whether a hook hands it back or changes it in place; the turn goes on as it was told."""
 
     class Mine:
@@ -696,30 +692,12 @@ def test_words_are_kept_and_bytes_and_objects_are_not(memory: Memory, message: d
     assert SOUND not in str(kept)
 
 
-THOUGHT: dict[str, dict[str, Any]] = {
-    **{
-        form: {"content": form.format("secret")}
-        for form in (
-            "[THINK]{}[/THINK]alpha",
-            "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>alpha",
-            "<|channel>thought\n{}<channel|>alpha", "<THINK>{}</THINK>alpha",
-            "<think type='x'>{}</think>alpha", "<thought>{}</thought>alpha", "◁think▷{}◁/think▷alpha",
-            "{}</think>alpha", "alpha<think>{}", "<seed:think>{}</seed:think>alpha",
-        )
-    },
-    "a mark": {"content": [{"text": "secret", "thought": True}, {"text": "alpha"}]},
-    "a type": {"content": [{"type": "reasoning_text", "text": "secret"}, {"type": "text", "text": "alpha"}]},
-    "plain text as a part": {"content": ["<think>secret</think>alpha"]},
-    "another type": {
-        "content": [{"type": "thinking", "thinking": "secret"}, {"type": "text", "text": "alpha"}]
-    },
-    "a field": {"content": "alpha", "reasoning_content": "secret"},
-    "blocks": {"content": "alpha", "thinking_blocks": [{"thinking": "secret"}]},
-    "a provider": {"content": "alpha", "provider_specific_fields": {"reasoning_content": "secret"}},
-}  # fmt: skip
+THOUGHTS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "thoughts.toml").read_bytes())[
+    "messages"
+]
 
 
-@pytest.mark.parametrize("message", THOUGHT.values(), ids=THOUGHT)
+@pytest.mark.parametrize("message", THOUGHTS)
 def test_a_thought_of_any_form_is_left_out(memory: Memory, message: dict[str, Any]) -> None:
     """It stands in no later prompt and in no store; the words do."""
     kitchen = memory.session("kitchen")
@@ -739,9 +717,7 @@ def test_a_thought_of_any_form_is_left_out(memory: Memory, message: dict[str, An
         ("1.5", "keep door 1 5", "door 1.5"),
     ],
 )
-def test_signs_nobody_said_are_for_the_speaker_alone(
-    memory: Memory, secret: str, said: str, value: str
-) -> None:
+def test_signs_nobody_said_are_the_speakers(memory: Memory, secret: str, said: str, value: str) -> None:
     """A tool writes to the household what was said aloud; signs, and the sign or point of a number, are content."""
     memory.store.add_fact("secret phrase", secret, scope="user:alice")
     memory.idle(2)
@@ -847,21 +823,16 @@ def test_a_wrong_argument_within_a_turn_is_told_at_once(memory: Memory, call: An
 @pytest.mark.parametrize(
     "call",
     [
-        lambda memory: memory.session(7),
-        lambda memory: memory.session(""),
-        lambda memory: memory.session("a\nb"),
-        lambda memory: memory.session("k", instructions=7),
-        lambda memory: memory.session("k", tools=["look"]),
-        lambda memory: memory.session("k", tools="look"),
-        lambda memory: memory.session("k", tools=[LOOK, LOOK]),
-        lambda memory: memory.session("k", model=5),
+        lambda memory: memory.session(7), lambda memory: memory.session(""),
+        lambda memory: memory.session("a\nb"), lambda memory: memory.session("k", instructions=7),
+        lambda memory: memory.session("k", tools=["look"]), lambda memory: memory.session("k", tools="look"),
+        lambda memory: memory.session("k", tools=[LOOK, LOOK]), lambda memory: memory.session("k", model=5),
         lambda memory: memory.session("k", tokenizer="x"),
         lambda memory: setattr(memory.session("k"), "speaker", ["a"]),
         lambda memory: memory.session("k").interrupt(words=5),
         lambda memory: memory.session("k").interrupt(words=[("a", "x", "y")]),
         lambda memory: memory.session("k").interrupt("a", heard_ms="soon"),
-        lambda memory: memory.session("k", speaker=["a"]),
-        lambda memory: memory.session("k", agent=7),
+        lambda memory: memory.session("k", speaker=["a"]), lambda memory: memory.session("k", agent=7),
         lambda memory: memory.session("k").interrupt(7),
         lambda memory: memory.session("k").interrupt(heard_ms="soon"),
         lambda memory: memory.session("k").interrupt(prepared="yes"),
@@ -871,7 +842,7 @@ def test_a_wrong_argument_within_a_turn_is_told_at_once(memory: Memory, call: An
         lambda memory: memory.session("k").speech_start(speaker=1.5),
         lambda memory: memory.session("k").idle("soon"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_argument_of_a_conversation_is_told_at_once(memory: Memory, call: Any) -> None:
     """One sentence, at the call."""
     with pytest.raises(InvalidInputError) as caught:

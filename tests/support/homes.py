@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,14 @@ def opened(home: Path, more: str = "", **options: Any) -> Memory:
     home.mkdir(exist_ok=True)
     (home / "edgemem.toml").write_text(WORDS_ONLY + more)
     return edgemem.open(home, **{"worker": False, "watch": False, **options})
+
+
+def eventually(true: Callable[[], object]) -> None:
+    """Wait until something holds; a minute is far more than it takes."""
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
 
 
 class Robot:

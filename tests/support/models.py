@@ -35,6 +35,13 @@ RERANK_TEMPLATE = (
 _RERANKERS = {"bert": "bert-bge", "jina-bert-v2": "bert-bge", "qwen3": "qwen2"}
 
 
+class Unforgetting:
+    """A model that keeps nothing which a barge-in would have it forget."""
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
 class Caller:
     """A model that calls a tool when it is asked for one, and then says what it heard."""
 
@@ -49,7 +56,7 @@ class Caller:
         """Nothing to forget."""
 
 
-class Listener:
+class Listener(Unforgetting):
     """Answers without repeating anything, and keeps what it was handed last."""
 
     def __init__(self) -> None:
@@ -61,9 +68,6 @@ class Listener:
         self.newest = next(str(m["content"]) for m in reversed(messages) if m["role"] == "user")
         self.prompt = str(messages)
         return self.replies.pop(0) if self.replies else Reply("Certainly.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
 
 class Model:

@@ -96,14 +96,12 @@ def test_a_memory_is_taken_over_with_its_times(memory, tmp_path, write):
     write(
         old,
         facts=[
-            fact("allergy", "nuts", START, START + 60),
-            fact("name", "An", START + 1, scope="user:an"),
-            fact("allergy", "fish", START + 60, source="llm"),
-            fact("pet", "cat", START + 61, START + 90),
+            fact("allergy", "nuts", START, START + 60), fact("name", "An", START + 1, scope="user:an"),
+            fact("allergy", "fish", START + 60, source="llm"), fact("pet", "cat", START + 61, START + 90),
         ],
         preferences=[{"key": "tone", "value": "kurz", "updated_at": START + 5}],
         episodes=[episode(n) for n in range(3)],
-    )
+    )  # fmt: skip
     bytes_before = old.read_bytes()
     report = take(memory, old)
     assert report.added == {"facts": 3, "preferences": 1, "episodes": 3}

@@ -23,6 +23,7 @@ from edgemem.fence import is_fenced
 from edgemem.records import Message, Reply
 from edgemem.session.tools import Tool
 from edgemem.store.turns import latest_epoch
+from support.models import Unforgetting
 from support.tokenizers import WordTokenizer
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}
@@ -192,12 +193,10 @@ class Writing(Llm):
 @pytest.mark.parametrize(
     ("answer", "written"),
     [
-        ("Jam stands on the shelf.", True),
-        ("Mr Zorg has 99 jars.", False),
-        ("", False),
+        ("Jam stands on the shelf.", True), ("Mr Zorg has 99 jars.", False), ("", False),
         (OSError("gone"), False),
     ],
-)
+)  # fmt: skip
 def test_the_model_of_the_call_writes_the_summary(answer: str | Exception, written: bool) -> None:
     """As in the seed; what it invents, or fails at, is put together of sentences that were said."""
     llm = Writing(answer)
@@ -255,7 +254,7 @@ MONTH_S = 30 * 86_400.0
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")
 
 
-class Robot:
+class Robot(Unforgetting):
     """A robot that is switched off for a month between any two of its days."""
 
     def __init__(self, home: Path) -> None:
@@ -268,9 +267,6 @@ class Robot:
     def complete(self, messages: Sequence[Message], *, now: float | None = None, **_: Any) -> Reply:
         self.dates.append(round((now or 0.0) - 1_770_000_000.0))
         return Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
     def day(self, *instructions: str, tools: Sequence[Tool] = (), aborted: bool = False) -> list[Any]:
         """Switch it on for a turn with each of the instructions; return why its epochs began so far."""

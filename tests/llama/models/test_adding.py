@@ -88,9 +88,7 @@ def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: 
         assert names(home / "models") == []
 
 
-def test_it_is_copied_across_disks(
-    files: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_crosses_disks(files: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no link can be made the copy is compared with the original before it gets its name."""
 
     def refuse(*_: object) -> None:

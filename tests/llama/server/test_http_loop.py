@@ -1,8 +1,9 @@
-"""The reference loop with its memory on a llama-server: what a turn costs there, and what a dying server leaves."""
+"""The reference loop on a llama-server: what a turn costs, what a dying server leaves, and summaries on a slot of their own."""
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.errors import ServerError
-from edgemem.llama.server.chat import HttpLlama
+from edgemem.config import ChatSettings
+from edgemem.context.compaction.model import ModelSummarizer
+from edgemem.errors import ClosedError, ContextOverflowError, ServerError
+from edgemem.hooks.builtin import part_of
+from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
@@ -114,3 +118,139 @@ def test_chat_says_what_is_wrong_with_a_server(server: RunningServer, tmp_path: 
         assert done.exit_code != 0
         assert says in done.output
         assert "Traceback" not in done.output
+
+
+PROFILE = """
+[llama]
+embedder = ""
+[chat]
+server = "{url}"
+[compaction]
+summarizer = "model"
+summary_ctx = 768
+[context]
+window_tokens = 1024
+reply_tokens = 64
+summary_tokens = 80
+"""
+QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Write down what still matters. " * 30}]
+
+
+@pytest.fixture(scope="module")
+def talker(chat_model: Callable[[str], Path]) -> Path:
+    return chat_model("qwen2")
+
+
+@pytest.fixture(scope="module")
+def two(
+    llama_server: Path, talker: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    with RunningServer(llama_server, talker, tmp_path_factory.mktemp("two"), slots=2) as server:
+        yield server
+
+
+def opened(home: Path, url: str) -> edgemem.Memory:
+    """Open a home whose model is at a server and writes the summaries."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(PROFILE.format(url=url))
+    return edgemem.open(home, worker=False, watch=False)
+
+
+def talk(model: HttpLlama, memory: edgemem.Memory, turns: int) -> tuple[AgentLoop, list[tuple[int, int]]]:
+    """Talk for some turns; return the loop, and of each turn the tokens that were new and those evaluated."""
+    hooks = memory.hooks(session_id="s", speaker="ann", model=model, instructions="You are Pip. " * 20)
+    replies = ChatReplies(model, max_tokens=8)
+    loop = AgentLoop(replies, hooks=hooks, instructions="You are Pip. " * 20, speaker="ann")
+    figures = []
+    for n in range(turns):
+        before = len(model.log.ids)
+        loop.run(f"In drawer {n} lies a spoon that Ann bought in town {n}.")
+        figures.append((model.last.prompt_tokens - before, model.last.evaluated_tokens))
+        assert memory.idle(60)
+    assert loop.hooks.failures() == []
+    return loop, figures
+
+
+def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, tmp_path: Path) -> None:
+    """Over a compaction, each turn within an epoch reads its own tokens alone, though the model wrote in between."""
+    with opened(tmp_path / "home", two.url) as memory, HttpLlama(two.url) as model:
+        loop, figures = talk(model, memory, 24)
+        compaction = part_of(loop.hooks, "compaction")
+        summarizer = compaction.planner.summarizer
+        assert isinstance(summarizer, ModelSummarizer)
+        assert isinstance(summarizer.model, HttpSide)
+        assert summarizer.model.last.prompt_tokens > 0, "the model has written"
+        assert memory.diagnostics.upkeep.failures() == []
+        begun = "select count(*) from epochs where reason like 'high water; %'"
+        ((epochs,),) = memory.diagnostics.database.query(begun)
+        assert epochs
+        own = [evaluated for new, evaluated in figures[1:] if evaluated == new + 1]
+        assert len(own) >= len(figures) - 1 - epochs
+        told = next(each for each in memory.check() if each.name == "compaction")
+        assert told.detail.startswith("the chat model writes summaries in another slot of its server")
+
+
+def test_whoever_speaks_stops_it(two: RunningServer) -> None:
+    """Asked before the first token, and while it writes; the next answer is whole. Closing ends one from another thread."""
+    with HttpLlama(two.url) as model:
+        side = model.side_chat()
+        assert side is not None
+        assert side.answer(QUESTION, max_tokens=8, stop=lambda: True).stopped == "interrupted"
+        asked = iter([False] * 3)
+        made = side.answer(QUESTION, max_tokens=600, stop=lambda: next(asked, True))
+        assert made.stopped == "interrupted"
+        assert len(made.ids) < 600
+        assert side.answer(QUESTION, max_tokens=8).stopped == "length"
+        closing = threading.Timer(0.1, model.close)
+        closing.start()
+        with pytest.raises(ClosedError):
+            _ = [side.answer(QUESTION, max_tokens=400) for _ in range(200)]
+        closing.join()
+
+
+def test_conversations_come_first(two: RunningServer) -> None:
+    """A slot that a conversation takes is not written in; what fits no slot is refused."""
+    with HttpLlama(two.url) as first:
+        side = first.side_chat(n_ctx=600)
+        assert side is not None
+        with HttpLlama(two.url), pytest.raises(ServerError, match="-np 3"):
+            side.answer(QUESTION, max_tokens=8)
+        assert side.answer(QUESTION, max_tokens=8).ids
+        with pytest.raises(ContextOverflowError, match="summary_ctx"):
+            side.answer(QUESTION, max_tokens=590)
+
+
+@pytest.mark.parametrize(
+    ("slot", "summary_slot", "slots", "reason"),
+    [
+        (-1, -1, 2, ""), (-1, 1, 2, ""), (0, 1, 2, ""), (-1, -1, 1, "start it with -np 2"),
+        (0, -1, 2, "name summary_slot too"), (0, 2, 2, "they count from 0"), (1, 1, 2, "are the same"),
+    ],
+)  # fmt: skip
+def test_slots_of_others_are_left_alone(slot: int, summary_slot: int, slots: int, reason: str) -> None:
+    """Who names the conversation's slot shares the server with other processes, whose slots are not known here."""
+    why = why_no_slot(ChatSettings(slot=slot, summary_slot=summary_slot), slots)
+    assert reason in why
+    assert bool(reason) == bool(why)
+
+
+def test_with_one_slot_summaries_are_of_sentences(llama_server: Path, talker: Path, tmp_path: Path) -> None:
+    """The planner has no model, and `check` says in one sentence why and what to do; so where no server answers."""
+    with (
+        RunningServer(llama_server, talker, tmp_path / "one", slots=1) as one,
+        opened(tmp_path / "home", one.url) as memory,
+        HttpLlama(one.url) as model,
+    ):
+        loop, _ = talk(model, memory, 1)
+        compaction = part_of(loop.hooks, "compaction")
+        assert not isinstance(compaction.planner.summarizer, ModelSummarizer)
+        told = next(each for each in memory.check() if each.name == "compaction")
+        assert told.state == "warn"
+        assert told.detail == (
+            "summaries are made of sentences that were said: the server has one slot, the conversation's; start it with"
+            " -np 2"
+        )
+    with opened(tmp_path / "home", f"http://127.0.0.1:{free_port()}") as memory:
+        told = next(each for each in memory.check() if each.name == "compaction")
+        assert told.state == "warn"
+        assert "No server answers" in told.detail

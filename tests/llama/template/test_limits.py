@@ -127,9 +127,7 @@ def needles(views: list[list[Message]]) -> list[str]:
 
 @pytest.mark.parametrize(("system", "summary"), [(True, ""), (False, "They spoke of cups.")])
 @pytest.mark.parametrize("scene", SCENES)
-def test_templates_show_what_is_handed_out(
-    vocabularies: Path, scene: str, system: bool, summary: str
-) -> None:
+def test_templates_show_what_is_given(vocabularies: Path, scene: str, system: bool, summary: str) -> None:
     """Nothing is refused, lost or said twice, and each prompt begins with the one before it."""
     views = played(SCENES[scene], system=system, summary=summary)
     tools = TOOLS if "call" in scene else None
@@ -326,9 +324,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("vocabulary", PAIRS if LONG else USUAL)
-def test_what_is_handed_over_is_read(
-    tmp_path: Path, vocabularies: Path, memory: Memory, vocabulary: str
-) -> None:
+def test_what_is_given_is_read(tmp_path: Path, vocabularies: Path, memory: Memory, vocabulary: str) -> None:
     """After a reset everything is evaluated, later only what is behind the common prefix, whatever happened before."""
     import llama_cpp
 

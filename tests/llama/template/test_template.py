@@ -21,7 +21,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reply
 from support.homes import opened
-from support.models import TOOLS
+from support.models import TOOLS, Unforgetting
 
 SHOW = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 ODD = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "templates.toml").read_bytes())
@@ -126,7 +126,7 @@ def test_check_says_what_a_template_costs(
     assert re.search(said, found.detail), found.detail
 
 
-class Listens:
+class Listens(Unforgetting):
     """Answers at once, and keeps what it was handed: the messages and the date."""
 
     def __init__(self) -> None:
@@ -135,9 +135,6 @@ class Listens:
     def complete(self, messages: Any, *, now: float | None = None, **_: Any) -> Reply:
         self.handed.append((list(messages), now))
         return Reply(f"Answer {len(self.handed)}.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
 
 def prints_date(template: ChatTemplate) -> bool:

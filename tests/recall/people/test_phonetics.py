@@ -188,12 +188,10 @@ def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
 @pytest.mark.parametrize(
     ("text", "people"),
     [
-        ("what does ruth like", {"Nana Ruth"}),
-        ("who is mrs okafor", set()),
-        ("what shall i so", set()),
+        ("what does ruth like", {"Nana Ruth"}), ("who is mrs okafor", set()), ("what shall i so", set()),
         ("", set()),
     ],
-)
+)  # fmt: skip
 def test_a_question_names_somebody_by_the_same(text: str, people: set[str]) -> None:
     """A part of a name that is nobody else's names them."""
     assert partly_named(plain_words(text), LIVING, ()) == people

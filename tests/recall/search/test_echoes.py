@@ -25,12 +25,10 @@ ANSWER = "I hung the spare key behind the shed."
 REPLY = "All right."
 SMALL_TALK = (
     "The neighbours are painting their fence green this week.",
-    "We had pancakes with blueberries for breakfast.",
-    "I watched a film about whales last night.",
-    "The tram was full again this morning.",
-    "My tomato plants look thirsty today.",
+    "We had pancakes with blueberries for breakfast.", "I watched a film about whales last night.",
+    "The tram was full again this morning.", "My tomato plants look thirsty today.",
     "Grandma sends her love from the seaside.",
-)
+)  # fmt: skip
 LANGUAGES = {
     "¿Dónde está la llave de repuesto?": "La llave de repuesto cuelga detrás del cobertizo.",
     "wo ist der ersatzschlüssel": "Der Ersatzschlüssel hängt hinter dem Schuppen.",
@@ -219,9 +217,7 @@ def test_the_profile_adds_words(tmp_path: Path, hand: HandClock, minilm: Path) -
         assert "magnets" in block_before(memory, "I feel ill, something is wrong with my heart.", "grandpa")
 
 
-def test_an_embedder_is_not_asked_in_a_foreign_language(
-    tmp_path: Path, hand: HandClock, minilm: Path
-) -> None:
+def test_an_embedder_is_asked_in_its_languages(tmp_path: Path, hand: HandClock, minilm: Path) -> None:
     """To an English model all Spanish sentences are alike; an allergy would stand before each of them."""
     with edgemem.open(tmp_path, profile=patient(), clock=hand.clock, worker=False) as memory:
         memory.store.add_fact("ana.alergia", "nueces")

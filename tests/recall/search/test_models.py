@@ -40,11 +40,9 @@ both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 DAY = 86400.0
 KEY = "where is the spare key"
 TEXTS = (
-    "the spare key hangs on the hook behind the shed",
-    "I put the spare key under the blue flower pot",
-    "the dentist sees me on friday at three",
-    "lottie has a cold and stays in bed",
-)
+    "the spare key hangs on the hook behind the shed", "I put the spare key under the blue flower pot",
+    "the dentist sees me on friday at three", "lottie has a cold and stays in bed",
+)  # fmt: skip
 GOOD = {"words": 0.9, "window": 0.9, "meaning": 0.6, "meaning_share": 1.0, "session_meaning": 0.6}
 FAIR = {"words": 0.7, "window": 0.7, "meaning": 0.5, "meaning_share": 0.8, "session_meaning": 0.5}
 POOR = {"words": 0.05, "meaning": 0.1, "meaning_share": 0.1, "session_meaning": 0.1}

@@ -64,9 +64,7 @@ def items(*scores: float, kind: str = "turn", offset: int = 0) -> list[Recalled]
     st.none() | st.integers(0, 20),
     st.integers(1, 3),
 )
-def test_it_says_which_not_how_many(
-    rows: list[tuple[float, str, float]], reads: int | None, parts: int
-) -> None:
+def test_it_says_which_of_them(rows: list[tuple[float, str, float]], reads: int | None, parts: int) -> None:
     """Of each group the items stay, and of each kind of scores the scores; the highest stand first."""
     rows = sorted(rows, reverse=True, key=lambda row: row[0])
     found = [Recalled(kind, str(at), f"text {at}", score) for at, (score, kind, _) in enumerate(rows)]

@@ -45,13 +45,11 @@ def scores(folder, secret, query, *, idle, reader=None):
 @pytest.mark.parametrize(
     ("query", "secret"),
     [
-        ("where is the kettle", "hot kettle pot"),
-        ("where is the kettle", "kettle kettle kettle"),
-        ("what does ann want", "I want ann home"),
-        ("which pet is hungry", "my dog likes the rabbit"),
+        ("where is the kettle", "hot kettle pot"), ("where is the kettle", "kettle kettle kettle"),
+        ("what does ann want", "I want ann home"), ("which pet is hungry", "my dog likes the rabbit"),
         ("wo ist mein board", " ".join(f"ca{letter}board" for letter in "abcdefghijklmnopqrst")),
     ],
-)
+)  # fmt: skip
 def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):
     """What others find, how it scores and why is the same whatever it was, also right beside it."""
     found = scores(tmp_path / "a", secret, query, idle=idle)
@@ -150,9 +148,7 @@ def hits(memory: Memory, question: str) -> list[str]:
     ("spoken", "question"),
     [(PAPER_BIN, "Wo steht die Tonne?"), (BIN, "Wo steht die Papiertonne?"), ("Der Müllplan hängt am Schrank.", "Wo ist der Plan?"), ("Die Stromrechnung ist bezahlt.", "Wo liegt die Rechnung?")],
 )  # fmt: skip
-def test_a_compound_and_its_end_find_one_another(
-    memory: Memory, tell: Tell, spoken: str, question: str
-) -> None:
+def test_a_compound_and_its_end_are_found(memory: Memory, tell: Tell, spoken: str, question: str) -> None:
     """Whichever of the two was told and whichever is asked for, before the index knows of it and after."""
     tell(spoken)
     assert hits(memory, question)[:1] == [spoken]

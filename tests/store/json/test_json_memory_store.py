@@ -74,13 +74,11 @@ def test_hand_edits_are_taken_with_all_that_follows_from_them(path, hand):
         {**third, "key": "copied"},
         third,
         {
-            "key": "dated",
-            "value": "x",
-            "recorded_at": "2026-01-05T10:00:00+01:00",
+            "key": "dated", "value": "x", "recorded_at": "2026-01-05T10:00:00+01:00",
             "valid_to": "2099-01-01 00:00",
         },
         {"key": "a", "value": "newer", "valid_from": "2026-02-02T02:40:00"},
-    ]
+    ]  # fmt: skip
     file["preferences"] = [{"key": "volume", "value": "low"}]
     file["episodes"] = [{"kind": "note", "payload": {}, "outcome": "ok"}]
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(file).encode())

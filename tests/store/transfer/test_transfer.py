@@ -260,17 +260,14 @@ TURN = '{"record":"turn","n":0,"first":1,"last":1,"recorded":1,"state":"complete
     [
         (EPISODE + '"id":1e30,"kind":"a"}', "damaged"),
         (EPISODE + '"id":9000000000000000,"kind":"a"}', "another age"),
-        (EPISODE + '"id":1,"kind":"a\\u0000"}', "NUL"),
-        (EPISODE + '"id":1,"kind":"a\\ud800"}', "damaged"),
+        (EPISODE + '"id":1,"kind":"a\\u0000"}', "NUL"), (EPISODE + '"id":1,"kind":"a\\ud800"}', "damaged"),
         (PREFERENCE + '"key":""}', "must not be empty"),
         ('{"record":"session","id":1,"name":"../../x\\n","recorded":1}', "control character"),
-        (TURN + '"session":"x","messages":[]}', "comes before"),
-        ('{"record":"what"}', "damaged"),
-        ('{"record":"end","lines":7}', "cut short"),
-        ('{"record":"episode","id":8,"ki', "Line 3 is damaged"),
+        (TURN + '"session":"x","messages":[]}', "comes before"), ('{"record":"what"}', "damaged"),
+        ('{"record":"end","lines":7}', "cut short"), ('{"record":"episode","id":8,"ki', "Line 3 is damaged"),
         ("[" * 100_000, "damaged"),
     ],
-)
+)  # fmt: skip
 def test_bad_lines_are_refused_in_one_sentence(homes, line, message):
     """Whatever stands in a file, the answer is a sentence, and the memory stays as it was."""
     home = homes()
