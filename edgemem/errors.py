@@ -98,3 +98,10 @@ class ServerError(ModelError):
 
 class ContextOverflowError(EdgememError):
     """The system message and the newest user message alone are larger than the context window."""
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun, for a sentence: 1 turn, 2,000 turns."""
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{n:,} {noun}s"

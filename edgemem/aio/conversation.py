@@ -155,6 +155,29 @@ class AsyncConversation(Face[Conversation]):
     close = asynchronous(Conversation.close)
 
     @property
+    def instructions(self) -> str:
+        """The system message; another one begins a new epoch with the next turn."""
+        return self._conversation.instructions
+
+    @instructions.setter
+    def instructions(self, text: str) -> None:
+        self._conversation.instructions = text
+
+    @property
+    def speaker(self) -> str | None:
+        """Who speaks where a turn does not say it; None: an unknown voice."""
+        return self._conversation.speaker
+
+    @speaker.setter
+    def speaker(self, name: str | None) -> None:
+        self._conversation.speaker = name
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """Return the tools that the model may call, by name."""
+        return self._conversation.tools
+
+    @property
     def hooks(self) -> HookRegistry:
         """Return the registry for hooks of your own: plain functions, which act on the thread of the turns."""
         return self._conversation.hooks

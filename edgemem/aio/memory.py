@@ -173,12 +173,14 @@ class AsyncMemory(Face[Memory]):
             for line in some:
                 yield line
 
-    async def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
+    async def import_lines(self, lines: Iterable[bytes | str]) -> ImportReport:
         """Take in the lines of an export, as `Memory.import_lines` does; they are read on another thread."""
         given_up = threading.Event()
 
-        def until_given_up() -> Iterable[bytes]:
-            for line in lines:
+        def until_given_up() -> Iterable[bytes | str]:
+            from edgemem.store.transfer.export import checked_lines
+
+            for line in checked_lines(lines):
                 if given_up.is_set() or self._worker.closed:
                     raise ClosedError("The import was given up; nothing was imported.")
                 yield line

@@ -15,8 +15,7 @@ import msgspec
 
 from edgemem.cli.models import file_at, llm_option, not_both, server_option
 from edgemem.cli.options import home_and_json, open_home
-from edgemem.cli.printing import count
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError, count
 from edgemem.fence import check_session_id, check_text
 from edgemem.store.turns import last_number
 

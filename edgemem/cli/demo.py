@@ -14,8 +14,8 @@ import msgspec
 
 from edgemem.cli.models import llm_option
 from edgemem.cli.options import home_and_json, json_option, open_home
-from edgemem.cli.printing import console, count, plain, print_hanging, print_json, print_table
-from edgemem.errors import InvalidInputError
+from edgemem.cli.printing import console, plain, print_hanging, print_json, print_table
+from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_session_id
 from edgemem.inspect.replay import Line, PlayedTurn, Player, find_tokenizer, read_script, summary, zone_of
 from edgemem.records import REMEMBER_FACT

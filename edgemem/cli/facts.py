@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from edgemem.cli import options, printing
-from edgemem.cli.printing import answer, count, counts, moment, plain, print_entries, print_json, shortened
+from edgemem.cli.printing import answer, counts, moment, plain, print_entries, print_json, shortened
 from edgemem.cli.timeline import ASCII, LEGEND, UNICODE, beliefs_of, draw, newest, versions
-from edgemem.errors import InvalidInputError
+from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_key, check_session_id
 from edgemem.records import Heard
 from edgemem.scopes import checked_scope, level_of_scope

@@ -11,8 +11,8 @@ from msgspec.structs import asdict
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.options import home_and_json, open_existing, reader_of, session_ids, speaker_option
-from edgemem.cli.printing import console, count, harmless, plain, print_hanging, print_json
-from edgemem.errors import InvalidInputError
+from edgemem.cli.printing import console, harmless, plain, print_hanging, print_json
+from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_text
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> No
     print_hanging(console(), Text("  "), Text(f"{sums}, free {inspection.free_tokens:,}", style="dim"))
     if inspection.over_tokens:
         answer = f"an answer of {inspection.reply_tokens:,}: {inspection.over_advice}"
-        click.echo(f"{inspection.over_tokens:,} tokens too many for {answer}")
+        click.echo(f"{count(inspection.over_tokens, 'token')} too many for {answer}")
     recall = inspection.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
     again = f", {recall.rerank_ms:.1f} to read {recall.reranked} again" if recall.reranked else ""

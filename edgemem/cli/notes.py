@@ -8,7 +8,7 @@ import click
 
 from edgemem.cli import options
 from edgemem.cli.printing import answer, plain, print_json, print_lines
-from edgemem.errors import InvalidInputError
+from edgemem.errors import InvalidInputError, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ def list_files(home: Path, as_json: bool) -> None:
     if as_json:
         print_json([{**file._asdict(), "place": file.place} for file in files])
     elif files:
-        click.echo("\n".join(f"{plain(file.place)} ({file.size:,} bytes)" for file in files))
+        click.echo("\n".join(f"{plain(file.place)} ({count(file.size, 'byte')})" for file in files))
     else:
         click.echo("There are no files; `edgemem bank write PATH TEXT --user NAME` writes one.")
 

@@ -146,10 +146,3 @@ def counts(kinds: Mapping[str, int]) -> str:
         f"{n:,} {noun}" if n != 1 else f"1 {re.sub('ies$', 'y', noun).removesuffix('s')}"
         for noun, n in ((kind.replace("_", " "), n) for kind, n in kinds.items() if n)
     )
-
-
-def count(n: int, noun: str) -> str:
-    """Return a number with its noun: 1 turn, 2,000 turns."""
-    if n == 1:
-        return f"{n:,} {noun}"
-    return f"{n:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{n:,} {noun}s"

@@ -8,8 +8,8 @@ import click
 from msgspec import UNSET
 
 from edgemem.cli import options
-from edgemem.cli.printing import console, count, moment, plain, print_entries, print_hanging, print_json
-from edgemem.errors import InvalidInputError
+from edgemem.cli.printing import console, moment, plain, print_entries, print_hanging, print_json
+from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_session_id, check_text
 from edgemem.records import Recalled, RecalledSession, Turn
 

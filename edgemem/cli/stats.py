@@ -16,7 +16,7 @@ import edgemem
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.options import home_and_json, open_existing, open_home
 from edgemem.cli.printing import console, moment, plain, print_entries, print_json, print_table
-from edgemem.errors import InvalidInputError
+from edgemem.errors import InvalidInputError, count
 from edgemem.records import Check
 from edgemem.store.episodes import tool_stats
 
@@ -146,7 +146,7 @@ def _rows(figures: Stats) -> Iterator[tuple[str, str]]:
     for failure in figures.failures:
         yield (
             "failed",
-            f"{failure.hook} at {failure.point}, {failure.count:,} times; `edgemem check` tells more",
+            f"{failure.hook} at {failure.point}, {count(failure.count, 'time')}; `edgemem check` tells more",
         )
     if not figures.clock_trusted:
         yield "clock", "not trusted; `edgemem check` tells more"
@@ -165,7 +165,10 @@ def _turn_rows(turn: TurnFigures) -> Iterator[tuple[str, str]]:
     yield "  tokens", f"{tokens}{turn.block_tokens:,} of memory"
     yield "  candidates", f"{turn.candidates:,}{late}"
     if turn.heard_early:
-        yield "recall ahead", f"ready at the end of {turn.ready_early:,} of {turn.heard_early:,} sentences"
+        yield (
+            "recall ahead",
+            f"ready at the end of {turn.ready_early:,} of {count(turn.heard_early, 'sentence')}",
+        )
 
 
 def _bytes(size: float) -> str:

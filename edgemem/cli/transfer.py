@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, open_home, truth_alone
-from edgemem.cli.printing import answer, count, counts, plain, print_json
-from edgemem.errors import InvalidInputError
+from edgemem.cli.printing import answer, counts, plain, print_json
+from edgemem.errors import InvalidInputError, count
 from edgemem.store.db.files import create_private, sync
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _print_counts(added: dict[str, int], known: dict[str, int], sentences: Seque
 @click.argument("to", required=False, type=click.Path(path_type=Path))
 @home_and_json
 def backup(to: Path | None, home: Path, as_json: bool) -> None:
-    """Copy the memory to TO, a file or a folder; without it, into the home's own `backups`.
+    """Copy the memory to TO, a folder that is there or a file with an ending; without it, into the home's own `backups`.
 
     The copy is one file, checked, and there whole or not at all. While a robot has the home open it makes its own; stop it
     first. NOTES.md and the profile are files of yours, and not in it.
@@ -201,6 +201,12 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
     from edgemem.store.kinds import origin_of
 
     target = to.expanduser().absolute() if to is not None else None
+    if target is not None and not target.exists():
+        folder = target.parent if target.suffix or not target.parent.is_dir() else target
+        if not folder.is_dir():  # else a stick that nobody has put in would become a file
+            raise InvalidInputError(
+                f"There is no folder {folder}; mount or make it, or name a file in another one, such as memory.db."
+            )
     with truth_alone(home) as truth:
         if target is not None and truth.folder.absolute() in target.parents:
             raise InvalidInputError(f"{truth.folder} is where the memory itself stands; name another place.")

@@ -93,7 +93,11 @@ class HookFile:
         made_by = f"What hook(memory) in {self.path} returns"
         if not isinstance(hook, Hook) or not callable(hook):
             raise ConfigError(f"{made_by} is no hook; it needs points, priority and __call__.")
-        if unknown := unknown_points(hook.points):
+        try:
+            unknown = unknown_points(traits_of(hook).points)
+        except InvalidInputError as error:
+            raise ConfigError(f"{made_by} cannot be used: {error}.") from error
+        if unknown:
             raise ConfigError(f"{made_by} names the {unknown}.")
         return hook
 

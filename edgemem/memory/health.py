@@ -18,6 +18,7 @@ from edgemem.errors import (
     ServerError,
     StoreError,
     TemplateError,
+    count,
 )
 from edgemem.llama.models.catalog import find_entry
 from edgemem.llama.protocols import model_file
@@ -209,7 +210,9 @@ def _embedder(home: Home) -> Finding:
     detail = f"{name}, {home.embedder.dimensions} dimensions, {home.profile.llama.embed_threads} thread"
     waiting = home.index.pending()["vectors"]
     if waiting:
-        detail += f"; {waiting:,} texts wait for their vectors, and are found by their words until idle time has made them"
+        detail += (
+            f"; waiting for vectors: {count(waiting, 'text')}, found by words until idle time has made them"
+        )
     return _ok(detail)
 
 
@@ -265,8 +268,8 @@ def _upkeep(home: Home) -> Finding:
         worst = failures[0]
         often = "" if worst.times == 1 else f" {worst.times} times"
         return _warn(f"{worst.step} failed{often}: {worst.message}", "See the log.")
-    waiting = [f"{count:,} {name}" for name, count in home.search.pending().items() if count]
-    words = f"{', '.join(waiting)} wait for idle time, and are found by their words until then"
+    waiting = [count(n, name.removesuffix("s")) for name, n in home.search.pending().items() if n]
+    words = f"waiting for idle time: {', '.join(waiting)}; words find them until then"
     return _ok(words if waiting else "nothing left to do")
 
 
@@ -275,7 +278,7 @@ def _bank(home: Home) -> Finding:
         advice = "It is read all the same; shorten or delete files, or raise `limits` under [bank]."
         return _warn(f"{faults[0]}{_more(faults)}", advice)
     files = home.bank.files()
-    return _ok(f"{len(files):,} files, {sum(file.size for file in files) / 1e3:,.1f} kB")
+    return _ok(f"{count(len(files), 'file')}, {sum(file.size for file in files) / 1e3:,.1f} kB")
 
 
 def _files(home: Home) -> Finding:

@@ -350,7 +350,7 @@ class Memory:
 
         return export_lines(database, notes=self.notes, bank=self.bank, speaker=speaker)
 
-    def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
+    def import_lines(self, lines: Iterable[bytes | str]) -> ImportReport:
         """Take in an export, or nothing of one that is damaged or cut short (InvalidInputError); stored records stay."""
         database = self._home.checked().database
         from edgemem.store.transfer.merge import import_lines

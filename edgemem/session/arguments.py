@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from edgemem.context.bargein import heard_part
-from edgemem.context.messages import call_arguments, call_name
+from edgemem.context.messages import INSTRUCTIONS, call_arguments, call_name
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Message, ToolCall, text_of
 from edgemem.store.messages import copied
+
+ROLES = ("assistant", "tool", "user", *INSTRUCTIONS)
+"""Of messages that a turn gets: the model's, a tool's, an agent's, and instructions."""
 
 WORDS = frozenset(("type", "text", "content", "cache_control"))
 """Keys of a part that holds nothing but text."""
@@ -75,6 +78,15 @@ def checked_utterance(utterance: Any) -> Any:
     if not text_of({"content": content}).strip() and not any(part.keys() - WORDS for part in parts):
         raise InvalidInputError("Nothing was said: the utterance is empty.")
     return content
+
+
+def check_role(message: Message) -> None:
+    """Raise InvalidInputError for a message of a role that no turn has."""
+    if message["role"] not in ROLES:
+        roles = ", ".join(map(repr, ROLES[:-1]))
+        raise InvalidInputError(
+            f"The `role` of an added message must be {roles} or {ROLES[-1]!r}; got {message['role']!r:.40}."
+        )
 
 
 def checked_message(message: Any) -> Message:

@@ -350,8 +350,19 @@ def _snapshot(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def traits_of(hook: Any) -> HookTraits:
-    """Return what any hook says of itself."""
-    return as_ours(hook, HookTraits)
+    """Return what any hook says of itself; raise InvalidInputError where its points are no names."""
+    traits = as_ours(hook, HookTraits)
+    points, own = _point_names(hook, traits.points), _point_names(hook, traits.own_points)
+    return msgspec.structs.replace(traits, points=points, own_points=own)
+
+
+def _point_names(hook: Any, points: Any) -> frozenset[str]:
+    names: list[Any] = [None] if isinstance(points, str) or not isinstance(points, Iterable) else list(points)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInputError(
+            f"{hook_name(hook)} is no hook; its `points` must be a set of names, not {points!r:.80}"
+        )
+    return frozenset(names)
 
 
 def hook_name(hook: Any) -> str:

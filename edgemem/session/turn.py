@@ -19,6 +19,7 @@ from edgemem.records import BY_AGENT, BlockLine, Epoch, Heard, Message, Reader, 
 from edgemem.session.arguments import (
     call_of,
     calling,
+    check_role,
     checked_audience,
     checked_call,
     checked_flag,
@@ -216,10 +217,11 @@ class OpenTurn:
             tokens: the ids that the model generated for it.
 
         Raises:
-            InvalidInputError: it is no chat message.
+            InvalidInputError: it is no chat message, or of another role than these and instructions.
             TurnEndedError: the turn has ended.
         """
         message = without_thoughts(checked_message(message))
+        check_role(message)
         ids = checked_tokens(tokens)
         with self.log.lock:
             self._check_open()

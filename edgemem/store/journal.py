@@ -64,7 +64,8 @@ class Backlog(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         unkept = f", {self.unkept} of them only in memory" if self.unkept else ""
-        return f"{self.turns} turns wait to be written{unkept}: {self.fault}"
+        waiting = "1 turn waits" if self.turns == 1 else f"{self.turns} turns wait"
+        return f"{waiting} to be written{unkept}: {self.fault}"
 
 
 @dataclass(eq=False)

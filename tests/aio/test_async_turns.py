@@ -14,7 +14,7 @@ import pytest
 
 import edgemem
 from edgemem.aio import AsyncMemory
-from edgemem.errors import InvalidInputError, TurnEndedError
+from edgemem.errors import ClosedError, InvalidInputError, TurnEndedError
 from edgemem.hooks import HookResult, hook
 from edgemem.session.tools import Tool
 from support.homes import BY_WORDS
@@ -53,6 +53,31 @@ async def test_an_async_loop_is_told_what_was_said_before(tmp_path: Path) -> Non
         assert other.door is not None
         assert other.door.failures() == []
     assert "my tea is black" in texts[0]
+
+
+@on_loop
+async def test_an_async_conversation_takes_other_instructions_and_another_speaker(tmp_path: Path) -> None:
+    """They hold from the next turn on, as at the synchronous door; its tools stay, and a closed memory takes nothing."""
+    async with opened(tmp_path) as memory:
+        kitchen = await memory.session("kitchen", instructions="You help.")
+        kitchen.instructions, kitchen.speaker = "You cook.", "alice"
+        async with kitchen.turn("Hello.") as turn:
+            assert (await turn.messages)[0]["content"] == kitchen.instructions == "You cook."
+            await turn.reply("Hi.")
+        assert (kitchen.ctx.speaker, kitchen.speaker) == ("alice", "alice")
+        with pytest.raises(AttributeError):
+            kitchen.tools = {}  # type: ignore[misc]
+        with pytest.raises(InvalidInputError, match="instructions must be text"):
+            kitchen.instructions = None  # type: ignore[assignment]
+    for call in (
+        kitchen.result("c1", "x"),
+        kitchen.interrupt(),
+        kitchen.partial("x"),
+        kitchen.speech_start(),
+        kitchen.idle(1),
+    ):
+        with pytest.raises(ClosedError, match="is closed"):
+            await call
 
 
 @pytest.mark.parametrize("point", ["on_run_start", "before_llm"])

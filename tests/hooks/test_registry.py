@@ -32,9 +32,13 @@ class Doing:
     """A hook that does what a test says."""
 
     def __init__(
-        self, do: Callable[[Any], HookResult | None], *, points: set[str] | None = None, priority: int = 0
+        self,
+        do: Callable[[Any], HookResult | None],
+        *,
+        points: Any = frozenset({ON_RUN_START}),
+        priority: int = 0,
     ) -> None:
-        self.points = frozenset(points or {ON_RUN_START})
+        self.points = points
         self.priority = priority
         self.do = do
 
@@ -103,7 +107,12 @@ def test_a_hook_of_two_lists_acts_once() -> None:
     assert merged.fire(ON_RUN_START, None, []).payload == ["shared", "other"]
 
 
-@pytest.mark.parametrize("thing", [object(), lambda: None, "hook", None, Doing(broken, points={"befor_llm"})])
+NO_POINTS: list[Any] = [{"befor_llm"}, "before_llm", 5, None, [5, "before_llm"]]
+
+
+@pytest.mark.parametrize(
+    "thing", [object(), lambda: None, "hook", None, *(Doing(broken, points=points) for points in NO_POINTS)]
+)
 def test_what_is_no_hook_is_refused(thing: Any) -> None:
     """The error says what a hook needs, and names a misspelt point; firing one is refused too."""
     with pytest.raises(InvalidInputError, match=r"is no hook|befor_llm"):
@@ -241,7 +250,7 @@ class Bare:
 def test_a_hook_without_a_priority_acts_at_0() -> None:
     """As in EdgeVox, where priority is optional, and registering returns the registry."""
     registry = HookRegistry().register(Doing(append("low"), priority=-1)).register(Bare())  # type: ignore[arg-type]
-    registry.extend([Doing(append("high"), priority=1)])
+    registry.extend([Doing(append("high"), priority=1, points=(ON_RUN_START,))])  # type: ignore[arg-type]
     fired = registry.fire(ON_RUN_START, None, [])
     assert fired.payload == ["high", "bare", "low"]
     assert "bare" in fired.reason

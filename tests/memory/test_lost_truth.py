@@ -427,6 +427,9 @@ def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) ->
     (tmp_path / "photo.jpg").write_bytes(b"mine")
     assert "is something else" in refused(run("backup", tmp_path / "photo.jpg", "--home", home))
     assert (tmp_path / "photo.jpg").read_bytes() == b"mine"
+    for missing in ("usb", "usb/memory.db", "usb/sub"):  # a stick that nobody has put in
+        assert f"no folder {tmp_path / 'usb'};" in refused(run("backup", tmp_path / missing, "--home", home))
+    assert not (tmp_path / "usb").exists()
     before = (home / "db" / "memory.db").read_bytes()
     assert "another place" in refused(run("backup", home / "db" / "memory.db", "--home", home))
     assert (home / "db" / "memory.db").read_bytes() == before

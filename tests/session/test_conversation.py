@@ -543,7 +543,7 @@ def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memor
     assert "cake" in memory.store.recent_episodes(1, kind="tool_call")[0].payload["result"]
     kitchen.close()
     with opened(memory.home.parent / "copy") as other:
-        other.import_lines(line.encode() for line in memory.export())
+        other.import_lines(memory.export())
         again = other.session("kitchen", tools=[LOOK]).turn("Well?", speaker="alice").messages
         assert again[: len(before)] == before
     with pytest.raises(InvalidInputError, match="No call"):
@@ -797,6 +797,8 @@ def test_misspelt_names_are_refused(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "call",
     [
+        lambda turn: turn.add({"role": "function", "name": "look", "content": "x"}),
+        lambda turn: turn.add({"role": "Assistant", "content": "x"}),
         lambda turn: turn.add("text"), lambda turn: turn.add({"content": "no role"}),
         lambda turn: turn.add({"role": "assistant", "content": 7}),
         lambda turn: turn.add({"role": "tool", "content": "x"}, tokens="1"),

@@ -11,6 +11,7 @@ import math
 import operator
 import re
 import struct
+from collections.abc import Iterable
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, NoReturn, get_args
 
@@ -27,7 +28,7 @@ from edgemem.store.rights import spellings
 from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
@@ -267,11 +268,20 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     return iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
 
 
+def checked_lines(lines: Any) -> Iterable[bytes | str]:
+    """Return the lines of an export; raise InvalidInputError where they are none, such as its whole text."""
+    if isinstance(lines, (str, bytes)) or not isinstance(lines, Iterable):
+        raise InvalidInputError(
+            f"The lines of an export must be a list or a file of lines; got {type(lines).__name__}."
+        )
+    return lines
+
+
 class Reading:
     """Yields the records of lines whose ticks are below a limit, and knows where it is."""
 
-    def __init__(self, lines: Iterable[bytes], limit: int) -> None:
-        self._lines = lines
+    def __init__(self, lines: Iterable[bytes | str], limit: int) -> None:
+        self._lines = checked_lines(lines)
         self._limit = limit
         self._decode: Any = msgspec.json.Decoder(Line).decode
         self.line = 0
@@ -280,8 +290,11 @@ class Reading:
     def __iter__(self) -> Iterator[Any]:
         end: End | None = None
         count = 0
-        for data in self._lines:
+        for line in self._lines:
             self.line += 1
+            if not isinstance(line, (str, bytes)):
+                self._fail(f"must be text or bytes; got {type(line).__name__}.")
+            data = line if isinstance(line, bytes) else line.encode(errors="surrogatepass")
             if not data.strip():
                 continue
             record = self._record(data)

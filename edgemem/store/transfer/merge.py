@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError, count
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store.db.connection import note_tick
 from edgemem.store.db.files import create_private, write_private
@@ -78,7 +78,11 @@ class ImportReport(msgspec.Struct):
 
 
 def import_lines(
-    db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
+    db: Database,
+    lines: Iterable[bytes | str],
+    *,
+    notes: NotesFile | None = None,
+    bank: MemoryBank | None = None,
 ) -> ImportReport:
     """Take in an export; raise InvalidInputError, with nothing imported, where a line is damaged or the last one is missing."""
     reading = Reading(lines, int(db.clock.now() * 1e6) + LEAP_US)
@@ -178,9 +182,11 @@ class _Merge:
         for name in self._grown - self._parted.keys():
             if (state := self._sessions[name].state) is not None:
                 self.tx.execute("update sessions set state = ? where name = ?", (as_text(state), name))
-        for name, count in self._parted.items():
-            if count:
-                self._refuse(f"With that, {count} more records of conversation {name!r} were left out.")
+        for name, more in self._parted.items():
+            if more:
+                self._refuse(
+                    f"With that, {count(more, 'more record')} of conversation {name!r} were left out."
+                )
         # Later ticks shall follow those that came in, even where none of them is an id.
         self.tx.clock.witness(newest)
         note_tick(self.tx, newest)

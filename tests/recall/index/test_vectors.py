@@ -342,9 +342,12 @@ def test_check_tells_how_far_the_vectors_are(tmp_path):
                 for n in range(3):
                     memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
             memory.diagnostics.index.catch_up()
-            assert "3 texts wait for their vectors" in embedder_line(memory)
+            assert "waiting for vectors: 3 texts" in embedder_line(memory)
             memory.diagnostics.index.embed_pending(1)
-            assert "2 texts wait for their vectors" in embedder_line(memory)
+            assert "waiting for vectors: 2 texts" in embedder_line(memory)
+            memory.diagnostics.index.embed_pending(1)
+            (upkeep,) = (check for check in memory.check() if check.name == "upkeep")
+            assert "waiting for idle time: 1 vector;" in upkeep.detail
             assert memory.idle(30)
             assert "wait" not in embedder_line(memory)
 

@@ -281,6 +281,9 @@ def test_bad_lines_are_refused_in_one_sentence(homes, line, message):
 def test_a_file_that_is_no_export_or_was_cut_at_a_line_end_is_refused(homes):
     """An export says where it begins and ends, and which edgemem can read it."""
     home = homes()
+    for lines in ("\n".join(home.export()), home.export()[0].encode(), None, [5], ["\ud800"]):
+        with pytest.raises(InvalidInputError, match=r"^(The lines of an export must be|Line 1 )"):
+            import_lines(home.db, lines)
     for lines, message in (
         ([], "not one line came"),
         (["{}"], "damaged"),
