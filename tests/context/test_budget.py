@@ -12,18 +12,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import ContextSettings, NotesSettings, Profile, Settings, load_profile
-from edgemem.context.budget import (
-    FILLED,
-    PARTS,
-    Bounds,
-    Budget,
-    Plan,
-    PromptSize,
-    TokenCache,
-    divide,
-    fit,
-    measure_head,
-)
+from edgemem.context import budget as budgets
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
@@ -35,11 +24,11 @@ from support.models import Model
 from support.tokenizers import WordTokenizer
 
 sizes = st.integers(0, 9000)
-one = st.builds(lambda a, b: Bounds(min(a, b), max(a, b)), sizes, sizes)
-all_bounds = st.fixed_dictionaries(dict.fromkeys(PARTS, one))
+one = st.builds(lambda a, b: budgets.Bounds(min(a, b), max(a, b)), sizes, sizes)
+all_bounds = st.fixed_dictionaries(dict.fromkeys(budgets.PARTS, one))
 
 
-def fits(plan: Plan, bounds: dict[str, Bounds]) -> None:
+def fits(plan: budgets.Plan, bounds: dict[str, budgets.Bounds]) -> None:
     """Check what holds of every plan: it is the window, and each part lies between its bounds."""
     assert sum(plan.shares.values()) == plan.window_tokens
     assert plan.room == plan.window_tokens - plan["answer"]
@@ -49,11 +38,13 @@ def fits(plan: Plan, bounds: dict[str, Bounds]) -> None:
 
 
 @given(st.integers(1, 40_000), all_bounds)
-@example(4096, dict.fromkeys(PARTS, Bounds(0, 0)))
-def test_the_parts_are_the_window_and_between_their_bounds(window: int, bounds: dict[str, Bounds]) -> None:
+@example(4096, dict.fromkeys(budgets.PARTS, budgets.Bounds(0, 0)))
+def test_the_parts_are_the_window_and_between_their_bounds(
+    window: int, bounds: dict[str, budgets.Bounds]
+) -> None:
     """Any window and any bounds: an exact division, with less than the floors only where these are too much."""
     floors = sum(bound.floor for bound in bounds.values())
-    plan = divide(window, bounds)
+    plan = budgets.divide(window, bounds)
     if floors > window:
         assert sum(plan.shares.values()) == window
         assert all(tokens >= 0 for tokens in plan.shares.values())
@@ -64,8 +55,8 @@ def test_the_parts_are_the_window_and_between_their_bounds(window: int, bounds: 
     assert history >= left // 3 or plan["history"] == bounds["history"].ceiling
     assert plan["answer"] == bounds["answer"].floor or plan["history"] == bounds["history"].ceiling
     # What comes earlier in the order is full before a later part gets more than its floor.
-    grown = [part for part in FILLED if plan[part] > bounds[part].floor]
-    for part in FILLED[: FILLED.index(grown[-1])] if grown else ():
+    grown = [part for part in budgets.FILLED if plan[part] > bounds[part].floor]
+    for part in budgets.FILLED[: budgets.FILLED.index(grown[-1])] if grown else ():
         assert plan[part] == bounds[part].ceiling
 
 
@@ -89,13 +80,13 @@ def test_every_valid_profile_divides_its_window(keys: dict[str, Any], instructio
     if refused is not None:
         assert "_tokens`" in refused
         return
-    budget = Budget(Settings(Profile(context=context)), WordTokenizer())
+    budget = budgets.Budget(Settings(Profile(context=context)), WordTokenizer())
     bounds = budget.bounds()
     fits(budget.plan, bounds)
     system: list[Message] = [{"role": "system", "content": "please " * instructions}] if instructions else []
     offered = [{"name": "look " * tools}] if tools else []
     budget.measure(system, offered)
-    instructions, tools = measure_head(WordTokenizer(), system, offered)
+    instructions, tools = budgets.measure_head(WordTokenizer(), system, offered)
     assert sum(budget.plan.shares.values()) == context.window_tokens
     least = sum(bound.floor for bound in bounds.values()) + instructions + tools
     if least > context.window_tokens:
@@ -208,7 +199,7 @@ def test_fit_always_ends_with_a_legal_list(
     """Any list and any budget: instructions and newest utterance stay, and the count is the real one."""
     tokenizer = WordTokenizer()
     before = [dict(message) for message in conversation]
-    fitted = fit(
+    fitted = budgets.fit(
         conversation, tokenizer=tokenizer, budget_tokens=budget, target_tokens=target, dropped_turns=dropped
     )
     assert tokenizer.counts <= 11
@@ -256,7 +247,7 @@ def test_the_start_of_the_prompt_stays_put_while_a_conversation_grows() -> None:
     for turns in range(1, 201):
         given = conversation[: 2 * turns]
         how = {"tokenizer": WordTokenizer(), "budget_tokens": 1000, "target_tokens": 500}
-        fitted = fit(given, **how, dropped_turns=dropped)
+        fitted = budgets.fit(given, **how, dropped_turns=dropped)
         assert fitted.fits
         cuts += fitted.dropped_turns != dropped
         dropped = fitted.dropped_turns
@@ -279,7 +270,7 @@ def tokenizer(vocabularies: Path) -> Any:
 @given(texts=st.lists(TEXT, min_size=1, max_size=12), limit=st.integers(0, 4000))
 def test_the_figure_is_never_too_low(tokenizer: LlamaTokenizer, texts: list[str], limit: int) -> None:
     """As a conversation grows, what the size says is the count or more, and exact above the limit."""
-    size = PromptSize(tokenizer)
+    size = budgets.PromptSize(tokenizer)
     messages: list[dict[str, Any]] = []
     for i, text in enumerate(texts):
         messages.append({"role": "assistant" if i % 2 else "user", "content": text})
@@ -298,7 +289,7 @@ LOOKS = st.sampled_from(["<|end|>", "<unk>", "</s>", "cup", "Tasse ", "お茶", 
 @example(turns=["cup", "</s>" * 300])
 def test_what_was_measured_ahead_bounds_the_next_prompt(tokenizer: LlamaTokenizer, turns: list[str]) -> None:
     """After each turn the next prompt has a bound, above the count by little, also where another past stands before it."""
-    size = PromptSize(tokenizer)
+    size = budgets.PromptSize(tokenizer)
     system: list[dict[str, Any]] = [{"role": "system", "content": "You are a robot."}]
     said: list[dict[str, Any]] = []
     for text in turns:
@@ -320,7 +311,7 @@ def test_what_was_measured_ahead_bounds_the_next_prompt(tokenizer: LlamaTokenize
 
 def test_no_words_are_kept() -> None:
     """Of texts that were measured nothing is left but numbers, and after a forgetting not even these."""
-    sizes = TokenCache(WordTokenizer())
+    sizes = budgets.TokenCache(WordTokenizer())
     sizes.tokens("secret")
     assert "secret" not in repr(vars(sizes))
     sizes.forget()

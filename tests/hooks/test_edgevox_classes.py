@@ -8,19 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgemem import (
-    Compactor,
-    ContextCompactionHook,
-    EpisodeLoggerHook,
-    JSONMemoryStore,
-    MemoryInjectionHook,
-    NotesFile,
-    NotesInjectorHook,
-    PersistSessionHook,
-    SQLiteSessionStore,
-    TokenBudgetHook,
-    memory_tools,
-)
+import edgemem
 from edgemem.memory import Memory
 from support.homes import opened
 from support.loops import EdgeVoxModel, calls, calls_in_words, hands_over, make_agent, new_context, tool
@@ -47,26 +35,26 @@ def agent_of(memory: Memory, *said: Any, name: str = "kitchen", **how: Any) -> t
 def test_the_typical_wiring_of_the_seeds_page_runs_as_written(tmp_path: Path) -> None:
     """With the import changed: facts reach the model, notes and calls are kept, the session comes back."""
     for n in range(2):
-        store = JSONMemoryStore(tmp_path / "kitchen.json")
-        notes = NotesFile(tmp_path / "kitchen-notes.md")
+        store = edgemem.JSONMemoryStore(tmp_path / "kitchen.json")
+        notes = edgemem.NotesFile(tmp_path / "kitchen-notes.md")
         if n == 0:
             store.add_fact("user.allergies", "peanuts")
             notes.append("The oven runs hot.")
-        sessions = SQLiteSessionStore(tmp_path / "sessions.db")
+        sessions = edgemem.SQLiteSessionStore(tmp_path / "sessions.db")
         agent, model = make_agent(
             *(
                 [calls("remember_fact", key="salt", value="on the top shelf"), calls("look")]
                 if n == 0
                 else []
             ),
-            tools=[*memory_tools(store), tool("look", lambda: "a cup")],
+            tools=[*edgemem.memory_tools(store), tool("look", lambda: "a cup")],
             hooks=[
-                MemoryInjectionHook(store),
-                NotesInjectorHook(notes),
-                TokenBudgetHook(max_context_tokens=3500),
-                ContextCompactionHook(Compactor(trigger_tokens=3000)),
-                EpisodeLoggerHook(store, agent_name="kitchen"),
-                PersistSessionHook(session_store=sessions, session_id="kitchen"),
+                edgemem.MemoryInjectionHook(store),
+                edgemem.NotesInjectorHook(notes),
+                edgemem.TokenBudgetHook(max_context_tokens=3500),
+                edgemem.ContextCompactionHook(edgemem.Compactor(trigger_tokens=3000)),
+                edgemem.EpisodeLoggerHook(store, agent_name="kitchen"),
+                edgemem.PersistSessionHook(session_store=sessions, session_id="kitchen"),
             ],
         )
         assert agent.run("Where is the salt?").reply == "ok"

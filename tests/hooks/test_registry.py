@@ -10,18 +10,6 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem import (
-    Compactor,
-    EpisodeLoggerHook,
-    JSONMemoryStore,
-    MemoryInjectionHook,
-    NotesFile,
-    NotesInjectorHook,
-    PersistSessionHook,
-    SQLiteMemoryStore,
-    TokenBudgetHook,
-    ToolOutputTruncatorHook,
-)
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks import TurnContext, available, hook, load
 from edgemem.records import Session
@@ -156,20 +144,20 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
     [
         *[
             (make, wrong, "open one and pass it")
-            for wrong in (None, "./memory.db", SQLiteMemoryStore)
+            for wrong in (None, "./memory.db", edgemem.SQLiteMemoryStore)
             for make in (
-                MemoryInjectionHook, EpisodeLoggerHook, NotesInjectorHook,
-                lambda store: PersistSessionHook(store, session_id="s"),
+                edgemem.MemoryInjectionHook, edgemem.EpisodeLoggerHook, edgemem.NotesInjectorHook,
+                lambda store: edgemem.PersistSessionHook(store, session_id="s"),
             )
         ],
         *[
             (make, wrong, "whole number")
             for wrong in (None, "3000")
             for make in (
-                TokenBudgetHook, Compactor, ToolOutputTruncatorHook, lambda number: Compactor(3000, number),
+                edgemem.TokenBudgetHook, edgemem.Compactor, edgemem.ToolOutputTruncatorHook, lambda number: edgemem.Compactor(3000, number),
             )
         ],
-        (lambda header: NotesInjectorHook(NotesFile("n.md"), header=header), None, "header"),
+        (lambda header: edgemem.NotesInjectorHook(edgemem.NotesFile("n.md"), header=header), None, "header"),
     ],
 )  # fmt: skip
 def test_a_hook_of_the_wrong_thing_says_so(make: Callable[[Any], object], wrong: Any, match: str) -> None:
@@ -178,10 +166,10 @@ def test_a_hook_of_the_wrong_thing_says_so(make: Callable[[Any], object], wrong:
         make(wrong)
 
 
-@pytest.mark.parametrize("make", [MemoryInjectionHook, EpisodeLoggerHook])
+@pytest.mark.parametrize("make", [edgemem.MemoryInjectionHook, edgemem.EpisodeLoggerHook])
 def test_a_store_has_two_names(make: Any, tmp_path: Path) -> None:
     """`store` is ours, `memory_store` EdgeVox's; given under both it is refused."""
-    with JSONMemoryStore(tmp_path / "m.json") as store:
+    with edgemem.JSONMemoryStore(tmp_path / "m.json") as store:
         assert make(store).part.store is make(memory_store=store).part.store is store
         with pytest.raises(InvalidInputError, match="not both"):
             make(store, memory_store=store)

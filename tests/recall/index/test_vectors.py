@@ -153,24 +153,6 @@ def test_forgetting_reaches_every_piece(truth, store, opened):
         assert b"zigzag" not in bytes_of(index)
 
 
-def test_new_docs_come_first(truth, store, opened):
-    """With another model: what came since, then everything from the newest to the oldest."""
-    for n in range(12):
-        say(truth, n, f"word{n}", f"answer{n}")
-    store.add_fact("tea.kind", "green")
-    with opened(HashEmbedder(64, name="old")) as index:
-        work(index)
-    new = HashEmbedder(64, name="new")
-    with opened(new) as index:
-        index.embed_pending(1)
-        say(truth, 12, "later", "latest")
-        work(index)
-        before = [f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word")]
-        expected = ["tea kind: green", "latest", "later", *before]
-        assert [text for text in new.embedded if text != "kind"] == expected
-        check(index)
-
-
 class Interrupted(HashEmbedder):
     """Makes one vector each time that it is asked, because somebody begins to speak."""
 

@@ -15,21 +15,8 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.recall.index.table import NOBODY
+from edgemem.recall.search import models
 from edgemem.recall.search.features import FEATURES
-from edgemem.recall.search.models import (
-    FITS,
-    PAIR_FEATURES,
-    WANTS,
-    Candidates,
-    Contents,
-    Gate,
-    LinearModel,
-    Model,
-    Models,
-    odds_of,
-    shipped_gate,
-    shipped_models,
-)
 from edgemem.recall.text.analyse import plain_words, terms
 from lab.languages import LANGUAGES
 from lab.learning import AGAINST, MEANING
@@ -58,11 +45,11 @@ def matrix(*rows):
 @both_models
 def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
     """Each weight is a finite number of a feature that there is; what shows nothing is hardly an answer, what shows all may be."""
-    model = getattr(shipped_models(), name)
+    model = getattr(models.shipped_models(), name)
     answers, replaces = model.answers, model.replaces
     assert answers.weights
     assert answers.weights.keys() <= FEATURES.keys()
-    assert replaces.weights.keys() <= set(PAIR_FEATURES)
+    assert replaces.weights.keys() <= set(models.PAIR_FEATURES)
     for each in (answers, replaces):
         assert np.isfinite([each.bias, *each.weights.values()]).all()
     weights = {feature: weight for feature, weight in answers.weights.items() if feature != "fact"}
@@ -80,8 +67,8 @@ def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
 @pytest.mark.parametrize(
     ("kind", "content"),
     [
-        (LinearModel, {"bias": 0.0, "weights": {}, "bais": 1.0}),
-        (Models, {"with_meaning": {"answers": {"bias": 0.0, "weights": {}}}}),
+        (models.LinearModel, {"bias": 0.0, "weights": {}, "bais": 1.0}),
+        (models.Models, {"with_meaning": {"answers": {"bias": 0.0, "weights": {}}}}),
     ],
 )
 def test_a_wrong_name_in_the_file_is_refused(kind, content):
@@ -93,7 +80,7 @@ def test_a_wrong_name_in_the_file_is_refused(kind, content):
 def test_reasons_are_what_adds_to_the_odds():
     """The strongest comes first; what adds next to nothing, or speaks against it, is no reason."""
     weights = {"fact": 1.0, "fact_words": 4.0, "fact_meaning": 6.0, "named": 1.0, "asks": -1.0}
-    model = Model(LinearModel(-4.0, weights))
+    model = models.Model(models.LinearModel(-4.0, weights))
     row = {"fact": 1.0, "fact_words": 0.2, "fact_meaning": 0.5, "named": 1.0, "past": 1.0}
     assert model.reasons(matrix(row)[0].tolist()) == ("meaning", "subject", "words")
     assert model.reasons(matrix({"fact_words": 0.01, "asks": 1.0})[0].tolist()) == ()
@@ -105,12 +92,12 @@ def messages_of(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 
         np.array([frozenset(words_of(text)) for text in texts], object) for words_of in (terms, plain_words)
     )
     asked = frozenset(terms(KEY))
-    spoken = Contents(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
-    return Candidates(matrix(*rows), np.array(at, float) * DAY, tense, spoken)
+    spoken = models.Contents(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
+    return models.Candidates(matrix(*rows), np.array(at, float) * DAY, tense, spoken)
 
 
 def order(model, messages):
-    return np.argsort(-odds_of(messages, model)[0], kind="stable").tolist()
+    return np.argsort(-models.odds_of(messages, model)[0], kind="stable").tolist()
 
 
 @both_models
@@ -130,16 +117,16 @@ def test_what_is_another_thing_or_the_robots_own_replaces_nothing(name, texts, a
     """The same told of the dentist does not replace the plumber's number; his new one does, in whichever words."""
     messages = messages_of(GOOD, FAIR, POOR, texts=(*texts, TEXTS[3]), who=who)
     messages = messages._replace(contents=messages.contents._replace(asked=frozenset(terms(asked))))
-    assert order(getattr(shipped_models(), name), messages)[0] == first
+    assert order(getattr(models.shipped_models(), name), messages)[0] == first
 
 
 def test_the_shipped_file_names_what_there_is() -> None:
     """It has the words of five languages, the direction of the shipped embedder, and finite weights of features that there are."""
-    gate = shipped_gate()
+    gate = models.shipped_gate()
     assert gate.vocabularies.keys() == set(LANGUAGES)
     assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
     for both in (gate.words_only, gate.with_meaning, gate.with_vector):
-        for weighed, names in ((both.wants, WANTS), (both.fits, FITS)):
+        for weighed, names in ((both.wants, models.WANTS), (both.fits, models.FITS)):
             assert weighed.weights.keys() <= set(names)
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
     assert not [feature for feature in gate.words_only.fits.weights if feature.startswith("nearest")]
@@ -147,7 +134,7 @@ def test_the_shipped_file_names_what_there_is() -> None:
     for words in gate.vocabularies.values():
         assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file
-        msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, Gate)
+        msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, models.Gate)
 
 
 @pytest.fixture(params=["words", "meaning"])
