@@ -50,11 +50,11 @@ from edgemem.recall.index.sources import (
     written,
 )
 from edgemem.recall.index.table import ResidentPostings, Row
+from edgemem.store.db.files import Closable
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
@@ -73,7 +73,7 @@ _EMBED_AT_ONCE = 4
 _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a while; a week is plenty
 
 
-class Index:
+class Index(Closable):
     """The index of one truth; a context manager, safe to use from several threads and processes.
 
     The file at `path` is made when missing or damaged. `embedder` None: full text only. `notes` are recalled by the line, the
@@ -261,14 +261,6 @@ class Index:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self.database.close()
-
-    def __enter__(self) -> Index:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _work(self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None) -> int:
         """Repeat each step until nothing is left, in a file that is made again where it must be."""

@@ -323,7 +323,7 @@ preload_later(_import_numpy)
 AT_ONCE = 300
 """Docs between two looks at `stop`."""
 NEWEST = 2000
-"""Docs of each kind that a question in a hurry reads first."""
+"""Docs of each kind that are read first: a question may be in a hurry."""
 
 
 class _Range:
@@ -386,12 +386,9 @@ class ResidentPostings:
     def follow(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
         """Read in missing docs, at least some, until `stop`; return whether memory holds all. The caller holds `lock`."""
         self._follow_removals(state.removals)
-        ranges = self._ranges(state)
-        if stop is not None:
-            for known, newest in ranges:
-                known.begin(newest - NEWEST)
         while self._read(state):
             if stop is not None and stop():
+                ranges = self._ranges(state)
                 return all(known.first == known.lowest and known.last >= newest for known, newest in ranges)
         return True
 
@@ -416,7 +413,7 @@ class ResidentPostings:
     def _read(self, state: State) -> bool:
         """Read in some missing docs; return whether any was missing."""
         for known, newest in self._ranges(state):
-            known.begin(known.lowest)
+            known.begin(newest - NEWEST)
             if known.last < newest:
                 sql = "d.id > ? and d.id <= ? order by d.id limit ?"
                 numbers = self._take(sql, (known.last, newest, AT_ONCE))
