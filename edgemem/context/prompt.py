@@ -75,6 +75,8 @@ class PromptTurn(msgspec.Struct):
     """Whether a model has been told of that."""
     unfinished: bool = False
     """Whether its loop left it open; the loop's list may not have it."""
+    erased: bool = False
+    """Whether it was erased: no prompt has it any more, but a loop's list may."""
     full_messages: dict[int, Message] = msgspec.field(default_factory=dict)
     """Messages as the loop has them, by number, of which only a part is kept: what was heard, or what is in bounds."""
     completed_messages: list[Message] | None = None
@@ -378,7 +380,7 @@ class PromptLog:
     @property
     def messages(self) -> list[Message]:
         """Return the committed messages as they were said, without anything injected."""
-        return [message for turn in self.turns for message in turn.messages]
+        return [message for turn in self.turns if not turn.erased for message in turn.messages]
 
     @property
     def next_n(self) -> int:
@@ -499,7 +501,9 @@ class PromptLog:
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
         """Return the committed turns of an epoch (None: this one) that its prompt has word for word, whoever reads it."""
         turns, first = self.turns, (epoch or self.epoch).first_turn
-        return turns[bisect_left(turns, first, key=lambda turn: turn.n) :]
+        return [
+            turn for turn in turns[bisect_left(turns, first, key=lambda turn: turn.n) :] if not turn.erased
+        ]
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""

@@ -94,7 +94,7 @@ class SessionLog:
         self.loops: object = None
         """Reports on the newest turn by loops that keep their own list."""
         self.kept_from = 0
-        """Of a turn before this one something was erased; the file knows of which."""
+        """Of turns before this one some messages were erased; the file knows which."""
         self.leaves_out = False
         """Whether the next turn begins an epoch without those turns, and without the summary that told of them."""
         self.is_resumed = False
@@ -223,7 +223,7 @@ class SessionLog:
         own = None if running is None else running.call(call_id)
         if running is not None and own is not None and running.awaits(call_id):
             return running, own
-        turns = [turn for turn in self.prompt_log.turns if turn.n >= self.kept_from]
+        turns = [turn for turn in self.prompt_log.turns if turn.n >= self.kept_from and not turn.erased]
         turns = [*self.older_turns(turns), *turns]
         found = [(turn, call) for turn in turns if (call := turn.call(call_id)) is not None]
         waited = [each for each in found if each[0].awaits(call_id, at_its_end=True)]
@@ -434,7 +434,7 @@ class SessionLog:
         self._writes.append(self.journal.amend(session, turn.n, heard, committed=committed))
 
     def leave_out(self, first_turn: int) -> None:
-        """Have the next turn begin an epoch without the turns before this one: of these, something was erased."""
+        """Have the next turn begin an epoch without what was erased, and without the turns before this one."""
         self.kept_from, self.leaves_out = max(self.kept_from, first_turn), True
 
     def forget_blocks(self, first_turn: int) -> None:
@@ -451,11 +451,14 @@ class SessionLog:
         """Leave out the turns, and the results that nobody read, which were erased since the last look, by any process."""
         if (stored := self._stored_since()) is None or self.journal is None:
             return
-        turns, epoch = self.prompt_log.turns, self.prompt_log.epoch
-        erased = [turn.n for turn in turns if turn.n not in stored]
+        epoch, erased = self.prompt_log.epoch, False
+        for turn in self.prompt_log.turns:
+            erased = erased or (turn.n not in stored and not turn.erased)
+            turn.erased = turn.erased or turn.n not in stored
         told = epoch.summary and not self.epoch_writes  # its own row goes with any turn of the session
         if erased or (told and self.journal.latest_epoch(self.prompt_log.session) is None):
-            self.leave_out(max(erased, default=-1) + 1)
+            self.leave_out(self.kept_from)
+            self.refresh_record()
         gone = self.erased_of(self.late_results)
         self.late_results = [late for late in self.late_results if late not in gone]
         self.looked_at = self.newest_forgetting()

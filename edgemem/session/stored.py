@@ -234,13 +234,13 @@ def unread_results(turns: Sequence[Turn], placed: Sequence[PromptTurn]) -> list[
 
 def _results_behind(messages: Sequence[Message], turn: PromptTurn) -> list[LateResult]:
     """Return the results of a turn that came behind its reply."""
-    calls: dict[Any, dict[str, Any]] = {}
-    ended: dict[Any, dict[str, Any]] = {}
+    calls: dict[str, dict[str, Any]] = {}
+    ended: dict[str, dict[str, Any]] = {}
     late: list[LateResult] = []
     for message in messages:
-        call_id = message.get("tool_call_id")
+        call_id = str(message.get("tool_call_id") or "")
         if called := tool_calls(message):
-            calls.update((call.get("id"), call) for call in called)
+            calls.update((str(call.get("id")), call) for call in called)
         elif message.get("role") == "assistant":
             ended, calls = {**ended, **calls}, {}
         elif message.get("role") == "tool" and call_id in ended and call_id not in calls:

@@ -177,13 +177,21 @@ def row_of(message: StoredMessage) -> Row:
     )
 
 
+def extra_of(text: str | None) -> dict[str, Any] | None:
+    """Return the further keys of a stored message; None: a hand has made them unreadable."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
 def message_of(row: Sequence[Any]) -> StoredMessage:
-    """Return the message that the columns of `COLUMNS` hold."""
+    """Return the message that the columns of `COLUMNS` hold, without keys that cannot be read."""
     number, role, content, unheard, extra, tokens = row
     return StoredMessage(
         role,
         content,
-        msgspec.json.decode(extra) if extra else {},
+        extra_of(extra) or {},
         struct.unpack(f"<{len(tokens) // 4}i", tokens) if tokens else (),
         unheard,
         number,

@@ -7,6 +7,7 @@ so it is private to nobody.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -240,14 +241,17 @@ def answer_of(tx: Tables, session: str, n: int | None = None) -> tuple[Level, st
 
 def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) -> Turn:
     n, state, block, shown, recorded, level, answer, utterance, owner, *heard = row[:_COLUMNS]
-    whole = row[_COLUMNS]
+    entries: list[str] = []
+    if row[_COLUMNS] and shown:
+        with suppress(msgspec.MsgspecError):  # else nobody can tell what its block shows
+            entries = msgspec.json.decode(shown, type=list[str])
     return Turn(
         session,
         n,
         tuple(stored),
         STATES[state],
-        (block or "") if whole else "",
-        tuple(msgspec.json.decode(shown)) if shown and whole else (),
+        block if block and (entries or not shown) and row[_COLUMNS] else "",
+        tuple(entries),
         recorded / 1e6,
         LEVELS[level],
         owner,

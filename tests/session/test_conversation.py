@@ -20,7 +20,7 @@ from edgemem.errors import ClosedError, InvalidInputError, TurnEndedError
 from edgemem.memory import Memory
 from edgemem.records import Session, ToolCall, text_of
 from edgemem.store.turn_steps import BeginEpoch
-from support.homes import opened, told, turns_of
+from support.homes import files_with, opened, told, turns_of
 from support.loops import OwnLoop, side_by_side, tool_named
 from support.models import Listener
 
@@ -1037,8 +1037,8 @@ def test_no_prompt_tells_what_was_erased(tmp_path: Path, what: str, where: str) 
     with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
         kitchen = memory.session("kitchen")
         look_late(kitchen)
-        look_late(kitchen, "c2")
         look_late(kitchen, "b1", "bob")
+        look_late(kitchen, "c2")
         kitchen.result("c1", "under the sofa")
         kitchen.result("b1", "a book")
         FORGETS[what](memory if where == "here" or what == "messages" else other)
@@ -1047,7 +1047,11 @@ def test_no_prompt_tells_what_was_erased(tmp_path: Path, what: str, where: str) 
         for speaker in ("bob", "alice"):
             with kitchen.turn("And?", speaker=speaker) as turn:
                 prompt = str(turn.messages)
-                assert ("azebra" in prompt, "sofa" in prompt) == (False, False)
+                assert ("azebra" in prompt, "sofa" in prompt, "bzebra" in prompt) == (
+                    False,
+                    False,
+                    what == "person",
+                )
                 assert ("book" in prompt) == (what in ("person", "messages"))
                 turn.reply("Well.")
         with kitchen.turn("So?", speaker="alice") as turn:
@@ -1090,3 +1094,33 @@ def test_a_fact_that_is_forgotten_leaves_unread_results(memory: Memory) -> None:
         kitchen.result("c1", "code: 4711")
         assert memory.forget(**forgotten)
         assert "4711" not in str(kitchen.turn("And?", speaker=None).messages)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update messages set extra = '{' where role = 'tool'",
+        "update messages set extra = '[1, 4711]' where role = 'assistant' and extra is not null",
+        """update messages set extra = '{"tool_calls": [1, {"id": [2]}], "tool_call_id": {"a": 1}}' where extra is not null""",
+        "update turns set shown = 'x', block = 'x'",
+    ],
+)
+def test_a_row_that_a_hand_made_unreadable_costs_no_other_words(tmp_path: Path, sql: str) -> None:
+    """The session goes on, and forgetting erases what nobody can read as well."""
+    with opened(tmp_path / "home") as memory, memory.session("kitchen", tools=[LOOK]) as kitchen:
+        memory.store.add_fact("code", "4711")
+        with kitchen.turn("What is the code?", speaker="alice") as turn:
+            assert "4711" in str(turn.messages)
+            turn.add(ASK)
+            turn.call(CALL)
+            turn.reply("I know it.")
+        memory.diagnostics.database.write(lambda tx: tx.execute(sql))
+    with opened(tmp_path / "home") as memory, memory.session("kitchen", tools=[LOOK]) as kitchen:
+        assert memory.forget("code")
+        prompt = texts(kitchen.turn("And?", speaker="alice").messages)
+        assert [prompt[0], *prompt[-2:]] == [
+            ("user", "What is the code?"), ("assistant", "I know it."), ("user", "And?"),
+        ]  # fmt: skip
+        assert kitchen.failures() == []
+        assert "4711" not in str(turns_of(memory))
+    assert files_with(tmp_path, "4711") == []

@@ -73,7 +73,11 @@ def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
         f"select session_id, turn, {messages.COLUMNS} from messages m"  # noqa: S608 - our own constant
         " where role in ('assistant', 'tool') and extra is not null order by session_id, turn, id"
     )
-    for _, turn in groupby(rows, key=lambda row: row[:2]):
+    for _, group in groupby(rows, key=lambda row: row[:2]):
+        turn = list(group)
+        for row in turn:
+            if messages.extra_of(row[6]) is None:  # it may hold anything
+                tx.execute("update messages set extra = null where id = ?", (row[2],))
         stored = [messages.message_of(row[2:]) for row in turn]
         for before, after in zip(stored, without_copies(stored, gone), strict=True):
             if after is not before:
