@@ -313,6 +313,14 @@ class Settings:
 
     def __init__(self, profile: Profile | None = None) -> None:
         self.now = profile or Profile()
+        self.next: Profile | None = None
+        """The profile that was read since, and holds from the next `renew` on."""
+
+    def renew(self) -> bool:
+        """Have the profile hold that was read since; tell whether there was one."""
+        profile, self.next = self.next, None
+        self.now = profile or self.now
+        return profile is not None
 
 
 # Read before threads are: while one reads a class's fields, msgspec 0.22 ends the process of another that needs them.

@@ -372,7 +372,7 @@ class Upkeep(IdleWorker):
             return min(16, max(4, settings.now.idle.batch // 4))
 
         steps: dict[str, Callable[[Stop], bool]] = {
-            "settings": lambda _stop: home.reload.renew(),
+            "settings": lambda _stop: settings.renew(),
             "waiting turns": home.sessions.journal.retry,
             "erase": erase,
             "bank": home.bank.retain,

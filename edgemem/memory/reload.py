@@ -79,7 +79,6 @@ class Reload:
         self._source, self._home, self._notes, self._bank, self._wake = source, home, notes, bank, wake
         self._settings, profile = settings, settings.now
         self._opened = self._newest = profile
-        self._profile: Profile | None = None
         self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
         self._named = [file.path for file in self.hook_files]
         # As they were taken, and as they were at the last look.
@@ -177,13 +176,6 @@ class Reload:
             self._wake()
         return bool(differing)
 
-    def renew(self) -> bool:
-        """Have the settings hold that were read since; tell whether there were any."""
-        profile, self._profile = self._profile, None
-        if profile is not None:
-            self._settings.now = profile
-        return profile is not None
-
     def restart_note(self) -> str:
         """Return the changes that wait for the next start; empty if none does."""
         if not self.restart:
@@ -214,7 +206,7 @@ class Reload:
         self._taken |= {file: _stamp(file) for file in self._named if file not in hooks}
         self.hook_files = [hooks.get(file) or HookFile(file) for file in self._named]
         changed = sorted(_differing(self._newest, profile))
-        self._newest = self._profile = profile
+        self._newest = self._settings.next = profile
         self.restart = restart
         # A key that is gone is no problem any more.
         counting = set(self._files())

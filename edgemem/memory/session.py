@@ -118,7 +118,7 @@ def session_parts(
             early=home.prefetch.counts,
             now=now,
         ),
-        upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=home.reload.renew),
+        upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=settings.renew),
         state=state_keeping(home, model),
     )
 
