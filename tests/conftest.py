@@ -1,7 +1,5 @@
 """Fixtures: a clock that tests move by hand, and the real models and vocabularies; and how properties are tried."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The scripts behind `make`, and its targets for boards, quick tests and wheels: what they run, find and refuse."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The robot's clock over jumps of the wall clock and reboots."""
 
-from __future__ import annotations
-
 import threading
 
 from edgemem.clock import RELEASED, Clock

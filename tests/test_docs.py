@@ -1,7 +1,5 @@
 """The documentation cannot rot: its blocks run and print what is shown, links lead somewhere, commands are listed, tests say what they test."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """What makes stored text safe to show to a model."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """The wheel: it carries what the program needs, nothing else, and works without the checkout beside it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Provisions and patterns: made once, when they are first needed or ahead of that."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

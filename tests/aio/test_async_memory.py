@@ -1,7 +1,5 @@
 """An async memory: every method is awaited, cancelling gives up waiting, and closing ends what waits."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """Turns of an async loop: hooks act in order on one thread, and a turn that is cancelled leaves nothing half done."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

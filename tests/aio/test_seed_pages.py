@@ -1,7 +1,5 @@
 """The examples of Cognitia's two pages on memory, with the import changed and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The benchmarks run at a tiny size and report what they promise; how fast they are is not tested here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: one sentence for every error, JSON for everything, and nothing that steers the terminal."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`edgemem chat` and `edgemem demo` with a model: named as in the catalogue, and offered the memory's tools."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

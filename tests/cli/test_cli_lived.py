@@ -1,7 +1,5 @@
 """What was lived through, from the command line: episodes, procedures, and how tools have done."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

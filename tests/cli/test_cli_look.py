@@ -1,7 +1,5 @@
 """Looking from the command line: facts told, drawn in two times and erased, conversations with their marks, and completion."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -68,11 +66,8 @@ def test_the_history_is_drawn_and_told(home: Path) -> None:
     """Each version is a line of the picture and a row of the table; `facts KEY` is the same."""
     shown = run("facts", "history", "wifi", "--home", home)
     text = shown.stdout
-    assert "3 versions" in text
-    assert "█1 tulip █" in text
-    assert "█2 rose █" in text
-    assert "lily" in text
-    assert "Mara" in text
+    told = ("3 versions", "█1 tulip █", "█2 rose █", "lily", "Mara")
+    assert [part for part in told if part not in text] == []
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "█2 rose █" in run("facts", "wifi", "--home", home).stdout
     ascii_only = run("facts", "history", "wifi", "--ascii", "--home", home).stdout
@@ -127,16 +122,17 @@ def talked(tmp_path: Path) -> Path:
 def test_a_conversation_shows_who_when_how_and_what_was_shown(talked: Path) -> None:
     """Speaker, times, how well it was heard, the block, and what was not heard of a reply."""
     text = run("sessions", "show", "hall", "--home", talked).stdout
-    assert "Ann: How far is the moon?" in text
-    assert "a voice: How far is the moon?" in text
-    assert "robot: Far away." in text
-    assert "- moon: 384,000 km" in text
-    assert "kept " in text
-    assert "voice 93% sure" in text
-    assert "words 80% sure" in text
-    assert "hall, mic-1" in text
-    assert "not heard: far away." in text
-    assert "private" in text
+    told = (
+        *(
+            "Ann: How far is the moon?",
+            "a voice: How far is the moon?",
+            "robot: Far away.",
+            "kept ",
+            "private",
+        ),
+        *("- moon: 384,000 km", "voice 93% sure", "words 80% sure", "hall, mic-1", "not heard: far away."),
+    )
+    assert [part for part in told if part not in text] == []
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "384,000" not in run("sessions", "hall", "--no-blocks", "--home", talked).stdout
 

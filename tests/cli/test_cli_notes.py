@@ -1,7 +1,5 @@
 """`edgemem notes`: printing NOTES.md and adding to it."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

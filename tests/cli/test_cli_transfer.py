@@ -1,7 +1,5 @@
 """`export`, `import` and `forget` on the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,9 +1,6 @@
 """The demo: the script keeps its own promises, and every run is the same."""
 
-from __future__ import annotations
-
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,18 +50,6 @@ def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "this was not before the model: zebra" in result.stdout
     assert "this was before the model, and must not be: half a litre" in result.stdout
     assert "0 of 2" in result.stdout
-
-
-def test_what_was_not_heard_is_kept_apart(told: dict[str, Any]) -> None:
-    """The truth holds the heard part of a reply as its content, and the rest beside it; nothing injected as if it were said."""
-    line = next(line for line in LINES if line.interrupted)
-    database = sqlite3.connect(f"file:{told['home']}/db/memory.db?mode=ro", uri=True)
-    rows = database.execute("select unheard from messages where content = ?", (line.interrupted,)).fetchall()
-    sql = "select count(*) from messages where content like '%<memory>%'"
-    (injected,) = database.execute(sql).fetchone()
-    database.close()
-    assert rows == [(line.reply[len(line.interrupted or "") :],)]
-    assert injected == 0
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """`edgemem stats`: right counts, quick in a large home, and a file that Prometheus can read."""
 
-from __future__ import annotations
-
 import re
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The profile: TOML to frozen Structs; each that is shipped is used as its board would use it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

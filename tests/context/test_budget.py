@@ -1,7 +1,5 @@
 """The budget: a window divided to the token, the messages that fit their share, and sizes that are never too low."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Utterances of megabytes, cut and still understood, and sessions of thousands of turns, in which a turn costs the same."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise

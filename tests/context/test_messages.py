@@ -1,7 +1,5 @@
 """Turns stay whole, every tool call has exactly one result, and what the model wrote or was shown is seen in its prompt."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Faults of EdgeVox's turns (research/edgevox.md, sections 3.2 and 3.3) that must not be found here, by number."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

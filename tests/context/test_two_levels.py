@@ -1,7 +1,5 @@
 """The two levels of a turn: what was said keeps its own, and all else is as private as the most private of what was told before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the bank must do, in a folder and in the database."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What every ChatModel promises, loaded in this process or asked over a socket."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

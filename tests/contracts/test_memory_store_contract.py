@@ -1,7 +1,5 @@
 """What every memory store must do, whatever it keeps its records in."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What every session store must do, whatever it keeps conversations in."""
 
-from __future__ import annotations
-
 import copy
 import datetime
 import logging

@@ -1,7 +1,5 @@
 """What every Tokenizer promises, exact or not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What every form of Cognitia's eight stores must do: over a file, over a temporary one, and in a robot's home."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os

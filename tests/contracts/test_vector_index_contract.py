@@ -1,7 +1,5 @@
 """What the vectors of an index must do, from memory and from the file alone; comparing all is the oracle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

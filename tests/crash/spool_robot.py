@@ -3,8 +3,6 @@
 It prints `do N STATE` before it brings turn N into a state, and `ok` once all that it did so far must survive a kill.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import resource

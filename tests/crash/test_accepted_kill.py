@@ -1,7 +1,5 @@
 """Accepted turns: a process that dies while the model generates, or while the disk is full, has lost nothing that was said to it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

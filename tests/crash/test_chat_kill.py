@@ -1,7 +1,5 @@
 """`edgemem chat` killed with -9: what was answered is there row for row, and the talk goes on where it was."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import random

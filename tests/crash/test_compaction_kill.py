@@ -1,7 +1,5 @@
 """kill -9 at each step of a compaction: the session goes on wholly in the old epoch or wholly in the new one."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

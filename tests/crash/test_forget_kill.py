@@ -1,7 +1,5 @@
 """A forget that is cut off: committed, it is finished by whoever opens the home next; not committed, nothing is gone."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

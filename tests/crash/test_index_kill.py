@@ -1,7 +1,5 @@
 """The index under kill -9, under several processes with several models, and on a card that turns bits over."""
 
-from __future__ import annotations
-
 import random
 import threading
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A process that dies while it stores what it lived through: what was acknowledged is whole, and nothing is half there."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """kill -9 while turns are written on a disk that is full or held at random, and several processes in one home."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

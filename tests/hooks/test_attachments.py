@@ -1,7 +1,5 @@
 """The attachment for a plain llama-cpp-python program, with a real `Llama` of random weights."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

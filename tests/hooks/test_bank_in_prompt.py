@@ -1,7 +1,5 @@
 """The bank before a model: its tools within the rights of whoever speaks, MEMORY.md once an epoch, and the operator's text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

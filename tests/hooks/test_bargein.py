@@ -1,7 +1,5 @@
 """What of a reply was heard, what memory makes of it, and barge-in where the model or the voice is ahead."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing

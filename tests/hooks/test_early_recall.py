@@ -1,7 +1,5 @@
 """Early recall: what was found while somebody spoke is used only if it is what would be found now."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext

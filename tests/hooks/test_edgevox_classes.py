@@ -1,7 +1,5 @@
 """Hooks, stores and tools of edgemem handed straight to agents of the real EdgeVox, as its pages do with its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

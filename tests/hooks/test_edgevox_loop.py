@@ -1,7 +1,5 @@
 """What of edgemem stands in a real EdgeVox agent by itself, the attachment for it, and its turns that go another way."""
 
-from __future__ import annotations
-
 import random
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Turns that are cut off around their tools: whatever happens, the history is one that every template takes."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 A loop is drawn: its window, how it keeps and edits its list, its tools, the form of its messages, and who speaks.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

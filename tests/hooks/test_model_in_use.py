@@ -1,7 +1,5 @@
 """The model in use: its own window counts, and `check` and `inspect` tell of it, in this process and on a server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

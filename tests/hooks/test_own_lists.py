@@ -1,7 +1,5 @@
 """A loop with a message list of its own, as every tutorial has one: what is stored, in whose name, and what is read again."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

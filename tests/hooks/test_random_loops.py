@@ -1,7 +1,5 @@
 """Random loops: they raise, forget, abort, cut in, hand over and come back; each word stays its speaker's."""
 
-from __future__ import annotations
-
 import json
 import logging
 import random

@@ -1,7 +1,5 @@
 """A model reads the prompt of a new epoch in idle time, in the conversation's own context, and yields to speech."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

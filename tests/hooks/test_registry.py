@@ -1,7 +1,5 @@
 """The registry: order, isolation, and who has the last word; hooks made with wrong things say so; attachments load by name or path."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several agents: on one memory, on two channels, in two processes, and one conversation handed from one to another."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from functools import partial

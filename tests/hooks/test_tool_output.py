@@ -1,7 +1,5 @@
 """Long results of tools: beginning and end stay, all of a turn's fit the window, and the operator has the whole."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Turns with tools: their events and episode, the procedure that is proposed in them, and how it went."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The log of turns, one line of figures each, in which nobody's words stand; and what each hook, the model and the tools took."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

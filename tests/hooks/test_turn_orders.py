@@ -1,7 +1,5 @@
 """Prepare, abort, interrupt, commit and restart in any order, over a real home: the prompt is that of what was kept."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The built-in hooks by themselves, over stores of a user's own: whatever fulfils the `MemoryStore` protocol works."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`edgemem inspect prompt`: the prompt as the model would get it, and nothing stored by looking; scripts that are replayed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

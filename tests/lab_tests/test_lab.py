@@ -1,7 +1,5 @@
 """The lab: benches of recall and of what a person would say of it, peers, learning and experiments, all at a tiny size."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

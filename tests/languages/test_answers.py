@@ -1,7 +1,5 @@
 """Yes, no and "do not forget" in nine languages; a language is one file, and the words of an index follow what it says."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A chat model in this process, its second context, and what its replies mean: thoughts and calls of tools in every spelling."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

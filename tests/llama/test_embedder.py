@@ -1,7 +1,5 @@
 """The embedder: unit vectors of the real model, from many threads, whatever the text."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a model has evaluated is there again after a restart, or it is ignored without harm."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -1,7 +1,5 @@
 """The reranker: a logit for each pair, of random-weight models of every architecture that rerankers have."""
 
-from __future__ import annotations
-
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor

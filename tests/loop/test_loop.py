@@ -1,7 +1,5 @@
 """The reference loop: what it offers its model, who speaks, and what of a reply is speech, a thought or a call."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

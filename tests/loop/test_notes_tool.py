@@ -1,7 +1,5 @@
 """The tool with which a model reads NOTES.md and writes into it, within the rights of whoever speaks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

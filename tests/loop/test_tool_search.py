@@ -1,7 +1,5 @@
 """Search by meaning as a tool, where there is only a store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

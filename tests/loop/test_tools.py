@@ -1,7 +1,5 @@
 """Memory as tools: what a model may do for whoever speaks, in whole turns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arguments of `Memory` and of times: what makes no sense is refused in one sentence, and nothing is changed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input from outside, through the doors that users have: `edgemem.open`, the hooks, and the command line."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

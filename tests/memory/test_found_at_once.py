@@ -1,7 +1,5 @@
 """What was said minutes ago in another session is found at once: also before the index knows it, and has its vector."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from pathlib import Path

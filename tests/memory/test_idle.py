@@ -1,7 +1,5 @@
 """The idle worker: steps in order, yielding, isolation."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A truth that was lost: noticed, never taken for a new memory, put back by hand or without anybody there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

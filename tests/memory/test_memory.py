@@ -1,7 +1,5 @@
 """Memory: a home that is opened, shows its names, is closed, and lives whole turns through all default hooks."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

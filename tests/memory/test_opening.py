@@ -1,7 +1,5 @@
 """Opening: what a start must not wait for is made in idle time, and then no question waits for it either."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

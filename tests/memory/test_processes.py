@@ -1,7 +1,5 @@
 """Processes: whatever the memory does it uses no network, and a process may fork while one is open."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A home that cannot be written, as on a card that the kernel has remounted: it is read all the same, and says so."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

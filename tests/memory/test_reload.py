@@ -1,7 +1,5 @@
 """Hot reload: real files, a real observer, and conditions that are waited for."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

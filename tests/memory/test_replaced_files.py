@@ -1,7 +1,5 @@
 """Files that are replaced, removed or overwritten under a running robot: noticed, never acknowledged and gone."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

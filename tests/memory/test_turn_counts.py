@@ -1,7 +1,5 @@
 """What one turn of the default hooks asks of the tokenizer and of the database, counted: a gain cannot be lost unseen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of the bank, sessions and preferences are found by recall, by whoever may read them."""
 
-from __future__ import annotations
-
 import pytest
 
 import edgemem

@@ -1,7 +1,5 @@
 """Prefetch: when it begins, what it costs, what it forgets, and which ways of writing a sentence are the same to it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

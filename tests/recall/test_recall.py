@@ -1,7 +1,5 @@
 """Recall: the right things, to the right people, in time."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@
 so says in the commit why it moved.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Subjects: of the facts about somebody, the one that is asked for; who says "I" is told of what is theirs."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

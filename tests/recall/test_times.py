@@ -1,7 +1,5 @@
 """Past times: what a question that names a time asks for, by the words around it."""
 
-from __future__ import annotations
-
 import math
 import os
 from datetime import datetime

@@ -3,8 +3,6 @@
 All of it is told after some days of the weeks, in which others spoke of keys, passwords and dentists, too.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

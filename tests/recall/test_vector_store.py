@@ -1,7 +1,5 @@
 """VectorMemoryStore: facts found by meaning, whatever happens to the model, the index and the file."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Versions: a question that names a time gets the version of a fact that held at that time."""
 
-from __future__ import annotations
-
 import math
 from datetime import datetime
 

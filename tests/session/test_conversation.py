@@ -1,7 +1,5 @@
 """The door of a turn: what a loop tells there, and what it gets back."""
 
-from __future__ import annotations
-
 import contextvars
 import copy
 import threading

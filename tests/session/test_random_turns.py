@@ -1,7 +1,5 @@
 """Random loops over the door, against a naive model: no word stands under a wrong name, and no block is stored as words."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

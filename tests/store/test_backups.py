@@ -1,7 +1,5 @@
 """Backups: made in idle time, checked, bounded, named where the truth is damaged, and gone with what was forgotten."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The bank in a folder: nothing leads out of it, cut-off writes leave whole files, and files are forgotten, exported and counted."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What was heard badly never replaces what was heard well, unless it is heard again."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """Episodes: kept, replaced, found by what they have, and refused; calls of tools are counted with their latencies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

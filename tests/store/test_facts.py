@@ -1,7 +1,5 @@
 """Facts in two times, held against a naive model; ends that are private, and scopes of unknown forms."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import sqlite3

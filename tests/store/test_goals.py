@@ -1,7 +1,5 @@
 """What is kept beside facts: goals, phases, states, summaries and messages of people; procedures, by what is asked and what works."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every kind that is declared is known to each part that goes through all of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Listing: the injection hook over stores that no recall looks through, with the arguments of EdgeVox."""
 
-from __future__ import annotations
-
 import math
 import time
 from pathlib import Path

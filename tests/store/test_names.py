@@ -1,7 +1,5 @@
 """Names and scopes: what is mistyped is refused, and a person is one however their name is written."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """NOTES.md: bounded, durable, edited by hand."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Accepted turns: in a file beside the truth until they are written, whoever is killed, forgets or writes meanwhile."""
 
-from __future__ import annotations
-
 import signal
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Random names and scopes: whatever is written is read by exactly whom the answer says, or it is refused."""
 
-from __future__ import annotations
-
 import random
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Sessions: whole conversations of which each save writes only what is new; messages of any provider as they are kept."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from pathlib import Path

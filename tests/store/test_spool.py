@@ -1,7 +1,5 @@
 """The spool: records of one process, its room, who takes it over; turns that cannot be written wait in order and come once."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

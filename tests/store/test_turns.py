@@ -1,7 +1,5 @@
 """Turns and epochs: one transaction a turn, durable when it says so, read by whom they are meant for."""
 
-from __future__ import annotations
-
 import itertools
 import sqlite3
 import threading

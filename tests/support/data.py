@@ -1,7 +1,5 @@
 """Texts of `tests/data`, each with its expected answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

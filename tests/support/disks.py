@@ -7,8 +7,6 @@ Run as a program it plays a robot on a disk that becomes full, and prints what i
     disks.py talk MODE FOLDER LEFT CHARS      that other process
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

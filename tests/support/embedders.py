@@ -1,7 +1,5 @@
 """An embedder without a model: texts that share words are near to each other, and nothing else is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """Homes of tests: profiles that find by words, memories and indexes that are filled by hand, and what must hold of their files."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

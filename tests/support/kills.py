@@ -1,7 +1,5 @@
 """Programs in processes of their own, and an end with -9."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Rows of kinds, made from what their declarations say: a kind that is added later is among them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from edgemem.store.db.transaction import Transaction

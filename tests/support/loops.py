@@ -1,7 +1,5 @@
 """Loops of tests: reference loops with tools, a loop of one's own, EdgeVox's agents, async loops and robots of other processes."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import importlib

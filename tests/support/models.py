@@ -1,7 +1,5 @@
 """Models of tests: scripted ones, one that is made to say what a test wants, and small real files with random weights."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zipfile

@@ -4,8 +4,6 @@ A test needs what a name in its code needs, what a function or fixture of its mo
 not tell, such as a home that is opened with the default embedder, stands in a list; so do tests that take long.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

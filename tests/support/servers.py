@@ -3,8 +3,6 @@
 Run as a program it does a part of edgemem under that watch, and prints what was seen as JSON: servers.py control|memory|server FOLDER.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

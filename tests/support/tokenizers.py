@@ -1,7 +1,5 @@
 """A tokenizer for tests that need no model: one token a word, one for each marker of a small template."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What EdgeVox 1.3.2 wrote, with the schemas and calls used here, is taken over: exactly, once, its faults mended and told."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

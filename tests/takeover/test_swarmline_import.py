@@ -1,7 +1,5 @@
 """What the real Swarmline 1.6.10 wrote (`data/write_swarmline.py`) is taken over: exactly, once, as its users' own."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

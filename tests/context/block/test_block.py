@@ -1,7 +1,5 @@
 """The block: what is worth its tokens, what the prompt lacks, and what fits."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

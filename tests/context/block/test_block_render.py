@@ -1,7 +1,5 @@
 """Told: who said what and when, in a line."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

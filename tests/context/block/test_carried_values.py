@@ -1,7 +1,5 @@
 """Carried values: what memory told goes on standing in the prompt when the turns that told it leave."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

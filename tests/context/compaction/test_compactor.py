@@ -1,7 +1,5 @@
 """When the prompt begins anew, what stays word for word, and where the summary stands, also after a restart."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Extractive summaries: sentences that were said, picked in idle time or within a turn."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Any

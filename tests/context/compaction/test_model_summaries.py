@@ -1,7 +1,5 @@
 """A summary written by a model: in pieces, checked, stopped by whoever speaks, and replaced where it is bad."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that the operator brings: what they are, where they go, and that their names lead to them."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Models: the catalogue, where they are looked for, headers that lie, and fetching with the real pip, of which no half file stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Downloads over the network: a real server on the loopback that breaks off, lies and changes its mind."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """The chat model in another process: the same tokens, the same cache, and every way in which a server can fail."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

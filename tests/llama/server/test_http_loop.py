@@ -1,7 +1,5 @@
 """The reference loop on a llama-server: what a turn costs, what a dying server leaves, and summaries on a slot of their own."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Template limits: whatever the prompt log hands out is shown whole, the prompt only grows, and a turn evaluates what is new."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

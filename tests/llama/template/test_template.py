@@ -1,7 +1,5 @@
 """Chat templates: what they are given, what they are kept from, and the dates that they print."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

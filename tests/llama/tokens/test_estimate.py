@@ -1,7 +1,5 @@
 """The estimate stays within its bound, and whatever a loop has for a model counts."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Iterator

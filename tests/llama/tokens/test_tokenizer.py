@@ -1,7 +1,5 @@
 """The tokenizer of a GGUF: exact ids, cut into segments, through the model's own template; what was generated keeps its ids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The index: made from the truth in idle time, deletable, never wrong for long."""
 
-from __future__ import annotations
-
 import pytest
 
 from edgemem.recall.index.file import SCHEMA

@@ -1,7 +1,5 @@
 """Damage: a cell of the index file that holds what we never wrote costs no answer, and nothing of the truth."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the index writes to the card, in a few commits; long texts by their pieces; nothing that was closed since."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from pathlib import Path

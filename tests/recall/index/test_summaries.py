@@ -1,7 +1,5 @@
 """Summaries: found like everything else, by whoever may read what they were made from, and forgotten with it."""
 
-from __future__ import annotations
-
 import pytest
 
 import edgemem

@@ -1,7 +1,5 @@
 """The table of docs and a question's view of it: what the newest row of each number says, and nothing of what is gone or hidden."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

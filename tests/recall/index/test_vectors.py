@@ -1,7 +1,5 @@
 """Vectors of docs: what comes first, what is interrupted, and another model, which never mixes with the one before."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 

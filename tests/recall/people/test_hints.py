@@ -1,7 +1,5 @@
 """Hints: what a speech recogniser should expect, most important first, and nothing that is not the speaker's to know."""
 
-from __future__ import annotations
-
 import pytest
 
 import edgemem

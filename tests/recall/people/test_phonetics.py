@@ -1,7 +1,5 @@
 """Names are found although a recogniser wrote them differently, and words by those that sound like them, at a lower weight."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Echoes: who asks once more is told the answer, what was said twice is told once, and safety comes first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

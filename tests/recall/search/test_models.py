@@ -1,7 +1,5 @@
 """The models and the gate: odds that can be explained, weights that can be trusted, and how likely it is that something helps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

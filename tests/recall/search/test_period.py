@@ -1,7 +1,5 @@
 """Periods: a question that names a time and little else is answered by what was told then, most telling first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path

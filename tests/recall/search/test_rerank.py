@@ -1,7 +1,5 @@
 """The second pass: another order, the same scores, and nothing lost whatever the reranker does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

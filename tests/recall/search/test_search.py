@@ -1,7 +1,5 @@
 """Search: no private text has a say in what others find; what was just written, parts of compounds, and each group with its k."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any

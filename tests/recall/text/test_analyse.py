@@ -1,7 +1,5 @@
 """Words: stems of three languages, text without spaces, accents, and the language of a text."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What sentences in five languages say of times, of the past and of numbers, seen from a Wednesday in May 2024."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """One SQLite file: its connections, its thread, its lock, and everything that can be wrong with it."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from pathlib import Path

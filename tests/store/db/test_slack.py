@@ -1,7 +1,5 @@
 """Slack between cells holds nothing of rows that went; a file of an older version is brought to the newest."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Erased is gone: a fact also where it was shown, a person also out of the histories of others."""
 
-from __future__ import annotations
-
 import pytest
 
 import edgemem

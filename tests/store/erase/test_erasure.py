@@ -1,7 +1,5 @@
 """Erasure: what is forgotten is recalled by nobody from the commit on, and its bytes leave every file, now or later."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import time

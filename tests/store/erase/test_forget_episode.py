@@ -1,7 +1,5 @@
 """One episode is forgotten by its id: by the tool, by the command line, and everywhere it was copied to."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Forgotten values: what was erased is told to no model again, and stands in no file (law 8)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

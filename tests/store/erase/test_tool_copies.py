@@ -1,7 +1,5 @@
 """Tests of copies that the memory's own tools make: forgetting takes them out of every conversation."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

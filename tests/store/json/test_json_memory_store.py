@@ -1,7 +1,5 @@
 """`JSONMemoryStore`: one file that a person can read and edit; what every store does is in the contract suite."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

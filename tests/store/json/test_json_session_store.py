@@ -1,7 +1,5 @@
 """`JSONSessionStore`: one file a conversation; what every store does is in the contract suite."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

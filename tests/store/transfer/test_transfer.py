@@ -1,7 +1,5 @@
 """Exports and imports: exact in both directions, all or nothing, and merged without breaking what holds."""
 
-from __future__ import annotations
-
 import json
 import random
 import tracemalloc
