@@ -231,7 +231,7 @@ class NamesBySound:
 
     def __init__(self) -> None:
         self._docs: Counter[str] = Counter()
-        self._names: defaultdict[str, set[str]] = defaultdict(set)
+        self._names: defaultdict[str, list[str]] = defaultdict(list)
 
     def add(self, names: Iterable[str]) -> None:
         """Add the names of a doc."""
@@ -239,7 +239,7 @@ class NamesBySound:
             self._docs[name] += 1
             if self._docs[name] == 1:
                 for sound in _sounds_of(name):
-                    self._names[sound].add(name)
+                    self._names[sound].append(name)
 
     def drop(self, names: Iterable[str]) -> None:
         """Remove the names of a doc; one that no other doc tells leaves no sound."""
@@ -248,7 +248,7 @@ class NamesBySound:
             if not self._docs[name]:
                 del self._docs[name]
                 for sound in _sounds_of(name):
-                    self._names[sound].discard(name)
+                    self._names[sound].remove(name)
 
     def sounding_like(self, sounds: Iterable[str]) -> list[str]:
         """Return names with a word of one of some skeletons."""
@@ -256,7 +256,8 @@ class NamesBySound:
 
 
 def _sounds_of(name: str) -> set[str]:
-    return set().union(*map(sounds_of, _called(name))) if len(name) <= _MOST_CHARS else set()
+    words = plain_words(name) if len(name) <= _MOST_CHARS else []
+    return set().union(*map(sounds_of, (*words, "".join(words)) if len(words) == 2 else words))
 
 
 def names_in(text: str) -> set[str]:

@@ -172,7 +172,7 @@ def _heard_as() -> tuple[_Spelling, ...]:
     return tuple(map(_spelling, _HEARD_AS))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def readings(word: str) -> frozenset[str]:
     """Return the readings of a word in small letters; none of a long one, or one with a letter that is not Latin."""
     word = word.translate(_LETTERS)
@@ -240,7 +240,6 @@ def _heard() -> dict[str, str]:
     return all_words()["en"].names.heard
 
 
-@lru_cache(maxsize=8192)
 def sounds_of(word: str) -> frozenset[str]:
     """Return the skeletons of a name; none of one that is too short, or has no Latin letter."""
     letters = "".join(plain_words(word))
@@ -305,7 +304,7 @@ def _spelled_alike(word: str, name: str) -> float:
     return max(SequenceMatcher(None, word, spelling).ratio() for spelling in (name, _heard().get(name, name)))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def _readings(name: str) -> tuple[tuple[str, str], ...]:
     """Return the readings of a name and its usual misspelling, each after its skeleton."""
     heard = _heard().get(name)
