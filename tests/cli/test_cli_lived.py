@@ -1,6 +1,7 @@
-"""What was lived through, from the command line: episodes, procedures, and how tools have done."""
+"""What was lived through and noted, from the command line: episodes, procedures, how tools have done, and NOTES.md."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import edgemem
 from edgemem.records import Heard, Procedure, ProcedureStep
 from edgemem.store.episodes import TOOL_CALL
 from support.cli import refused, run
-from support.homes import opened
+from support.homes import BY_WORDS, opened
 
 GRIP = ProcedureStep("grip", {"what": "red cup"})
 FETCH = Procedure("fetch-cup", "Fetch", "", "bring me the red cup", (GRIP,), success_count=1)
@@ -86,3 +87,65 @@ def test_tools_are_counted(home: Path) -> None:
         "tool": "grip", "calls": 1, "failures": 1, "failure_rate": 1.0, "p50_ms": 12.4, "p90_ms": 12.4, "p99_ms": 12.4,
     }  # fmt: skip
     assert "1 (100%)" in run("stats", "tools", "--home", home).stdout
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path) -> Path:
+    kitchen = tmp_path / "home"
+    with edgemem.open(kitchen, profile=BY_WORDS, worker=False) as memory:
+        memory.notes.append("The oven runs hot.")
+        memory.notes.append("- milk\n- tea", heading="Shopping")
+    return kitchen
+
+
+def test_the_notes_are_printed_as_json(kitchen: Path) -> None:
+    """With `--json` each command prints its text and where it stands."""
+
+    def read(*words: object) -> object:
+        return json.loads(run("notes", *words, "--home", kitchen, "--json").output)
+
+    path = str(kitchen / "NOTES.md")
+    assert read() == {"path": path, "text": (kitchen / "NOTES.md").read_text(encoding="utf-8")}
+    assert read("Shopping") == {"path": path, "text": "- milk\n- tea", "heading": "Shopping"}
+    added = {"path": path, "text": "salt", "heading": "Shopping"}
+    assert read("add", "salt", "--heading", "Shopping") == added
+
+
+def test_a_note_is_added_and_can_be_recalled(tmp_path: Path) -> None:
+    """`notes add` makes the home if there is none; what was noted is found with its heading."""
+    home = tmp_path / "new"
+    assert "NOTES.md" in run("notes", "add", "buy a new ladder", "--heading", "Garage", "--home", home).output
+    assert run("notes", "add", "- oil the hinge", "--home", home).exit_code == 0
+    assert run("notes", "add", "-", "--home", home, input="from a pipe\nof two lines\n").exit_code == 0
+    text = (home / "NOTES.md").read_text(encoding="utf-8")
+    assert text.endswith("buy a new ladder\n- oil the hinge\nfrom a pipe\nof two lines\n")
+    assert "Garage: buy a new ladder" in run("recall", "ladder", "--home", home, "--json").output
+
+
+def test_bad_words_are_one_sentence(kitchen: Path, tmp_path: Path) -> None:
+    """An unknown heading names those that there are; nothing is no note; reading makes no home."""
+    assert "Shopping" in refused(run("notes", "Cellar", "--home", kitchen))
+    assert "empty note" in refused(run("notes", "add", "  ", "--home", kitchen))
+    assert "no memory" in refused(run("notes", "--home", tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_notes_cannot_steer_the_terminal(kitchen: Path) -> None:
+    """Control characters that somebody pasted into the file are not printed."""
+    with (kitchen / "NOTES.md").open("a", encoding="utf-8") as file:
+        file.write("  \x1b[31mred\u202e\n")
+    output = run("notes", "--home", kitchen).output
+    assert "\x1b" not in output
+    assert "\u202e" not in output
+
+
+def test_a_line_is_as_old_as_its_section(kitchen: Path) -> None:
+    """The date behind a heading says when a line was noted; a date that does not exist is none."""
+    with edgemem.open(kitchen, profile=BY_WORDS, worker=False) as memory:
+        memory.notes.path.write_text(
+            "## Trip (2020-05-06 07:08)\n- sold the canoe\n## Trip (2020-99-99 07:08)\n- bought a kayak\n",
+            encoding="utf-8",
+        )
+        noted = time.strftime("%Y-%m-%d %H:%M", time.localtime(memory.recall("canoe")[0].recorded_at))
+        assert noted == "2020-05-06 07:08"
+        assert memory.recall("kayak")[0].recorded_at == pytest.approx(memory.notes.path.stat().st_mtime)

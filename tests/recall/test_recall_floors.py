@@ -16,10 +16,12 @@ import pytest
 
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.llama.models.catalog import find_model
 from edgemem.recall.search.models import SCORE_ROOT, Candidates, Model, odds_of, shipped_models
 from edgemem.records import Kind, Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
-from lab.recall_cases import LEFT_OUT, weeks_case
+from lab.recall_asking import Answered, Asking
+from lab.recall_cases import LEFT_OUT, Asked, Case, Said, weeks_case
 from lab.recall_home import IDLE_S, Filled, filled
 from lab.weeks import weeks
 
@@ -39,7 +41,7 @@ FIRST = 5
 VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 
 
-class Asked(NamedTuple):
+class Considered(NamedTuple):
     """What was considered for one question, and which of it answers."""
 
     candidates: Candidates
@@ -52,7 +54,7 @@ class Corpus(NamedTuple):
 
     name: str
     model: Model
-    questions: list[Asked]
+    questions: list[Considered]
     of_facts: list[Candidates]
     """What was considered for the questions for a value, messages and facts."""
     facts: float
@@ -99,7 +101,7 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
                     asked.text, reader=None if asked.asker is None else Reader(asked.asker), kinds={"turn"}
                 )
                 right = np.array([here.ids.get(str(ref)) in asked.evidence for ref in ranking.refs], bool)
-                questions.append(Asked(ranking.candidates, right, len(asked.evidence)))
+                questions.append(Considered(ranking.candidates, right, len(asked.evidence)))
         here.clock.at = now
         told.store(here.memory)
         here.memory.idle(IDLE_S)
@@ -172,3 +174,62 @@ def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str,
     for corpus in corpora:
         for text, scores in frozen[corpus.name]["scores"].items():
             assert corpus.scores[text] == pytest.approx(scores, abs=SCORE), (corpus.name, text)
+
+
+BAR = 0.85
+BEFORE = 600
+"""Messages of the weeks."""
+PEOPLE = ("Xiomara", "Oleg", "Jo")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A message, and a question that it answers."""
+
+    said: str
+    asks: str
+    answer: str
+
+
+def told_at_length() -> Case:
+    """Return what was told in several sentences a minute apart, behind days in which others spoke of alike, and what is asked a day later."""
+    path = Path(__file__).parents[1] / "data" / "told_at_length.toml"
+    told = msgspec.toml.decode(path.read_bytes(), type=dict[str, list[Told]])["told"]
+    before = weeks_case(weeks(1, "learnt")).said[-BEFORE:]
+    begin = before[-1].at + 600
+    said, asked = [], []
+    for n, one in enumerate(told):
+        who = PEOPLE[n % len(PEOPLE)]
+        said.append(Said(f"told {n}", f"told {n // 8}", begin + 60 * n, who, one.said))
+        at = begin + 86_400 + n
+        asked.append(
+            Asked(f"asked {n}", one.asks, who, at, "told", (said[-1].id,), ("told",), answer=one.answer)
+        )
+    return Case("told at length", (*before, *said), tuple(asked))
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> list[Answered]:
+    path = find_model("all-minilm-l6-v2")
+    assert path is not None
+    case, profile = told_at_length(), Profile()
+    embedder = LlamaEmbedder(path, n_ctx=profile.llama.embed_context, threads=profile.llama.embed_threads)
+    try:
+        with filled(case, tmp_path_factory.mktemp("told"), embedder=embedder, profile=profile) as here:
+            return list(Asking(here, case, form="weeks", least=0.0, count=len).all())
+    finally:
+        embedder.close()
+
+
+def test_the_whole_answer_stands_in_the_block(answered: list[Answered]) -> None:
+    """Of the messages that are among the first five, so many tell their whole answer."""
+    told = "block_answer_found"
+    found = {one.asked.text: one.scores[told] for one in answered if told in one.scores}
+    assert len(found) > 70
+    missed = [asks for asks, whole in found.items() if not whole]
+    assert sum(found.values()) >= BAR * len(found), missed
+
+
+def test_a_password_stands_behind_the_sentence_that_the_question_repeats(answered: list[Answered]) -> None:
+    """The guest wifi has changed because somebody was leeching; what it is now, in words, follows and is told."""
+    assert answered[0].scores["block_answer_found"] == 1.0
+    assert next(one for one in answered if "Gäste-WLAN" in one.asked.text).scores["block_answer_found"] == 1.0
