@@ -121,10 +121,11 @@ def turn_numbers(db: Tables, session: str) -> frozenset[int]:
 
 
 def oldest_result(db: Tables, session: str, epoch: Epoch) -> int:
-    """Return the number of the oldest turn that got a tool's result since the epoch before this one, or its first turn."""
+    """Return the number of the oldest turn that ends with a tool's result of since the epoch before this one, or its first turn."""
     rows = db.query(
-        "select min(turn) from messages where role = 'tool' and dropped is null"
-        " and session_id = (select id from sessions where name = :session) and id > ifnull((select max(id) from epochs"
+        "select min(t.n) from messages m cross join turns t on t.session_id = m.session_id and t.n = m.turn"
+        " and t.last_message = m.id where m.role = 'tool' and m.dropped is null"
+        " and m.session_id = (select id from sessions where name = :session) and m.id > ifnull((select max(id) from epochs"
         " where session_id = (select id from sessions where name = :session) and id < :epoch), 0)",
         {"session": session, "epoch": epoch.id},
     )
