@@ -341,8 +341,12 @@ class House:
             return "Nobody is there."
         self.within = True
         try:
-            reader = turn.reader
-            return self.inner.run(text, speaker=reader.speaker, audience=reader.audience).reply
+            oracle, reader, before = self.oracle, turn.reader, len(self.oracle.born)
+            # That turn stays, at this answer's level, also where this one is thrown away or fails.
+            oracle.write(text, oracle.answer())
+            reply = self.inner.run(text, speaker=reader.speaker, audience=reader.audience).reply
+            oracle.write(" ".join(oracle.born[before:]), oracle.answer())
+            return reply
         finally:
             self.within = False
 
