@@ -38,30 +38,39 @@ class LastList:
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
+        self.place: int | None = None  # of the utterance of the open turn
         self._messages: list[Message] = []
         self._contents: list[object] = []
 
-    def compare(self, messages: Sequence[Message]) -> tuple[int, int]:
-        """Return where in this list a newer one begins, and how many of its messages stand there in the same order."""
-        if not messages or messages[0] not in self._messages:
-            return 0, 0
-        start = self._messages.index(messages[0])
-        count = min(len(messages), len(self._messages) - start)
-        older, texts = self._messages[start : start + count], self._contents[start : start + count]
-        # A loop may change a message in place.
-        if older == messages[:count] and texts == [message.get("content") for message in messages[:count]]:
-            return start, count
+    def compare(self, messages: Sequence[Message]) -> list[tuple[int, int]]:
+        """Return where in this list a newer one may begin, the likeliest first, and how many messages are there in the same order."""
+        if not messages:
+            return []
+        begins = (start for start, message in enumerate(self._messages) if message == messages[0])
+        return sorted(((start, self._same(start, messages)) for start in begins), key=lambda found: -found[1])
+
+    def _same(self, start: int, messages: Sequence[Message]) -> int:
+        older, texts = self._messages[start:], self._contents[start:]  # a loop may change a message in place
         pairs = zip(older, texts, messages, strict=False)
         same = (text == new.get("content") and (old is new or old == new) for old, text, new in pairs)
-        return start, sum(1 for _ in takewhile(bool, same))
+        return sum(1 for _ in takewhile(bool, same))
+
+    def places_in(self, messages: Sequence[Message]) -> list[tuple[int, int | None]]:
+        """Return where the utterance may be in a newer list, behind how many messages are there in the same order; None: nowhere."""
+        own = self.place
+        return [
+            (same, own - start if own is not None and start <= own < start + same else None)
+            for start, same in self.compare(messages)
+        ]
 
     def keys_of(self, messages: Sequence[Message], key: Callable[[Message], Key]) -> tuple[list[Key], int]:
         """Return the keys of a newer list, and how many of its messages stood here in the same order."""
-        start, same = self.compare(messages)
+        start, same = next(iter(self.compare(messages)), (0, 0))
         return [*self.keys[start : start + same], *map(key, messages[same:])], same
 
-    def replace(self, messages: Sequence[Message], key: Callable[[Message], Key]) -> None:
-        """Take a newer list in place of this one."""
+    def replace(self, messages: Sequence[Message], key: Callable[[Message], Key], place: int | None) -> None:
+        """Take a newer list, with the utterance at a place, instead of this one."""
+        self.place = place
         self.keys, self._messages = self.keys_of(messages, key)[0], list(messages)
         self._contents = [message.get("content") for message in messages]
 
@@ -79,7 +88,6 @@ class LoopList:
         self._opened: list[Key] = []  # the messages of the open turn
         self._listed, self._prompt = LastList(), LastList()
         """What the loop handed over, and what it was handed for it: a loop may keep either."""
-        self._starts: list[list[Key]] = []  # the lists that the loop had in this turn, up to its utterance
         self._aliases: dict[Key, Key] = {}  # of a message with its block, or shortened, the original
 
     def begin(
@@ -102,8 +110,11 @@ class LoopList:
             self._count, self._newest, self._cut = len(turns), turns[-1], turns[-1].heard_until
         self.open(utterance)
         keys, same = self._listed.keys_of(before or (), self._key)
-        self._starts = [] if before is None else [[*keys, self._opened[0]]]
-        return self._edited(keys, same)
+        edited = self._edited(keys, same)
+        self._listed.place = self._prompt.place = None
+        if before is not None:
+            self._listed.replace([*before, utterance], self._key, len(before))
+        return edited
 
     def newest_again(self, before: Sequence[Message]) -> PromptTurn | None:
         """Return the newest turn if that was left open, and the utterance behind a list that lacks it is its own."""
@@ -131,8 +142,7 @@ class LoopList:
 
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
         """Note the list that a loop has handed over, and its prompt, which may have a block before a person's words."""
-        same = self._prompt.compare(prompt)[1]
-        for message in prompt[same:]:
+        for message in prompt[self._prompt.keys_of(prompt, self._key)[1] :]:
             key = self._key(message)
             if key[0] == "user" and key not in self._places and key not in self._opened:
                 earlier = chain.from_iterable(keys for _, keys in reversed(self._said))
@@ -141,9 +151,7 @@ class LoopList:
                 if original is not None:
                     self._aliases[key] = original
         for last, messages in ((self._listed, listed), (self._prompt, prompt)):
-            last.replace(messages, self._key)
-            if (place := self._newest_place(messages)) is not None:
-                self._starts.append(last.keys[: place + 1])
+            last.replace(messages, self._key, self._newest_place(messages))
 
     def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
         """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
@@ -155,37 +163,18 @@ class LoopList:
         # An older turn may have begun with the same words.
         if place is None or any(is_spoken(message) and self.was_said(message) for message in behind):
             return None
-        return place if is_asked or self._is_start(messages[: place + 1], behind) else None
+        own = self._opened[0]
+        if is_asked or (
+            self._listed.place is not None and own not in self._places and self._listed.keys.count(own) == 1
+        ):
+            return place
+        places = self._listed.places_in(messages) + self._prompt.places_in(messages)
+        most = max((same for same, _ in places), default=0)
+        return place if {at for same, at in places if same == most} == {place} else None
 
     def _newest_place(self, messages: Sequence[Message]) -> int | None:
         key = self._opened[0] if self._opened else None
         return next((n for n in range(len(messages) - 1, -1, -1) if self._key(messages[n]) == key), None)
-
-    def _is_start(self, messages: Sequence[Message], behind: Sequence[Message]) -> bool:
-        """Tell whether a list up to some words begins the open turn, and no older one that began with these words.
-
-        A loop may have taken the utterance back. Words that were said before are the utterance only behind the messages that it
-        came behind, and only if these have not stood before such words elsewhere.
-        """
-        spoken = self._opened[0]
-        if spoken not in self._places and all(start.count(spoken) == 1 for start in self._starts):
-            return bool(self._starts)
-        starts = list(map(_said_ones, self._starts))
-        keys = _said_ones(map(self._key, messages))
-        long = len(keys)
-        # Only words with an answer can be taken for those with an answer behind them.
-        if any(
-            start[n : n + long] == keys and start[n + long][0] != "user"
-            for start in starts
-            for n in range(len(start) - long)
-        ):
-            return False
-        if keys in starts:
-            return not any(map(self.was_said, behind))
-        return any(start[-long:] == keys for start in starts) and not any(
-            all(key in words for key, (_, words) in zip(keys, self._said[n:], strict=False))
-            for n in range(len(self._said) - long + 1)
-        )
 
     def _edited(self, keys: Sequence[Key], same: int) -> int | None:
         """Return the newest turn that a list lacks a part of; gaps between its first `same` messages were there last time."""
