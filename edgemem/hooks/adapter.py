@@ -17,7 +17,7 @@ import msgspec
 from edgemem.context.messages import INSTRUCTIONS, is_spoken, tool_calls
 from edgemem.errors import InvalidInputError, TurnEndedError
 from edgemem.hooks.edgevox import OuterRun, inward, outer_run, outward, results_in_words
-from edgemem.hooks.loop_list import Key, key_of, split_head
+from edgemem.hooks.loop_list import Key, key_of, split_head, without_blocks
 from edgemem.hooks.loops import (
     LOOP,
     Loop,
@@ -232,7 +232,7 @@ class LoopAdapter:
             if is_spoken(message) and says(message, text) and not loop.list.holds(message):
                 self._close(listed[:n])
                 try:
-                    self._begin(listed[:n], message.get("content"))
+                    self._begin(listed[:n], without_blocks(message.get("content")))
                 except InvalidInputError as error:  # what comes next goes on
                     self.registry.note("edgemem", ON_RUN_START, error)
                 return
@@ -292,7 +292,11 @@ class LoopAdapter:
         elif turn is None and not loop.task and newest is not None and loop.list.is_utterance(listed[newest]):
             loop.task = loop.start  # another loop, or the quiet, has ended the turn that goes on
         if (turn := loop.open_turn) is None:
-            content = (loop.task or {}).get("task") if newest is None else self._content(listed[newest])
+            content = (
+                (loop.task or {}).get("task")
+                if newest is None
+                else without_blocks(listed[newest].get("content"))
+            )
             if content is None:
                 return None
             turn, place = self._begin(listed[:newest], content), newest
@@ -310,16 +314,6 @@ class LoopAdapter:
             return newest
         is_older = loop.list.holds(listed[newest]) and any(map(self._is_answer, listed[newest + 1 :]))
         return None if is_older else newest
-
-    def _content(self, message: Message) -> Any:
-        """Return the content of an utterance; of one that goes on, the words of its ended turn, without memory's block."""
-        loop = self.state.loop
-        ended = None if loop.turn is None else loop.turn.prompt_turn
-        if ended is not None and loop.list.is_utterance(message):
-            original = ended.messages[ended.utterance or 0]
-            if loop.list.is_utterance(original) and not says(message, text_of(original)):
-                return original.get("content")
-        return message.get("content")
 
     def _is_answer(self, message: Message) -> bool:
         """Tell whether a message was said in an earlier turn, or is an answer: no loop puts these before its utterance."""
@@ -483,7 +477,7 @@ class LoopAdapter:
         elif turn is None and newest is not None and not loop.list.holds(listed[newest]):
             # A hook has ended it before this one knew who spoke.
             loop.task = {"private": as_ours(ctx, TurnContext).speaker is None}
-            turn = self._begin(listed[:newest], listed[newest].get("content"))
+            turn = self._begin(listed[:newest], without_blocks(listed[newest].get("content")))
         start, loop.start = loop.start, None
         if turn is None:
             if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:

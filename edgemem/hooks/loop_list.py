@@ -7,9 +7,11 @@ a list as was there last time is known already, so that a turn costs its new mes
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, takewhile
+from typing import Any
 
 from edgemem.context.messages import (
     INSTRUCTIONS,
@@ -20,6 +22,7 @@ from edgemem.context.messages import (
     tool_calls,
 )
 from edgemem.context.prompt import CLOSED, PromptTurn
+from edgemem.fence import CLOSE, OPEN
 from edgemem.hooks.edgevox import IN_WORDS
 from edgemem.records import AGENT, BY_AGENT, Message, text_of
 from edgemem.store.messages import without_thoughts
@@ -29,6 +32,7 @@ Key = tuple[str, str, tuple[str, ...]]  # role, text, and the ids of the calls o
 _STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLOSED, UNANSWERED["content"]))
 """What memory puts in the place of answers, and no loop has said."""
 _WORDS = ("role", "content")
+_BLOCKS = re.compile(rf"\A(?:\s*{OPEN}.*?{CLOSE.strip()})+\s*", re.DOTALL)
 _KEY_CHARS = 4 * UTTERANCE_BYTES
 """A longer text is known by its beginning: an utterance is bounded below that, and the block before it is shorter."""
 
@@ -47,9 +51,11 @@ class LastList:
         if not messages:
             return []
         begins = (start for start, message in enumerate(self._messages) if message == messages[0])
-        return sorted(((start, self._same(start, messages)) for start in begins), key=lambda found: -found[1])
+        return sorted(
+            ((start, self._equal_messages(start, messages)) for start in begins), key=lambda found: -found[1]
+        )
 
-    def _same(self, start: int, messages: Sequence[Message]) -> int:
+    def _equal_messages(self, start: int, messages: Sequence[Message]) -> int:
         older, texts = self._messages[start:], self._contents[start:]  # a loop may change a message in place
         pairs = zip(older, texts, messages, strict=False)
         same = (text == new.get("content") and (old is new or old == new) for old, text, new in pairs)
@@ -88,7 +94,7 @@ class LoopList:
         self._opened: list[Key] = []  # the messages of the open turn
         self._listed, self._prompt = LastList(), LastList()
         """What the loop handed over, and what it was handed for it: a loop may keep either."""
-        self._aliases: dict[Key, Key] = {}  # of a message with its block, or shortened, the original
+        self._aliases: dict[Key, Key] = {}  # of a message that was changed or shortened, the original
 
     def begin(
         self, turns: Sequence[PromptTurn], utterance: Message, before: Sequence[Message] | None
@@ -141,15 +147,7 @@ class LoopList:
             self._aliases[key] = stands_for
 
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
-        """Note the list that a loop has handed over, and its prompt, which may have a block before a person's words."""
-        for message in prompt[self._prompt.keys_of(prompt, self._key)[1] :]:
-            key = self._key(message)
-            if key[0] == "user" and key not in self._places and key not in self._opened:
-                earlier = chain.from_iterable(keys for _, keys in reversed(self._said))
-                words = (own for own in chain(self._opened[:1], earlier) if own[0] == "user")
-                original = next((own for own in words if key[1].endswith(own[1])), None)
-                if original is not None:
-                    self._aliases[key] = original
+        """Note the list that a loop has handed over, and its prompt."""
         for last, messages in ((self._listed, listed), (self._prompt, prompt)):
             last.replace(messages, self._key, self._newest_place(messages))
 
@@ -295,9 +293,20 @@ def key_of(message: Message) -> Key:
     """Return what a message is known by."""
     ids = [str(call.get("id") or "") for call in tool_calls(message)]
     ids += [str(part.get("tool_use_id")) for part in result_parts(message)]
-    text = "".join(text_of(without_thoughts(message))[:_KEY_CHARS].split())
+    text = "".join(without_blocks(text_of(without_thoughts(message))[:_KEY_CHARS]).split())
     role = AGENT if message.get("metadata") == BY_AGENT else str(message.get("role"))
     return role, text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))
+
+
+def without_blocks(content: Any) -> Any:
+    """Return the content of a message without what memory put before a person's words."""
+    if isinstance(content, str):
+        return _BLOCKS.sub("", content)
+    if not isinstance(content, list):
+        return content
+    texts = (part.get("text") if isinstance(part, dict) else None for part in content)
+    blocks = takewhile(lambda text: isinstance(text, str) and text and not _BLOCKS.sub("", text), texts)
+    return content[sum(1 for _ in blocks) :]
 
 
 def _is_said(known: Sequence[Key], key: Key) -> bool:

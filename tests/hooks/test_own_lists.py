@@ -579,6 +579,24 @@ def test_a_turn_that_goes_on_keeps_no_block_as_words(memory: Memory) -> None:
     assert {words[0] for _, words in loop.stored()} == {("user", "What is my code?")}
 
 
+def test_a_list_with_memorys_block_is_no_words_after_a_restart(tmp_path: Path) -> None:
+    """A loop that kept the prompt it was handed goes on with it: the block before the words is nobody's."""
+    messages: list[Message] = []
+    for n in range(2):
+        with opened(tmp_path / "home") as memory:
+            memory.store.add_fact("code", "4711", scope="household")
+            memory.idle(1)
+            loop = OwnList(memory)
+            if n == 0:
+                loop.hear("What is the code?", speaker="alice")
+                messages = loop.handed
+            else:
+                loop.messages = messages
+                loop.ask(hop=1)
+            assert "4711" in str(messages)
+            assert {words[0] for _, words in loop.stored()} == {("user", "What is the code?")}
+
+
 class Said:
     """A message of a client's own class."""
 
