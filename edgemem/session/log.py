@@ -281,7 +281,8 @@ class SessionLog:
 
     def note_memory_shown(self, value_exists: Callable[[BlockLine], bool] | None) -> None:
         """Note the newest forgetting before the model is shown memory; `value_exists`: where that is in another file."""
-        self._forgotten = self.newest_forgetting()
+        # Looked up when the turn began, where this session was taken up: an older one only keeps less.
+        self._forgotten = self.newest_forgetting() if self.looked_at is None else self.looked_at
         self.value_exists = value_exists
 
     def _has_call(self, messages: Sequence[Message]) -> bool:
