@@ -35,13 +35,6 @@ if TYPE_CHECKING:
 _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": "{who} alone"}
 _LOOKED_AT = 2000
 """Keys that a misspelt one is compared with."""
-_KINDS = {
-    **{
-        kind: f"{kind}s"
-        for kind in ("fact", "preference", "episode", "procedure", "turn", "goal", "phase", "file")
-    },
-    "toolevent": "tool events",
-}
 
 
 @click.group(cls=options.Guided, bare="list", single="history")
@@ -340,11 +333,15 @@ def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
 
 def _held(lines: Iterable[str]) -> Counter[str]:
     """Return how much of each kind an export holds; a fact's versions, which are neighbours, count once."""
+    from edgemem.store.kinds import KINDS
+
+    nouns = {kind.line: kind.plural for kind in KINDS if kind.line and kind.goes == "row"}
+    nouns |= {"fact": "facts", "turn": "turns", "file": "files"}
     kinds: Counter[str] = Counter()
     last = None
     for record in map(json.loads, lines):
         fact = (record["scope"], record["key"]) if record["record"] == "fact" else None
-        if record["record"] in _KINDS and (fact is None or fact != last):
-            kinds[_KINDS[record["record"]]] += 1
+        if record["record"] in nouns and (fact is None or fact != last):
+            kinds[nouns[record["record"]]] += 1
         last = fact
     return kinds

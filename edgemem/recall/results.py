@@ -233,10 +233,11 @@ _OTHERS = {
 
 
 def _select(kind: Kind) -> str:
-    """Return the columns of a kind whose rows are docs: time of writing, name, speaker and texts."""
+    """Return the columns of a kind whose rows are docs: time of writing, name, speaker, when it happened, and texts."""
     columns = [f"f.{kind.newest}", "f.name" if kind.unique == ("name",) else "null"]
     columns += [
         "f.speaker" if "speaker" in kind.names else "null",
+        kind.time("f"),
         *(f"f.{column}" for column in kind.found_by),
     ]
     return f"{', '.join(columns)} from {kind.table} f"
@@ -274,8 +275,8 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         # A tool's result is told beside its turn, whose words may have been cut.
         return fields if stored[3] is None else {**fields, "session": session, "turn": turn}
     if kind != TURN:
-        name, speaker, *words = columns
-        fields = {"text": text_of(_KIND_OF[kind], words), "speaker": speaker}
+        name, speaker, event_time, *words = columns
+        fields = {"text": text_of(_KIND_OF[kind], words), "speaker": speaker, "event_time": event_time}
         return fields if name is None else {**fields, "key": name}
     role, content, extra, session, turn, speaker, event_time = columns
     return {

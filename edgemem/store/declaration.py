@@ -1,10 +1,17 @@
-"""Declarations: the words in which a kind says what its table holds."""
+"""Declarations: the words in which a kind says what its table holds.
+
+Some columns mean the same in every table, by their names. `id` is the tick of the row, and `name` the id that a caller gave it.
+`level` and `owner` say who may read it; a kind with a `doc` has both, and `id`. A row with `session` and `turn` came from that turn
+and is erased with it, one with `session_id` with its conversation. All columns of `Heard` together are one field of an export.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
+
+from edgemem.records import Kind as DocKind
 
 Goes = Literal["row", "fact", "conversation"]
 """How a row is forgotten: by itself, with the history of its fact, or with its conversation."""
@@ -74,7 +81,7 @@ class Kind(NamedTuple):
     later: tuple[str, ...] = ()
     """Columns that have no value at first; once the first of them has one, none of them changes."""
     order: tuple[str, ...] = ()  # the order of its lines, by columns; empty: its primary key
-    doc: str = ""  # the kind under which recall finds it, and blocks name it; empty: it is not found
+    doc: DocKind | Literal[""] = ""  # the kind by which recall and blocks name it; empty: it is not found
     found_by: tuple[str, ...] = ()  # the columns that make its text
     goes: Goes = "row"
     mine: str = ""  # condition under which a row is the person's `:name`; empty: it bears that name
@@ -85,6 +92,7 @@ class Kind(NamedTuple):
     """
     counted: str = ""  # the name of its number in statistics; empty: not counted
     lead: str = ""  # expression of the text before its words, for people; empty: none
+    step: str = "v001_initial"  # the migration that makes its table; after a release, one of its own
 
     @property
     def plural(self) -> str:
@@ -107,6 +115,10 @@ class Kind(NamedTuple):
     def columns_of(self, *roles: Role) -> tuple[str, ...]:
         """Return the names of the columns that have one of these roles."""
         return tuple(column.name for column in self.columns if column.role in roles)
+
+    def time(self, alias: str) -> str:
+        """Return the first column that holds a time, as a statement names it: when a doc's row happened; else null."""
+        return next((f"{alias}.{column}" for column in self.columns_of("time")), "null")
 
     @property
     def names(self) -> tuple[str, ...]:

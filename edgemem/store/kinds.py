@@ -1,7 +1,8 @@
 """Kinds: every table of what the robot remembers, declared once, and the schema of the truth, which follows from them.
 
 So do the names in use, the erasing of a person, the search for mentions, the export, the import, the docs of the index and the
-statistics. To add a kind, write a module of its own with its functions, and declare its table here.
+statistics. To add a kind, write a module of its own with its functions, and declare its table here; its record, and the name under
+which recall finds it, are in `records`, its door in `memory.opened` and `memory.memory`.
 """
 
 from __future__ import annotations
@@ -524,9 +525,11 @@ _PLAIN = (
 
 def schema_of(kinds: Sequence[Kind]) -> Schema:
     """Return the schema of a truth with these kinds. Levels are stored as integers: 0 shared, 1 household, 2 private."""
-    statements = (*_PLAIN, *(statement for kind in kinds for statement in kind.statements()))
+    steps = {"v001_initial": _PLAIN}
+    for kind in kinds:
+        steps[kind.step] = (*steps.get(kind.step, ()), *kind.statements())
     ticks = {"index_queue": "id"} | {kind.table: kind.newest for kind in kinds if kind.newest}
-    return Schema((Migration("v001_initial", statements),), ticks)
+    return Schema(tuple(Migration(*step) for step in sorted(steps.items())), ticks)
 
 
 TRUTH = schema_of(KINDS)

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 
 import edgemem
@@ -159,12 +160,13 @@ def suggested(memory: edgemem.Memory, query: str = "bring the red cup", **how: A
 def test_a_procedure_is_read_as_it_was_stored(memory: edgemem.Memory) -> None:
     """With its rates worked out, and a level that says who may read it."""
     given = fetch(success=3, failure=1, tags=("cup",), metadata={"by": [1]}, session="hall", turn=2)
-    memory.procedures.store(given)
+    memory.procedures.store(msgspec.structs.replace(given, heard=Heard(event_time=1.6e9)))
     kept = memory.procedures.get("p")
     assert (kept.level, kept.total_uses, kept.success_rate) == ("shared", 4, 0.75)
     assert memory.procedures.list() == [kept]
     assert memory.procedures.count() == 1
     assert memory.procedures.get("q") is None
+    assert memory.recall("the red cup", kinds={"procedure"})[0].event_time == 1.6e9
 
 
 def test_what_works_comes_first(memory: edgemem.Memory) -> None:

@@ -11,13 +11,14 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.text.analyse import terms
+from edgemem.records import Kind
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, text_of
 from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
-    from edgemem.records import Kind
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.bank.rules import BankFile
     from edgemem.store.db.database import Database
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int]
 
-_NUMBERED = ("fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank")
-FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, _, GOAL, BANK = range(len(_NUMBERED))
-KINDS: dict[int, Kind] = dict(
-    enumerate(dict.fromkeys((*_NUMBERED, *(kind.doc for kind in STORED if kind.doc))))  # type: ignore[arg-type]
-)
-"""The kinds of docs by their numbers in the index; kinds of the truth without a number follow."""
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, _, GOAL, BANK = range(9)
+KINDS: dict[int, Kind] = dict(enumerate(get_args(Kind)))
+"""The kinds of docs by their numbers in the index."""
 
 MAX_CHARS = 8000
 _KIND_OF = {kind.table: kind for kind in STORED}
@@ -95,7 +92,7 @@ _SUMMARIES = f"""
 def _select(kind: StoredKind) -> str:
     """Return the select of a kind whose rows are docs by themselves: id, text columns, level, owner, person and time."""
     person = "f.speaker" if "speaker" in kind.names else "f.owner" if kind.doc != "summary" else "null"
-    time = "f.event_time" if "event_time" in kind.names else "null"
+    time = kind.time("f")
     words = ", ".join(f"f.{column}" for column in kind.found_by)
     return f"select f.id, {words}, f.level, f.owner, {person}, {time} from {kind.table} f where"  # noqa: S608 - ours
 
@@ -138,7 +135,7 @@ _READ = {
 }
 _NUMBER_OF = {doc: number for number, doc in KINDS.items()}
 SOURCES = tuple(
-    Source(_NUMBER_OF[kind.doc], kind.table, _READ.get(kind.table) or _select(kind))  # type: ignore[index]
+    Source(_NUMBER_OF[kind.doc], kind.table, _READ.get(kind.table) or _select(kind))
     for kind in STORED
     if kind.doc
 )
