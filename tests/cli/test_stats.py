@@ -11,7 +11,7 @@ import edgemem
 from edgemem.cli.stats import render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
-from edgemem.memory.stats import gather
+from edgemem.memory.stats import COUNTS, gather
 from edgemem.session.points import HookFailure
 from support.cli import refused, run
 from support.homes import opened
@@ -60,8 +60,8 @@ def test_it_counts_everything(home: Path) -> None:
     with edgemem.open(home, worker=False) as memory:
         found = gather(memory.diagnostics)
     singles = dict.fromkeys(("preferences", "episodes", "sessions", "turns", "epochs"), 1)
-    none = dict.fromkeys(("procedures", "goals", "bank_files"), 0)
-    assert found.counts == {"facts": 2, "fact_versions": 3, "messages": 2, "notes": 2, **singles, **none}
+    none = dict.fromkeys((*COUNTS, "bank_files"), 0)
+    assert found.counts == {**none, "facts": 2, "fact_versions": 3, "messages": 2, "notes": 2, **singles}
     assert found.disk_bytes["truth"] > 10_000
     assert found.disk_bytes["notes"] == (home / "NOTES.md").stat().st_size
     assert found.last_turn is not None
