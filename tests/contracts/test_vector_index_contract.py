@@ -101,21 +101,6 @@ def test_only_those_that_are_given_are_found(database, vectors):
     assert vectors.nearest(query, 0, among) == vectors.nearest(unit(32), 5, among) == []
 
 
-def test_estimates_are_near_the_cosines(database, vectors):
-    """Of those ids that have a vector, and of no others, cosines are estimated within a tenth, also of thousands."""
-    wide = Vectors(database, 384)
-    rows, query = unit(1200, 384), unit(384, seed=2)
-    rows[:600] += np.linspace(-2, 2, 600, dtype=np.float32)[:, None] * query  # or else all would be about 0
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    fill(database, rows)
-    wide.nearest(query, 1)
-    wanted = pytest.approx(dict(enumerate(rows @ query, start=1)), abs=0.1)
-    assert estimates(wide, query, [*range(1, 1201), 5000, 2**40]) == wanted
-    assert estimates(wide, query, {4, 7}).keys() == {4, 7}
-    assert estimates(wide, query, []) == estimates(wide, query, [5000]) == {}
-    assert estimates(wide, unit(32), [1]) == {}
-
-
 def test_a_removed_vector_is_gone(database, vectors):
     """What is removed is not found any more; ids that are not there do no harm."""
     rows = unit(5, DIMENSIONS)

@@ -1,7 +1,6 @@
 """The tool with which a model reads NOTES.md and writes into it, within the rights of whoever speaks."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,10 @@ def calling(call: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
+def memory(memory: Memory) -> Memory:
     """Return an open memory with a note."""
-    with opened(tmp_path / "home") as memory:
-        memory.notes.append("The oven runs hot.", heading="Kitchen")
-        yield memory
+    memory.notes.append("The oven runs hot.", heading="Kitchen")
+    return memory
 
 
 def outcome(memory: Memory, said: str, call: dict[str, Any], *, session: str = "s", **how: Any) -> str:

@@ -1,7 +1,6 @@
 """Arguments of `Memory` and of times: what makes no sense is refused in one sentence, and nothing is changed."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import edgemem
 from edgemem import AgentLoop, Heard, JSONMemoryStore, SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
 from edgemem.memory import Memory
-from support.homes import BY_WORDS, opened
+from support.homes import BY_WORDS
 from support.models import Model
 
 NO_TIME = (1e300, -1e300, math.nan, math.inf, -math.inf, "2026", 253_402_300_800.0, -62_135_596_801.0)
@@ -20,10 +19,9 @@ A_TIME = (-62_135_596_800.0, -1.0, 0.0, 1_770_000_000, 253_402_300_799.0)
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with opened(tmp_path / "home") as memory:
-        memory.store.add_fact("tea", "black")
-        yield memory
+def memory(memory: Memory) -> Memory:
+    memory.store.add_fact("tea", "black")
+    return memory
 
 
 def refused(attempt: Any, *named: str) -> None:

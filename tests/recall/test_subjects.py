@@ -5,24 +5,8 @@ from contextlib import closing
 import pytest
 
 from edgemem.memory import Memory
-from edgemem.recall.people.names import NamedPeople, people_of
-from edgemem.recall.query import parse_query, read_question
 from support.embedders import HashEmbedder
 from support.homes import Robot, tell
-
-
-def test_names_of_speakers_are_words_where_facts_are_about_them():
-    """Names of speakers are no terms to look for, unless facts are about them."""
-    text = "What size of shoes does Mara wear?"
-    people = people_of(["mara"])
-    named = NamedPeople(text, frozenset({"mara"}), frozenset())
-    speaker = parse_query(read_question(text), named, people=people)
-    assert "mara" not in speaker.terms
-    assert speaker.meaning == "What size of shoes does wear?"
-    subject = parse_query(read_question(text), named, people=people, subjects={"mara"})
-    assert "mara" in subject.terms
-    assert subject.meaning == text
-    assert subject.people.keys() == speaker.people.keys() == {"mara"}
 
 
 def test_the_real_model_tells_what_is_asked_for(tmp_path, clock, minilm):

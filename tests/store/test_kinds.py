@@ -1,5 +1,6 @@
 """Every kind that is declared is known to each part that goes through all of them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,70 @@ from edgemem.store.declaration import WORDS, Column, Kind
 from edgemem.store.kinds import KINDS, open_truth, schema_of
 from support.homes import opened, tell
 from support.kinds import add_row
+from support.loops import python
 
+WITH_A_TOY_KIND = """
+import json, pathlib, sys, types, typing
+
+import edgemem.records
+edgemem.records.Kind = typing.Literal[(*typing.get_args(edgemem.records.Kind), "plan")]
+
+# The kinds are declared before any part of the store reads them.
+sys.modules["edgemem.store"] = package = types.ModuleType("edgemem.store")
+package.__path__ = [edgemem.__path__[0] + "/store"]
+from edgemem.store import kinds
+from edgemem.store.declaration import Column, Kind
+
+PLANS = Kind(
+    "plans", "plan",
+    (
+        Column("id", "integer primary key", "tick"), Column("words", "text not null", "text"),
+        Column("level", "integer not null", "level"),
+        Column("owner", "text", "person"), Column("speaker", "text", "person"),
+    ),
+    line="plan", doc="plan", found_by=("words",), counted="plans",
+)
+kinds.KINDS += (PLANS,)
+kinds.TRUTH = kinds.schema_of(kinds.KINDS)
+del sys.modules["edgemem.store"]
+
+import edgemem
+from edgemem.memory.stats import gather
+from edgemem.store.rights import spell
+
+sys.path.append("tests")
+from support.homes import opened
+
+first, second = map(pathlib.Path, sys.argv[1:])
+
+def add(tx, words, level, owner, speaker):
+    row = (tx.tick(), words, level, owner and spell(tx, owner), speaker and spell(tx, speaker))
+    tx.execute("insert into plans (id, words, level, owner, speaker) values (?, ?, ?, ?, ?)", row)
+
+def plans(lines):
+    return [row["words"] for row in map(json.loads, lines) if row["record"] == "plan"]
+
+def found(memory, query, speaker=None):
+    return [item.text for item in memory.recall(query, speaker=speaker) if item.kind == "plan"]
+
+with opened(first) as memory, opened(second) as other:
+    database = memory.diagnostics.database
+    database.write(lambda tx: add(tx, "Ask Zora about the kiln.", 0, None, "Bo"))
+    database.write(lambda tx: add(tx, "Ann's own plan.", 2, "Ann", "Ann"))
+    memory.idle(seconds=5)
+    lines = list(memory.export())
+    told = {"exported": plans(lines), "hers": plans(memory.export(speaker="Ann"))}
+    data = [line.encode() for line in lines]
+    told |= {"imported": other.import_lines(data).added, "known": other.import_lines(data).known}
+    told["found"] = found(other, "Who knows about the kiln?", "Bo")
+    told["closed"] = found(memory, "Ann's own plan", "Bo")
+    told["counted"] = gather(memory.diagnostics).counts["plans"]
+    told["mentions"] = [[m.kind, m.text, m.by] for m in memory.forget(person="Zora").mentions.quoted]
+    told["erased"] = memory.forget(person="Ann").erased
+    told["left"] = plans(memory.export())
+    told["bytes"] = b"own plan" in (memory.home / "db" / "memory.db").read_bytes()
+print(json.dumps(told))
+"""
 IN_DATABASE = '[bank]\nbackend = "database"\n'
 PLACES = [(kind, column) for kind in KINDS for column in kind.columns_of(*WORDS)]
 
@@ -69,3 +133,14 @@ def test_rows_of_any_kind_go_with_their_turn(tmp_path: Path, kind: Kind) -> None
         assert memory.forget(session="kitchen")
         rows = database.query(f"select session, turn from {kind.table}")
         assert rows == ([(None, None)] if kind.blanks else [])
+
+
+def test_a_kind_that_is_added_is_exported_found_counted_mentioned_and_erased(tmp_path: Path) -> None:
+    """A declaration is all that the rest of the store needs of a kind that stands by itself."""
+    out, _ = python(WITH_A_TOY_KIND, tmp_path / "one", tmp_path / "two").communicate(timeout=60)
+    assert json.loads(out) == {
+        "exported": ["Ask Zora about the kiln.", "Ann's own plan."], "hers": ["Ann's own plan."],
+        "imported": {"plans": 2}, "known": {"plans": 2}, "found": ["Ask Zora about the kiln."], "closed": [],
+        "counted": 2, "mentions": [["plan", "Ask Zora about the kiln.", "Bo"]], "erased": {"plans": 1},
+        "left": ["Ask Zora about the kiln."], "bytes": False,
+    }  # fmt: skip

@@ -13,7 +13,6 @@ import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Reader, Session, StoredMessage, Turn, TurnState
-from edgemem.scopes import Level
 from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
@@ -41,26 +40,6 @@ def test_a_turn_is_written_once(truth: Database) -> None:
     assert [t.n for t in turns.read_turns(truth, "kitchen")] == [0, 1]
     assert (turns.last_number(truth, "kitchen"), turns.last_number(truth, "nobody")) == (1, -1)
     assert turns.read_turns(truth, "nobody") == []
-
-
-def test_a_reader_gets_only_what_is_meant_for_them(truth: Database) -> None:
-    """The reading rule decides in SQL which turns come back."""
-    levels: tuple[tuple[Level, str | None], ...] = (
-        ("shared", None), ("household", None), ("private", "alice"), ("private", "bob"),
-    )  # fmt: skip
-    for n, (level, owner) in enumerate(levels):
-        kept = turn(n, level=level, owner=owner)
-        truth.write(lambda tx, kept=kept: turns.commit_turn(tx, kept))
-    for reader, numbers in (
-        (None, [0, 1, 2, 3]),
-        (Reader(None), [0]),
-        (Reader("bob"), [0, 1, 3]),
-        (Reader("alice"), [0, 1, 2]),
-        (Reader("alice", frozenset({"alice", "bob"})), [0, 1]),
-    ):
-        assert [t.n for t in turns.read_turns(truth, "kitchen", reader=reader)] == numbers
-        later = turns.read_turns(truth, "kitchen", reader=reader, from_n=2)
-        assert [t.n for t in later] == [n for n in numbers if n > 1]
 
 
 def test_nothing_is_scanned(truth: Database, monkeypatch: pytest.MonkeyPatch) -> None:
