@@ -97,12 +97,12 @@ class StoredSession:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
         # Before anything is read: a forgetting in between may concern that.
         log.last_forgetting = log.looked_at = log.newest_forgetting()
+        if not brought and not self._resume:
+            return False
+        journal.mark_unfinished(self.session_id)
         if brought:
             # A loop with a history of its own goes on with that; who said what of it is known here.
             prompt_log.recognise(journal.read_turns(self.session_id), brought)
-            journal.mark_unfinished(self.session_id)
-            return False
-        if not self._resume:
             return False
         epoch = journal.latest_epoch(self.session_id)
         if epoch is None and prompt_log.epoch.started_at:
@@ -121,11 +121,6 @@ class StoredSession:
             session.state.setdefault(key, value)
         return True
 
-    def mark_unfinished(self, log: SessionLog) -> None:
-        """Mark turns that a crash left open; last of the resuming, since a full disk may refuse it."""
-        if log.journal is not None and self._resume:
-            log.journal.mark_unfinished(self.session_id)
-
     def begin(self, moment: Moment) -> None:
         """Take the stored session up, before the first turn of its log."""
         log, session = moment.log, moment.ctx.session
@@ -134,7 +129,6 @@ class StoredSession:
             return
         if self.take_up(log, session, session.messages):
             session.messages[:] = log.prompt_log.messages
-            self.mark_unfinished(log)
 
     def adopt(self, moment: Moment) -> None:
         """Take the history up that a loop brings from elsewhere: nobody's words, as open as the utterance."""

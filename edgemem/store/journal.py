@@ -277,21 +277,8 @@ class TurnJournal:
         return turns.latest_epoch(self.database, session)
 
     def read_turns(self, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
-        """Return a session's turns, oldest first; the operator's view has those that this process has open."""
-        # First: a turn written meanwhile is then read twice, and not missed.
-        with self._lock:
-            entries = [entry for entry in self._open.values() if entry.turn.session == session]
-        stored = turns.read_turns(self.database, session, from_n=from_n, reader=reader)
-        if reader is not None:
-            return stored
-        newer = {entry.tick / 1e6 for entry in entries if not entry.is_stored}
-        stored = [turn for turn in stored if turn.state != "unfinished" or turn.recorded_at not in newer]
-        written = {turn.recorded_at for turn in stored}
-        for entry in entries:
-            if (at := entry.tick / 1e6) not in written:
-                n = max(entry.turn.n, stored[-1].n + 1 if stored else from_n)
-                stored.append(msgspec.structs.replace(entry.turn, state="open", recorded_at=at, n=n))
-        return stored
+        """Return a session's written turns, oldest first."""
+        return turns.read_turns(self.database, session, from_n=from_n, reader=reader)
 
     def _store_open(self, session: str | None = None, *, alone: bool = False) -> int:
         """Have the open turns of a session (None: of all) written, their speakers' `alone` where these go on; return their number."""

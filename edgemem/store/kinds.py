@@ -291,8 +291,9 @@ TURNS = Kind(
     "turns",
     "turn",
     # No secondary index: a turn's row and its messages are appended at the end of two trees, which keeps a commit at few
-    # pages. state: 0 open, 1 complete, 2 interrupted, 3 unfinished. shown: the block's lines (records.BlockLine) as a list in
-    # JSON, in the page that the block spills into, at no cost; a row for each would write more pages (tests/lab/tuning.md).
+    # pages. state: 1 complete, 2 interrupted, 3 unfinished; an open turn is in no row. shown: the block's lines
+    # (records.BlockLine) as a list in JSON, in the page that the block spills into, at no cost; a row for each would write more
+    # pages (tests/lab/tuning.md).
     (
         Column("session_id", "integer not null references sessions (id)"),
         Column("n", "integer not null"),

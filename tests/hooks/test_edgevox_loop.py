@@ -312,7 +312,7 @@ def test_a_turn_is_its_speakers_alone_while_a_tool_runs(memory: Memory, way: str
     """What the tool will tell is not known yet, also where the model wrote its call as text; the end tells."""
 
     def levels() -> list[tuple[str, str | None]]:
-        memory.diagnostics.database.flush()
+        memory.sessions.journal.mark_unfinished("kitchen")
         return [(turn.level, turn.owner) for turn in memory.sessions.journal.read_turns("kitchen")]
 
     seen = []

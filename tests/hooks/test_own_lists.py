@@ -70,7 +70,7 @@ class OwnList:
 
     def stored(self) -> list[tuple[str | None, list[tuple[str, Any]]]]:
         """Return who spoke in each stored turn, and what was said."""
-        self.memory.diagnostics.database.flush()
+        self.memory.sessions.journal.mark_unfinished(self.session)
         return [
             (turn.heard.speaker if turn.heard else None, [(m.role, m.content) for m in turn.messages])
             for turn in self.memory.sessions.journal.read_turns(self.session)
@@ -354,8 +354,8 @@ def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: 
     loop = OwnLoop(memory.hooks(session_id="kitchen"))
     loop.fail("Hello.", "anna")
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
-    memory.diagnostics.database.flush()
-    assert [(turn.state, words(turn)) for turn in turns(memory)] == [("open", ["Hello.", "Good day."])]
+    memory.sessions.journal.mark_unfinished("kitchen")
+    assert [(turn.state, words(turn)) for turn in turns(memory)] == [("unfinished", ["Hello.", "Good day."])]
 
 
 def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:

@@ -300,6 +300,7 @@ def test_an_interruption_keeps_only_a_beginning_of_the_reply(memory: Memory) -> 
         turn.reply("Three of them are left.")
         assert turn.messages
         assert kitchen.interrupt("Three of", prepared=True) == "Three of"
+        memory.sessions.journal.mark_unfinished("kitchen")
         assert told(turns_of(memory)[-1])[-1][1] == "Three of"  # also if the power goes before its end
         assert kitchen.interrupt("quite other words", prepared=True) == ""
     assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["There are haz", "Two of", ""]

@@ -299,14 +299,16 @@ def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> 
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_what_replaces_a_turn_that_another_loop_took_up_is_read(journal: TurnJournal, stored: bool) -> None:
-    """Whether the database has the open turn or not, its newest words are those that are read, and erased when thrown away."""
+def test_what_replaces_a_turn_that_another_loop_took_up_is_written(
+    journal: TurnJournal, stored: bool
+) -> None:
+    """Whether the database has the open turn or not, its newest words are those that are written, and erased when thrown away."""
     first = journal.accept(turn("what can I"))
     if stored:
         journal.settle()
     again = journal.accept(turn("what can I cook?"), replaces=first)
     again.result(30)
-    journal.database.flush()
+    assert journal.mark_unfinished("kitchen") == 1
     assert [told(each)[0][1] for each in journal.read_turns("kitchen")] == ["what can I cook?"]
     assert journal.discard("kitchen", again).result(30)
     assert journal.read_turns("kitchen") == []
