@@ -283,7 +283,7 @@ class LoopAdapter:
                 start = loop.start or {}
                 loop.task = {key: start[key] for key in ("private", "audience") if key in start}
             elif loop.list.is_new and (
-                place is None or any(map(self._is_answer, listed[place + 1 : newest]))
+                place is None or any(map(loop.list.was_said, listed[place + 1 : newest]))
             ):
                 turn.abort()  # other words in the same turn: they are asked again
                 loop.task = loop.start
@@ -312,12 +312,11 @@ class LoopAdapter:
         newest = newest_spoken(listed, loop.text)
         if newest is None or loop.task is None or loop.text is None or says(listed[newest], loop.text):
             return newest
-        is_older = loop.list.holds(listed[newest]) and any(map(self._is_answer, listed[newest + 1 :]))
-        return None if is_older else newest
-
-    def _is_answer(self, message: Message) -> bool:
-        """Tell whether a message was said in an earlier turn, or is an answer: no loop puts these before its utterance."""
-        return message.get("role") in ("assistant", "tool") or self.state.loop.list.was_said(message)
+        behind = listed[newest + 1 :]
+        is_answered = any(
+            item.get("role") in ("assistant", "tool") or loop.list.was_said(item) for item in behind
+        )
+        return None if is_answered and loop.list.holds(listed[newest]) else newest
 
     def _is_reply(self, message: Message) -> bool:
         """Tell whether a message is a reply that no turn has yet."""
@@ -416,10 +415,8 @@ class LoopAdapter:
         """Take the result of a tool that was called in an earlier turn; tell whether a message is one."""
         call_id, is_new = message.get("tool_call_id"), message not in self.state.late
         try:
-            turn, _ = (
-                self.log.find_call(call_id) or (None, None) if isinstance(call_id, str) else (None, None)
-            )
-            if turn is None or turn is self.log.prompt_log.running:
+            found = self.log.find_call(call_id) if isinstance(call_id, str) else None
+            if found is None or found[0] is self.log.prompt_log.running:
                 return False
             if is_new:
                 self.conversation.result(str(call_id), text_of(message))
@@ -540,6 +537,8 @@ class LoopAdapter:
             loop.list.open({"role": "user", "content": task.get("task")})  # its list may still have it
         elif self.turn is not None and task is None:
             self.turn.abort()
+        elif task is None:
+            return
         moment = self._moment({})
         session.begin(moment)
         session.mark_begun(moment)
