@@ -133,7 +133,7 @@ class LoopAdapter:
                 if point != BEFORE_LLM:
                     raise
                 self.registry.note("edgemem", point, error)
-                messages = own_words(payload["messages"], self.state.loop.text)
+                messages = own_words(payload.get("messages"), self.state.loop.text)
                 return HookResult.replace({**payload, "messages": messages})
 
     def _act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
