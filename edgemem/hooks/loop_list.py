@@ -181,8 +181,10 @@ class LoopList:
         for n in range(len(keys) - 1, -1, -1):
             place = None if keys[n] in _STAND_INS else self._place(keys[n], before)
             if place is not None:
-                last, before = max(last, n), place
-                places.append(place)
+                last = max(last, n)
+                if keys[n][0] != "tool":  # a late result stands in the turn that has read it
+                    before = place
+                    places.append(place)
                 if n < same:
                     break
         if not places:

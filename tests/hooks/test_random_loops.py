@@ -134,6 +134,12 @@ class Talk:
         self.may = Reader(speaker, frozenset(name or "" for name in audience if name != speaker))
         mark, self.planned = self.word(speaker, private=private), ""
         same = dice.random() < 0.15
+        if (
+            same
+            and how == "is asked again"
+            and any(self.words[each].gone for each in MARK.findall(str(self.said)))
+        ):
+            how = "ends"  # between words that were said twice, nobody can know what is left of something aborted
         text = "Hello." if same else f"Now {mark}, please."
         reply = f"{mark}."
         payload = {"task": text, "speaker": speaker, "private": private, "audience": audience}
