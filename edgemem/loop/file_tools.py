@@ -119,7 +119,7 @@ def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: s
             return _read_notes(notes, turn)
         if turn.is_private or turn.level_of_write(notes.level, text) != notes.level:
             return _PRIVATE
-        name = turn.reader.speaker
+        name = None if turn.is_inner else turn.reader.speaker
         who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""
         line = f"- {text} [{who}{day_of(clock.now())}]"
         notes.append(line)

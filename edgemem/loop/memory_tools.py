@@ -41,6 +41,7 @@ from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, perso
 from edgemem.session.tools import Tool, ToolTurn, asked_in
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
+from edgemem.store.facts import INFERRED
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
@@ -234,7 +235,8 @@ class _MemoryTools:
         # Outside of our turns, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
         apart = speaker or turn.n >= 0 or not self._is_bare
         heard = turn.heard or (Heard(speaker=speaker) if apart else None)
-        more = {"heard": heard} if self._levelled else {}
+        stated = {"heard": None, "trust": INFERRED} if turn.is_inner else {"heard": heard}
+        more: dict[str, Any] = stated if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         # A fact for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
         turn.close(level, utterance=asked == "private")
@@ -472,7 +474,7 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     Otherwise raise RefusedError, which says what comes next; the command `by_hand` erases it.
     """
     command = clean(by_hand, max_chars=_COMMAND_CHARS)
-    if turn.n < 0:
+    if turn.n < 0 or turn.is_inner:  # the yes of an agent is nobody's
         raise RefusedError(
             f"Nothing was erased: this robot cannot ask first. At the command line: `{command}`."
         )

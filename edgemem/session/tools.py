@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.messages import call_arguments, call_name
-from edgemem.context.prompt import PromptLog
+from edgemem.context.prompt import PromptLog, PromptTurn
 from edgemem.errors import InvalidInputError
 from edgemem.fence import sign_start
 from edgemem.records import MEMORY_TOOLS, BlockLine, Heard, Reader, Session, as_ours
-from edgemem.scopes import Level
+from edgemem.scopes import Level, most_private
 from edgemem.session.log import STATE_KEY, Moment, SessionLog
 from edgemem.session.points import as_text, short_text
 from edgemem.store.episodes import TOOL_CALL
@@ -90,25 +90,41 @@ class ToolTurn(msgspec.Struct, frozen=True):
 
     @property
     def prompt_log(self) -> PromptLog | None:
-        """The prompt log that this turn runs in, if the memory's hooks lay it out."""
+        """The prompt log that this turn runs in, if the memory's hooks lay it out; None once the turn has ended."""
         prompt_log = self.log.prompt_log if self.log is not None else None
-        return prompt_log if prompt_log is not None and prompt_log.running is not None else None
+        running = None if prompt_log is None else prompt_log.running
+        is_own = self.turn is None or self.turn.prompt_turn is running
+        return prompt_log if running is not None and is_own else None
+
+    @property
+    def prompt_turn(self) -> PromptTurn | None:
+        """The turn as prompts have it, also once it has ended."""
+        own: PromptTurn | None = None if self.turn is None else self.turn.prompt_turn
+        return own if self.turn is not None or self.prompt_log is None else self.prompt_log.running
+
+    @property
+    def is_inner(self) -> bool:
+        """Tell whether an agent within a tool has called: what it says is nobody's."""
+        return self.turn is not None and self.turn.outer is not None
 
     @property
     def is_private(self) -> bool:
         """Tell whether only the speaker may read the utterance: so it began, or a tool has kept it for them alone."""
-        log = self.prompt_log
-        running = None if log is None else log.running
-        return self.private or (running is not None and running.level == "private")
+        turn = self.prompt_turn
+        return self.private or (turn is not None and turn.level == "private")
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
         """Make the answer, and with `utterance` that too, at least as private as a level."""
         if self.prompt_log is not None:
             self.prompt_log.close(level, utterance=utterance)
+        elif self.prompt_turn is not None:
+            self.prompt_turn.close(level)
 
     def level_of_write(self, level: Level, *texts: str) -> Level:
         """Return the level at which a tool may write texts, the value last: the one that it asks for, or a closer one."""
-        return level if self.prompt_log is None else self.prompt_log.level_of_write(level, *texts)
+        if self.prompt_log is not None:
+            return self.prompt_log.level_of_write(level, *texts)
+        return level if self.prompt_turn is None else most_private(level, self.prompt_turn.answer)
 
     def forget(self, erased: Erased) -> None:
         """Keep an erased fact out of the records that the log is still to write."""
@@ -117,10 +133,12 @@ class ToolTurn(msgspec.Struct, frozen=True):
 
     def note_shown(self, items: Iterable[BlockLine]) -> None:
         """Note the items that a tool tells the model: the turn becomes as private as they are, and no block tells them again."""
-        if self.prompt_log is not None:
-            for item in items:
+        for item in items:
+            if self.prompt_log is not None:
                 # Without a line, the prompt stays as the model has seen it.
                 self.prompt_log.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+            else:
+                self.close(item.level)
 
 
 def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:

@@ -93,7 +93,8 @@ class OpenTurn:
         """Who speaks, and who else hears the answer."""
         self.prompt_turn: PromptTurn | None = None
         self._agent = agent
-        self._outer = outer
+        self.outer = outer
+        """The turn in whose tool it runs: then its words are nobody's."""
         self._has_called = False
         self._asked: set[str] = set()
         """The ids of the calls that were run."""
@@ -116,7 +117,7 @@ class OpenTurn:
         Args:
             content: the utterance.
             task: the payload of `on_run_start`.
-            is_reader_given: the caller says who speaks; else an inner turn has the rights of the outer one.
+            is_reader_given: the caller says who speaks; else an inner turn has the speaker of the outer one.
         """
         agent, log, steps = self._agent, self.log, self._agent.steps
         moment = Moment(log, agent.ctx, task)
@@ -126,13 +127,15 @@ class OpenTurn:
         if task.get("task") != utterance:  # a hook has corrected the words
             words = task.get("task")
             content = words if isinstance(words, list) else str(words)
-        outer = self._outer
-        audience = checked_audience(task.get("audience") or ())
-        self.reader = Reader(checked_speaker(task.get("speaker")), frozenset(audience))
-        if outer is not None and not is_reader_given:
-            self.reader = outer.reader
+        outer = self.outer
+        audience, speaker = checked_audience(task.get("audience") or ()), checked_speaker(task.get("speaker"))
+        if outer is not None:  # whoever hears the outer answer hears what this one tells it
+            speaker = speaker if is_reader_given else outer.reader.speaker
+            listeners = {*audience, *outer.reader.audience, outer.reader.speaker or ""}
+            audience = tuple(sorted(listeners - {speaker}))
+        self.reader = Reader(speaker, frozenset(audience))
         self._private = bool(task.get("private"))
-        heard, speaker = task.get("heard"), self.reader.speaker
+        heard, speaker = task.get("heard"), self.reader.speaker  # as names are stored
         if not isinstance(heard, Heard):
             heard = Heard(speaker=speaker) if speaker else None
         elif heard.speaker != speaker:
@@ -408,6 +411,7 @@ class OpenTurn:
         moment = Moment(self.log, agent.ctx, request)
         self.log.called_tools = True
         agent.steps.run(agent.steps.call, BEFORE_TOOL, moment)
+        self._check_open()  # a hook may have taken its time
         if isinstance(moment.payload, ToolCallRequest):
             request = moment.payload
         result = ToolCallResult(request.name, request.arguments, hop=hop, id=request.id)

@@ -444,6 +444,94 @@ def test_an_agent_within_a_tool_is_as_closed_as_the_outer_answer(memory: Memory)
     assert (outer.level, outer.answer, outer.owner) == ("household", "private", "alice")
 
 
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"speaker": "alice"}, {"speaker": "alice", "audience": ("carl",)}, {"speaker": "ben"}],
+)
+def test_who_hears_the_outer_answer_hears_the_agent_within_its_tool(
+    memory: Memory, told: dict[str, Any]
+) -> None:
+    """Whoever it is told, nothing that the listeners may not read is in its prompt; those it is told of listen as well."""
+    memory.store.add_fact("alice.code", "4711", scope="user:alice")
+    memory.store.add_fact("ben.code", "4712", scope="user:ben")
+    memory.idle(5)
+    prompts: list[str] = []
+
+    def ask(**told: Any) -> None:
+        with memory.session("cook").turn("What is the code of alice and of ben?", **told) as inner:
+            prompts.append(str(inner.messages))
+
+    tools = [Tool("ask", "", {}, partial(ask, **told)), Tool("both", "", {}, partial(ask, audience=("ben",)))]
+    kitchen = memory.session("kitchen", tools=tools, speaker="alice")
+    with kitchen.turn("Ask.", audience=("ben",)) as turn:
+        turn.call(ToolCall("ask", {}))
+    with kitchen.turn("Ask.") as turn:
+        turn.call(ToolCall("both", {}))
+    assert len(prompts) == 2
+    assert "471" not in str(prompts)
+
+
+def test_what_an_agent_within_a_tool_remembers_nobody_has_said(memory: Memory) -> None:
+    """It waits beside what a person said, and its yes erases nothing."""
+    fact, tools = {"key": "allergy", "scope": "me"}, memory.tools()
+    forget = ToolCall("forget_fact", {"key": "allergy"})
+
+    def ask() -> None:
+        cook = memory.session("cook", tools=tools)
+        for call in (ToolCall("remember_fact", {**fact, "value": "none"}), forget, forget):
+            with cook.turn("Yes.") as inner:
+                assert inner.messages
+                inner.call(call)
+                inner.reply("Done.")
+
+    kitchen = memory.session("kitchen", tools=[Tool("ask", "", {}, ask), *tools], speaker="alice")
+    for call in (ToolCall("remember_fact", {**fact, "value": "hazelnuts"}), ToolCall("ask", {})):
+        with kitchen.turn("I am allergic to hazelnuts.") as turn:
+            assert turn.messages
+            turn.call(call)
+            turn.reply("Fine.")
+    assert memory.store.get_fact("allergy", scope="user:alice") == "hazelnuts"
+    assert [(doubt.value, doubt.trust, doubt.heard) for doubt in memory.store.doubts()] == [("none", 1, None)]
+
+
+@pytest.mark.parametrize("scope", ["me", "household"])
+def test_a_tool_asks_the_turn_that_called_it(memory: Memory, scope: str) -> None:
+    """It neither runs nor writes at the level of a turn that has begun meanwhile, nor makes that as private as itself."""
+    memory.store.add_fact("alice.code", "4711", scope="user:alice")
+    memory.idle(5)
+    remember = tool_named(memory.tools(), "remember_fact")
+
+    @edgemem.hook("before_tool")
+    def slow(ctx: Any, payload: Any) -> None:
+        if payload.id == "c2":
+            side_by_side(begin_another)
+
+    def begin_another() -> None:
+        turns.append(kitchen.turn("The guests come at eight.", speaker="bob"))
+        assert turns[-1].messages
+
+    def late(turn: ToolTurn, **arguments: Any) -> Any:
+        side_by_side(begin_another)
+        return remember.run(turn, **arguments)
+
+    turns: list[Any] = []
+    tools = [remember, Tool("late", "", remember.parameters, late, wants_turn=True)]
+    kitchen = memory.session("kitchen", tools=tools)
+    kitchen.hooks.register(slow)
+    for name, call_id in (("late", "c1"), ("remember_fact", "c2")):
+        with kitchen.turn("Tell me alice's code.", speaker="alice") as turn:
+            assert "4711" in str(turn.messages)
+            with pytest.raises(TurnEndedError):
+                turn.call(
+                    ToolCall(name, {"key": f"note.{call_id}", "value": "4711", "scope": scope}, call_id)
+                )
+        turns[-1].reply("Good.")
+        turns[-1].commit()
+    assert {turn.answer for turn in turns_of(memory) if turn.owner == "bob"} == {"household"}
+    notes = [fact for fact in memory.store.facts() if fact.key.startswith("note")]
+    assert [(fact.key, fact.level, fact.owner) for fact in notes] == [("note.c1", "private", "alice")]
+
+
 @pytest.mark.parametrize("way", ["within", "context", "thread"])
 def test_an_agent_that_goes_on_after_its_answer_is_as_closed_as_that(memory: Memory, way: str) -> None:
     """What a tool began keeps the level of the answer that it was called for, however it says so."""
