@@ -520,10 +520,13 @@ _Ours = TypeVar("_Ours", bound=msgspec.Struct)
 
 def as_ours(record: Any, kind: type[_Ours]) -> _Ours:
     """Return a record of any store or framework as ours; what it does not know is as ours has it by default."""
-    if isinstance(record, kind):
-        return record
+    return record if isinstance(record, kind) else kind(**fields_of(record, kind))
+
+
+def fields_of(record: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of a kind of ours that a record of any store or framework has."""
     fields = {name: getattr(record, name, msgspec.UNSET) for name in kind.__struct_fields__}
-    return kind(**{name: value for name, value in fields.items() if value is not msgspec.UNSET})
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
 
 
 def has_methods(given: Any, *methods: str) -> bool:

@@ -162,6 +162,13 @@ def _check_messages(messages: Any) -> None:
         raise InvalidInputError("`messages` must be a list of messages.")
 
 
+def _check_tools(tools: Any) -> None:
+    if tools is not None and not (
+        isinstance(tools, (list, tuple)) and all(isinstance(tool, Mapping) for tool in tools)
+    ):
+        raise InvalidInputError("`tools` must be a list of schemas.")
+
+
 def _check_calls(calls: Any) -> None:
     if not isinstance(calls, (list, tuple, type(None))):
         raise InvalidInputError(f"`tool_calls` must be a list of calls; got {type(calls).__name__}.")
@@ -178,6 +185,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "messages": _check_messages,
     "content": lambda content: checked_content(content, "content", is_optional=True),
     "tool_calls": _check_calls,
+    "tools": _check_tools,
 }
 
 

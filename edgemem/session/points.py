@@ -8,6 +8,7 @@ with `fail_closed=True` and then ends the turn instead.
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import threading
@@ -17,9 +18,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from edgemem.context.messages import call_arguments
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Heard, Session, as_ours, has_methods
+from edgemem.records import Heard, Session, as_ours, fields_of, has_methods
 from edgemem.session.arguments import check_payload
 
 log = logging.getLogger("edgemem.hooks")
@@ -87,6 +89,10 @@ class HookResult(msgspec.Struct, frozen=True):
         try:
             reason = str(answer.reason or "")
             if answer.is_end:
+                if not isinstance(answer.payload, str):
+                    raise InvalidInputError(
+                        f"it ended the turn with {type(answer.payload).__name__}, which is no text"
+                    )
                 return cls("end", answer.payload, reason)
             if not answer.is_modify:
                 return cls()
@@ -298,16 +304,15 @@ class HookRegistry:
         changed = False
         reasons: list[str] = []
         for entry in entries:
-            before = _snapshot(payload) if is_of_door and isinstance(payload, dict) else None
+            before = _snapshot(payload) if is_of_door else None
             try:
                 answer = entry.hook(point, ctx, payload)
                 result = HookResult() if answer is None else HookResult.from_answer(answer, payload)
                 if before is not None and not result.is_end:
-                    check_payload(before, result.payload if result.is_modify else payload)
+                    result = _left_by(result, payload, before)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 if before is not None:
-                    payload.clear()
-                    payload.update(before)
+                    payload = _put_back(payload, before)
                 self.note(hook_name(entry.hook), point, error)
                 if entry.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
@@ -345,8 +350,40 @@ class HookRegistry:
             )
 
 
-def _snapshot(payload: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, list) else value for key, value in payload.items()}
+def _snapshot(payload: Any) -> Any:
+    if isinstance(payload, dict):
+        return {key: list(value) if isinstance(value, list) else value for key, value in payload.items()}
+    return copy.copy(payload)
+
+
+def _put_back(payload: Any, before: Any) -> Any:
+    """Return a payload as it was before a hook that failed; it may have changed it in place."""
+    if isinstance(payload, msgspec.Struct):
+        for name, value in msgspec.structs.asdict(before).items():
+            setattr(payload, name, value)
+        return payload
+    return before
+
+
+def _left_by(result: HookResult, payload: Any, before: Any) -> HookResult:
+    """Return what a hook of any framework left of a payload; a record of ours stays the same object.
+
+    Raises:
+        InvalidInputError, msgspec.ValidationError: it has put something of another kind in place.
+    """
+    left = result.payload if result.is_modify else payload
+    if isinstance(before, dict):
+        check_payload(before, left)
+    elif isinstance(before, msgspec.Struct):
+        fields = fields_of(left, type(before))
+        if before.__struct_fields__[0] not in fields:
+            raise InvalidInputError(f"it put {type(left).__name__} in place of {type(before).__name__}")
+        kept = {**msgspec.structs.asdict(before), **fields}
+        if isinstance(kept.get("arguments"), str):  # as some frameworks have them
+            kept["arguments"] = call_arguments(kept)
+        _put_back(payload, msgspec.convert(kept, type(before)))
+        left = payload
+    return HookResult("modify" if result.is_modify else "continue", left, result.reason)
 
 
 def traits_of(hook: Any) -> HookTraits:

@@ -18,6 +18,7 @@ from edgemem.session.points import (
     AFTER_TOOL,
     BEFORE_LLM,
     BEFORE_TOOL,
+    FAIL_CLOSED_REPLY,
     ON_ABORT,
     ON_IDLE,
     ON_PARTIAL,
@@ -25,6 +26,7 @@ from edgemem.session.points import (
     ON_RUN_START,
     ON_SPEECH_START,
     HookRegistry,
+    ToolCallResult,
 )
 from edgemem.session.prompt import Compaction, ListCompaction, PromptHead, WindowBudget
 from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
@@ -76,6 +78,11 @@ class Hooks:
         fired = self._registry.fire_own(self.point, moment.ctx, moment.payload)
         if fired.is_end:
             moment.reply = str(fired.payload)
+            if fired.payload == FAIL_CLOSED_REPLY and isinstance(moment.payload, ToolCallResult):
+                moment.payload.result, moment.payload.error = (
+                    None,
+                    FAIL_CLOSED_REPLY,
+                )  # nobody has looked at it
         else:
             moment.payload = fired.payload
 

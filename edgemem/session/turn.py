@@ -120,9 +120,9 @@ class OpenTurn:
             is_reader_given: the caller says who speaks; else an inner turn has the speaker of the outer one.
         """
         agent, log, steps = self._agent, self.log, self._agent.steps
-        moment = Moment(log, agent.ctx, task)
+        moment, utterance = Moment(log, agent.ctx, task), task["task"]
         steps.run(steps.begin, ON_RUN_START, moment)
-        utterance, task = task["task"], moment.payload
+        task = moment.payload
         self.hook_reply = moment.reply
         if task.get("task") != utterance:  # a hook has corrected the words
             words = task.get("task")
@@ -325,15 +325,16 @@ class OpenTurn:
             return message
         if not message.get("tool_call_id"):
             message = {**message, "tool_call_id": call.id}
-        payload = ToolCallResult(
-            call.name, call.arguments, text_of(message), hop=max(0, self.hops - 1), id=call.id
-        )
-        moment = Moment(self.log, self._agent.ctx, payload)
+        text, hop = text_of(message), max(0, self.hops - 1)
+        result = self._looked_at(ToolCallResult(call.name, call.arguments, text, hop=hop, id=call.id))
+        return message if result_text(result) == text else {**message, "content": result_text(result)}
+
+    def _looked_at(self, result: ToolCallResult) -> ToolCallResult:
+        """Return a result as the steps leave it; a hook may give the reply."""
+        moment = Moment(self.log, self._agent.ctx, result)
         self._agent.steps.run(self._agent.steps.result, AFTER_TOOL, moment)
-        result = moment.payload
-        if result.result == payload.result and result.error is None:
-            return message
-        return {**message, "content": result_text(result)}
+        self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
+        return moment.payload  # type: ignore[no-any-return]
 
     def _find_call(self, message: Message) -> ToolCall | None:
         given = message.get("tool_call_id")
@@ -412,8 +413,7 @@ class OpenTurn:
         self.log.called_tools = True
         agent.steps.run(agent.steps.call, BEFORE_TOOL, moment)
         self._check_open()  # a hook may have taken its time
-        if isinstance(moment.payload, ToolCallRequest):
-            request = moment.payload
+        request = moment.payload
         result = ToolCallResult(request.name, request.arguments, hop=hop, id=request.id)
         self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
         if moment.reply is not None:
@@ -424,10 +424,7 @@ class OpenTurn:
             result.error = f"there is no tool {request.name!r}"
         else:
             self._use(agent.tools[request.name], turn, result)
-        moment = Moment(self.log, agent.ctx, result)
-        agent.steps.run(agent.steps.result, AFTER_TOOL, moment)
-        self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
-        return moment.payload if isinstance(moment.payload, ToolCallResult) else result
+        return self._looked_at(result)
 
     def _use(self, tool: Tool, turn: ToolTurn, result: ToolCallResult) -> None:
         self._has_called = True
@@ -484,8 +481,7 @@ class OpenTurn:
             agent.steps.run(agent.steps.end, ON_RUN_END, moment)
             if log.prompt_log.turns and log.prompt_log.turns[-1].heard_until is not None:  # cut at the end
                 log.refresh_record()
-        ended = moment.payload
-        return ended if isinstance(ended, AgentResult) else result
+        return result
 
     def abort(self) -> None:
         """Throw the turn away without a trace; what its tools have written stays. Raises TurnEndedError."""

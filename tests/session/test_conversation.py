@@ -2,6 +2,7 @@
 
 import contextvars
 import copy
+import dataclasses
 import threading
 from contextlib import suppress
 from functools import partial
@@ -354,6 +355,7 @@ def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
         ("on_run_start", {"speaker": ["x"]}),
         *(("on_run_start", {"task": wrong}) for wrong in (None, 5)),
         *(("before_llm", {"messages": wrong}) for wrong in (None, 5, ["x"])),
+        *(("before_llm", {"tools": wrong}) for wrong in (5, [7])),
         *(("after_llm", wrong) for wrong in ({"tool_calls": 5}, {"tool_calls": [7]}, {"content": 5})),
         ("on_run_start", None),
     ],
@@ -376,8 +378,89 @@ def test_a_payload_of_no_kind_is_left_out(memory: Memory, point: str, wrong: dic
     assert [(failure.hook, failure.count) for failure in kitchen.failures()] == [("Mine", 1)]
 
 
+@dataclasses.dataclass
+class ForeignCall:
+    """The envelope of a call as EdgeVox has it."""
+
+    name: str
+    arguments: Any
+    skip_dispatch: bool = False
+    synthetic_result: Any = None
+
+
+def _redact(payload: Any) -> None:
+    payload.result = "[redacted]"
+
+
+@pytest.mark.parametrize("way", ["call", "add"])
+@pytest.mark.parametrize(
+    ("point", "change", "told", "failures"),
+    [
+        ("before_tool", lambda p: HookResult.replace(ForeignCall(p.name, '{"x": "less"}')), "a less cake", 0),
+        (
+            "before_tool",
+            lambda p: HookResult.replace(ForeignCall(p.name, {}, True, "declined")),
+            "declined",
+            0,
+        ),
+        ("after_tool", _redact, "[redacted]", 0),
+        ("after_tool", lambda p: _redact(p) or HookResult.replace(p), "[redacted]", 0),
+        *(
+            (point, change, "a cake", 1)
+            for point in ("before_tool", "after_tool")
+            for change in (
+                lambda p: HookResult.replace("x"),
+                lambda p: HookResult.replace({"name": "x"}),
+                lambda p: HookResult.replace(ForeignCall(5, {})),  # type: ignore[arg-type]
+                lambda p: HookResult.end(None),  # type: ignore[arg-type]
+                lambda p: setattr(p, "name", 5),
+            )
+        ),
+    ],
+)
+def test_a_hook_at_a_tool_is_heeded_or_counted(
+    memory: Memory, way: str, point: str, change: Any, told: str, failures: int
+) -> None:
+    """It may change the call and the result, in place or by a record of its framework; else they stay as they are."""
+
+    @edgemem.hook(point)
+    def mine(ctx: Any, payload: Any) -> HookResult | None:
+        return change(payload)  # type: ignore[no-any-return]
+
+    look = Tool("look", "", {}, lambda x="": f"a {x} cake".replace("  ", " "))
+    kitchen = memory.session("kitchen", tools=[look], speaker="alice")
+    kitchen.hooks.register(mine)
+    with kitchen.turn("Look.") as turn:
+        turn.add(ASK)
+        if way == "call":
+            turn.call(CALL)
+        else:
+            turn.add({"role": "tool", "tool_call_id": "c1", "content": "a cake"})
+        turn.reply("Good.")
+    (kept,) = turns_of(memory)
+    if way == "call" or point == "after_tool":
+        assert kept.messages[2].content == told
+        assert [failure.count for failure in kitchen.failures()] == [1] * failures
+
+
+@pytest.mark.parametrize("way", ["call", "add"])
+def test_a_hook_behind_a_tool_may_give_the_reply(memory: Memory, way: str) -> None:
+    """Whoever ran the tool."""
+    kitchen = memory.session("kitchen", tools=[LOOK], speaker="alice")
+    kitchen.hooks.register(edgemem.hook("after_tool")(lambda ctx, payload: HookResult.end("I stop.")))
+    with kitchen.turn("Look.") as turn:
+        turn.add(ASK)
+        if way == "call":
+            turn.call(CALL)
+        else:
+            turn.add({"role": "tool", "tool_call_id": "c1", "content": "a cake"})
+        assert turn.hook_reply == "I stop."
+        assert turn.reply("Good.") == "I stop."
+
+
+@pytest.mark.parametrize("way", ["call", "add"])
 @pytest.mark.parametrize("point", ["on_run_start", "before_llm", "after_llm", "before_tool", "after_tool"])
-def test_a_failing_safety_hook_gives_the_reply(memory: Memory, point: str) -> None:
+def test_a_failing_safety_hook_gives_the_reply(memory: Memory, point: str, way: str) -> None:
     """One that fails closed ends the turn of any loop, at each point; no tool runs behind it, and no other word is kept."""
     ran: list[str] = []
 
@@ -389,15 +472,23 @@ def test_a_failing_safety_hook_gives_the_reply(memory: Memory, point: str) -> No
         def __call__(self, point: str, ctx: Any, payload: Any) -> None:
             raise OSError("no sensor")
 
-    kitchen = memory.session("kitchen", tools=[Tool("look", "", {}, lambda: ran.append("look"))])
+    kitchen = memory.session(
+        "kitchen", tools=[Tool("look", "", {}, lambda: ran.append("look") or "a secret")]
+    )
     kitchen.hooks.register(Guard())
     with kitchen.turn("Open the door.", speaker="alice") as turn:
         while calls := (said := turn.add(ASK if turn.messages[-1]["role"] == "user" else OPEN)).get(
             "tool_calls"
         ):
-            turn.call(calls[0])
+            if way == "call":
+                turn.call(calls[0])
+            elif point == "before_tool":
+                return  # such a loop asks nobody before its tools
+            else:
+                turn.add({"role": "tool", "tool_call_id": "c1", "content": "a secret"})
         assert said["content"] == turn.hook_reply is not None
-    assert ran == (["look"] if point == "after_tool" else [])
+    assert ran == (["look"] if point == "after_tool" and way == "call" else [])
+    assert "secret" not in str(turns_of(memory))
     assert kitchen.failures()[0].hook == "Guard"
     assert told(turns_of(memory)[0])[-1] == ("assistant", said["content"])
 
