@@ -127,10 +127,26 @@ def tells_of_earlier(
     The earlier one goes first, since nothing of a prepared reply has been spoken yet. A time alone tells neither. While no
     prepared speech is known, all that was played must be of the earlier ones.
     """
-    played = heard_text or " ".join(str(entry[0]) for entry in words or () if entry)
+    played = _played(heard_text, words)
     of_earlier = _played_of(earlier, played)
     whole = of_earlier == len(played)
     return of_earlier > 0 and (whole or (any(prepared) and of_earlier > _played_of(prepared, played)))
+
+
+def may_tell_of(
+    speeches: Sequence[str],
+    *,
+    heard_text: str | None = None,
+    words: Sequence[Timed] | None = None,
+    **_: Any,
+) -> bool:
+    """Tell whether a voice may have played these speeches: its words, if it tells any, begin one of them."""
+    played = _played(heard_text, words)
+    return not played.strip() or _played_of(speeches, played) > 0
+
+
+def _played(heard_text: str | None, words: Sequence[Timed] | None) -> str:
+    return heard_text or " ".join(str(entry[0]) for entry in words or () if entry)
 
 
 def _played_of(speeches: Sequence[str], played: str) -> int:

@@ -67,6 +67,12 @@ def repair_orphans(messages: Sequence[Message]) -> list[Message]:
     return out + list(map(_no_result, waiting))
 
 
+def awaits_results(messages: Sequence[Message]) -> bool:
+    """Tell whether the newest calls have no result yet: nothing else stands behind them then."""
+    repaired = repair_orphans(messages)
+    return bool(repaired) and all(repaired[-1] is not message for message in messages)
+
+
 def tool_calls(message: Message) -> list[dict[str, Any]]:
     """Return the tool calls of an assistant message, also Anthropic's, which are parts of it."""
     if message.get("role") != "assistant":

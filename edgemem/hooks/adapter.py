@@ -202,7 +202,7 @@ class LoopAdapter:
             loop.task = loop.start = None
         elif point == ON_RUN_END and loop.start is not None:
             loop.start = None
-            if ended_of(payload).reply:
+            if loop.lacks(ended_of(payload).reply):
                 raise TurnEndedError(_ENDED)
 
     # -- a turn --------------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ class LoopAdapter:
                 upkeep.end(self._moment(payload))
             if (
                 start is not None
-                and ended.reply
+                and loop.lacks(ended.reply)
                 and loop.list.added([{"role": "assistant", "content": ended.reply}])
             ):
                 raise TurnEndedError(_ENDED)

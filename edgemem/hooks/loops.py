@@ -67,6 +67,10 @@ class Loop:
         """Return its turn, if that is open."""
         return self.turn if self.turn is not None and self.turn.is_open else None
 
+    def lacks(self, reply: str) -> bool:
+        """Tell whether a reply is not that of its newest turn, which has ended."""
+        return bool(reply) and (self.turn is None or self.turn.reply_text != reply)
+
     @property
     def messages(self) -> list[Message]:
         """Return what the list of its session holds behind the instructions."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.config import Settings
-from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
+from edgemem.context.bargein import heard_part, heard_speeches, may_tell_of, tells_of_earlier
 from edgemem.context.messages import call_name, speeches_of, tool_calls
 from edgemem.context.prompt import PromptLog, PromptTurn, turn_of
 from edgemem.errors import InvalidInputError
@@ -412,7 +412,9 @@ class SessionLog:
         running = self.prompt_log.running
         committed = self.prompt_log.turns[-1] if self.prompt_log.turns else None
         if running is None or prepared is False:
-            return committed
+            return (
+                committed if committed is not None and may_tell_of(_speeches(committed), **report) else None
+            )
         if prepared or committed is None or committed.heard_until is not None:  # who was cut off is silent
             return running
         return committed if tells_of_earlier(_speeches(committed), _speeches(running), **report) else running

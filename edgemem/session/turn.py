@@ -11,6 +11,7 @@ import msgspec
 
 from edgemem.context.messages import (
     NO_RESULT,
+    awaits_results,
     bounded,
     tool_calls,
 )
@@ -164,9 +165,12 @@ class OpenTurn:
             return
         self._utterance = text_of(running.messages[0])
         if window is not None and (budget := window.budget) is not None:
-            message = _bounded_tokens(
-                running.messages[0], self._utterance, budget.plan["history"], budget.tokenizer
-            )
+            message = running.messages[0]
+            try:
+                message = _bounded_tokens(message, self._utterance, budget.plan["history"], budget.tokenizer)
+            except Exception as error:  # noqa: BLE001 - the vocabulary may be a server's that is away
+                self._agent.steps.registry.note(window.name, ON_RUN_START, error)
+                message = bounded(message, budget.window_tokens // 2)  # no text has more tokens than bytes
             if message is not running.messages[0]:
                 running.messages, self._utterance = [message], text_of(message)
                 self._agent.ctx.session.messages[-1] = message
@@ -200,6 +204,7 @@ class OpenTurn:
 
     def _made_prompt(self) -> list[Message]:
         agent, log = self._agent, self.log
+        self.take_results()
         log.prompt_log.instruct(agent.system)
         running = log.prompt_log.running
         messages = [*agent.system, *(running.messages if running is not None else ())]
@@ -396,8 +401,9 @@ class OpenTurn:
 
     def _called(self, call: ToolCall) -> ToolCall:
         """Return a call with its id; one that the model's messages do not have yet is added."""
-        entries = self._calls()
-        if not call.id:
+        entries, running = self._calls(), self.log.prompt_log.running
+        is_again = call.id in self._asked and running is not None and not running.awaits(call.id)
+        if not call.id or is_again:  # some models number their calls anew at each hop
             new = [entry for entry in entries if entry.name == call.name and entry.id not in self._asked]
             same = [entry for entry in new if entry.arguments == call.arguments]
             call_id = (same or new)[0].id if new else self._new_id()
@@ -443,8 +449,10 @@ class OpenTurn:
             self._append({"role": "tool", "tool_call_id": call_id, "name": tool, "content": text})
 
     def take_results(self) -> None:
-        """Add late results that all who listen may read: each is read once."""
+        """Add late results that all who listen may read: each is read once, and none stands between a call and its result."""
         log = self.log
+        if log.prompt_log.running is None or awaits_results(log.prompt_log.running.messages):
+            return
         for late in list(log.late_results):
             level, owner = late.turn.answer, late.turn.owner
             if readable(self.reader, level, owner):
@@ -495,9 +503,17 @@ class OpenTurn:
             self.log.refresh_record()
 
     def end(self) -> None:
-        """Commit it, where it is open: complete with a reply, else unfinished."""
+        """Commit it, where it is open: complete with a reply, also one that its loop told before it was spoken, else unfinished."""
         with self.log.lock:
             if self.is_open:
+                running = self.log.prompt_log.running
+                message = without_thoughts({"role": "assistant", "content": self.log.answered or ""})
+                if (
+                    text_of(message)
+                    and running is not None
+                    and running.messages[-1].get("role") != "assistant"
+                ):
+                    self.reply_text = text_of(self.note(message))
                 self.commit(error=None if self.reply_text is not None else NO_REPLY)
 
     def note_interrupted(self) -> None:

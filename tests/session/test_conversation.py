@@ -15,13 +15,14 @@ import pytest
 import edgemem
 from edgemem import Heard, HookResult, Tool, ToolTurn
 from edgemem.aio.users import UserMemory
-from edgemem.errors import ClosedError, InvalidInputError, TurnEndedError
+from edgemem.errors import ClosedError, InvalidInputError, ModelError, TurnEndedError
 from edgemem.memory import Memory
 from edgemem.records import Session, ToolCall, text_of
 from edgemem.store.turn_steps import BeginEpoch
 from support.homes import files_with, opened, told, turns_of
 from support.loops import OwnLoop, side_by_side, tool_named
 from support.models import Listener
+from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -141,6 +142,27 @@ def test_a_turn_that_is_left_open_is_ended(memory: Memory, how: str) -> None:
             kitchen.close()
         assert not turn.is_open
     assert [turn.state for turn in turns_of(memory)] == ["complete", "unfinished"]
+
+
+@pytest.mark.parametrize("how", ["next turn", "idle", "close"])
+def test_a_reply_that_a_loop_has_told_before_it_is_spoken_is_kept(tmp_path: Path, how: str) -> None:
+    """However its turn is ended while the robot speaks; its loop then says nothing new."""
+    with opened(tmp_path / "home") as memory:
+        loop = OwnLoop(memory.hooks(session_id="kitchen"))
+        loop.fail("Tell me a story.", "alice")
+        loop.hooks.fire("after_llm", loop.ctx, {"content": "Once.", "tool_calls": (), "hop": 0, "tokens": ()})
+        if how == "next turn":
+            memory.session("kitchen").turn("x").abort()
+        elif how == "idle":
+            memory.session("kitchen").idle(0.0)
+        if how != "close":
+            loop.end("Once.")
+            assert loop.hooks.failures() == []
+    with opened(tmp_path / "home") as memory:
+        assert [told(turn) for turn in turns_of(memory)] == [
+            [("user", "Tell me a story."), ("assistant", "Once.")]
+        ]
+        assert [turn.state for turn in turns_of(memory)] == ["complete"]
 
 
 def test_a_memory_that_closes_ends_its_turns_and_begins_no_other(tmp_path: Path) -> None:
@@ -306,7 +328,19 @@ def test_an_interruption_keeps_only_a_beginning_of_the_reply(memory: Memory) -> 
         assert kitchen.interrupt("quite other words", prepared=True) == ""
     assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["There are haz", "Two of", ""]
     assert {turn.state for turn in turns_of(memory)} == {"interrupted"}
-    assert [m["content"] for m in kitchen.ctx.session.messages[1::2]] == ["There are haz", "Two of", ""]
+    with kitchen.turn("Four?") as turn:
+        turn.reply("Four.")
+    kitchen.turn("Five?").abort()  # and its words are told
+    for how in ({}, {"prepared": False}, {"words": [("quite", 0, 100)]}):
+        told_words = {} if "words" in how else {"heard_text": "quite other words"}
+        assert kitchen.interrupt(**told_words, **how) is None
+    assert told(turns_of(memory).pop())[-1] == ("assistant", "Four.")
+    assert [m["content"] for m in kitchen.ctx.session.messages[1::2]] == [
+        "There are haz",
+        "Two of",
+        "",
+        "Four.",
+    ]
 
 
 def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
@@ -802,6 +836,38 @@ def test_a_result_of_the_open_turn_is_an_answer_to_its_call(memory: Memory) -> N
     ]
 
 
+@pytest.mark.parametrize("how", ["call", "add"])
+def test_a_late_result_stands_behind_the_results_of_open_calls(memory: Memory, how: str) -> None:
+    """It comes while a tool runs, as most do: no call is cut off from its result, in no prompt and in no store."""
+
+    def look() -> str:
+        kitchen.result("c1", "The oven is hot.")
+        return "a cake"
+
+    kitchen = memory.session("kitchen", tools=[Tool("look", "", {}, look)], speaker="alice")
+    with kitchen.turn("Heat the oven.") as turn:
+        assert turn.messages
+        turn.add(ASK)
+        turn.reply("It heats.")
+    call = {**CALL, "id": "c2"}
+    with kitchen.turn("Look.") as turn:
+        assert turn.messages
+        turn.add({**ASK, "tool_calls": [call]})
+        if how == "call":
+            turn.call(call)
+        else:
+            turn.add({"role": "tool", "tool_call_id": "c2", "content": look()})
+        assert [m["content"] for m in turn.messages[-4:]] == [None, "a cake", None, "The oven is hot."]
+        turn.reply("A cake.")
+    assert [text for _, text in told(turns_of(memory)[1])][1:5] == [None, "a cake", None, "The oven is hot."]
+    assert [m["content"] for m in kitchen.turn("Thanks.").messages[-6:-2]] == [
+        None,
+        "a cake",
+        None,
+        "The oven is hot.",
+    ]
+
+
 def test_a_user_message_that_is_added_is_nobodys_words(memory: Memory) -> None:
     """The model reads it as a user's; nobody is told later that the speaker said it."""
     kitchen = memory.session("kitchen", speaker="alice")
@@ -933,6 +999,21 @@ def test_a_long_utterance_is_bounded_by_the_window(tmp_path: Path) -> None:
         assert budget.turns[0].messages[0]["content"].startswith("777")
         assert memory.diagnostics.tokenizer.count(prompt) < 2048
         assert kitchen.failures() == []
+
+
+def test_a_long_utterance_is_kept_where_no_vocabulary_can_count_it(memory: Memory) -> None:
+    """A llama-server that is away stops no turn: bytes bound what was said."""
+
+    class Away(WordTokenizer):
+        def encode(self, text: str, *, special: bool = False) -> list[int]:
+            raise ModelError("The llama-server does not answer.")
+
+    kitchen = memory.session("kitchen", tokenizer=Away(), speaker="alice")
+    with kitchen.turn("My story. " * 1000) as turn:
+        assert 1000 < len(turn.messages[-1]["content"]) < 4096
+        turn.reply("Good.")
+    assert [role for role, _ in told(turns_of(memory)[0])] == ["user", "assistant"]
+    assert kitchen.failures()[0].message == "ModelError: The llama-server does not answer."
 
 
 SAID = {"role": "user", "content": "Hello."}
@@ -1102,6 +1183,20 @@ def test_ids_of_calls_repeat_in_no_turn(memory: Memory) -> None:
         kitchen.result(ids[0], "The code is 4711.")
     assert "4711" not in str(kitchen.turn("And?", speaker="bob").messages)
     assert "4711" in str(kitchen.turn("And?", speaker="alice").messages)
+
+
+def test_a_bare_call_whose_id_has_its_result_is_another_call(memory: Memory) -> None:
+    """Small models number their calls anew at each hop."""
+    look = Tool("look", "", {}, lambda at: f"saw {at}")
+    kitchen = memory.session("kitchen", tools=[look], speaker="alice")
+    with kitchen.turn("Look.") as turn:
+        for at in ("table", "door"):
+            assert turn.messages
+            turn.call(ToolCall("look", {"at": at}, "0"))
+        turn.reply("Good.")
+    seen = kitchen.turn("And?").messages
+    assert [m["content"] for m in seen if m["role"] == "tool"] == ["saw table", "saw door"]
+    assert len({m["tool_call_id"] for m in seen if m["role"] == "tool"}) == 2
 
 
 def test_the_tools_of_a_turn_are_copies(memory: Memory) -> None:
