@@ -176,7 +176,9 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
         if not self.doubtful or self.perhaps_misheard:
             return None
         who = self.source if self.heard is None else self.heard.speaker
-        return f"{'an unknown voice' if who in (None, '', 'llm') else who} said so"
+        if who in (None, "", "llm"):
+            who = "an agent" if self.trust == 1 else "an unknown voice"
+        return f"{who} said so"
 
     @property
     def decoded_value(self) -> Any:

@@ -430,6 +430,7 @@ class OpenTurn:
             result.error = f"there is no tool {request.name!r}"
         else:
             self._use(agent.tools[request.name], turn, result)
+            self._check_open()  # the outcome is no other turn's
         return self._looked_at(result)
 
     def _use(self, tool: Tool, turn: ToolTurn, result: ToolCallResult) -> None:

@@ -17,7 +17,7 @@ from edgemem import Heard, HookResult, Tool, ToolTurn
 from edgemem.aio.users import UserMemory
 from edgemem.errors import ClosedError, InvalidInputError, ModelError, TurnEndedError
 from edgemem.memory import Memory
-from edgemem.records import Session, ToolCall, text_of
+from edgemem.records import Reader, Session, ToolCall, text_of
 from edgemem.store.turn_steps import BeginEpoch
 from support.homes import files_with, opened, told, turns_of
 from support.loops import OwnLoop, side_by_side, tool_named
@@ -616,7 +616,8 @@ def test_what_an_agent_within_a_tool_remembers_nobody_has_said(memory: Memory) -
             turn.call(call)
             turn.reply("Fine.")
     assert memory.store.get_fact("allergy", scope="user:alice") == "hazelnuts"
-    assert [(doubt.value, doubt.trust, doubt.heard) for doubt in memory.store.doubts()] == [("none", 1, None)]
+    (doubt,) = memory.store.doubts()
+    assert (doubt.value, doubt.trust, doubt.disbelieved) == ("none", 1, "an agent said so")
 
 
 @pytest.mark.parametrize("scope", ["me", "household"])
@@ -653,6 +654,9 @@ def test_a_tool_asks_the_turn_that_called_it(memory: Memory, scope: str) -> None
         turns[-1].reply("Good.")
         turns[-1].commit()
     assert {turn.answer for turn in turns_of(memory) if turn.owner == "bob"} == {"household"}
+    assert (
+        memory.store.recent_episodes(reader=Reader("bob")) == []
+    )  # of what ran on, nobody keeps an outcome as another's
     notes = [fact for fact in memory.store.facts() if fact.key.startswith("note")]
     assert [(fact.key, fact.level, fact.owner) for fact in notes] == [("note.c1", "private", "alice")]
 
