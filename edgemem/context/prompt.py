@@ -83,6 +83,8 @@ class PromptTurn(msgspec.Struct):
     """The messages of a committed turn as every template takes them; made anew after a change."""
     late: tuple[str, ...] = ()
     """The ids of calls whose results came after the turn: a later one holds these."""
+    tick: int | None = None
+    """Tells it from all other turns of its file, whatever number it gets there; None: it has the number that it was read with."""
     part: PromptTurn | None = None
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
 

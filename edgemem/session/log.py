@@ -44,7 +44,7 @@ from edgemem.store.erase.copies import (
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import last_forgotten
-from edgemem.store.turn_steps import AddEpisode, Companion, DropErased
+from edgemem.store.turn_steps import AddEpisode, AddResult, Companion
 from edgemem.store.turns import turn_numbers
 
 if TYPE_CHECKING:
@@ -116,14 +116,16 @@ class SessionLog:
         """The newest forgetting that was known when the session was taken up; later messages are here as they were."""
         self.looked_at: int | None = None
         """The newest forgetting behind which erased turns were looked for."""
+        self._newest: int | None = None
+        """The newest forgetting at the last look."""
         self.value_exists: Callable[[BlockLine], bool] | None = None
         """Tells whether a shown value was not erased; None: the file of the session knows by itself."""
         self.ended: list[AddEpisode] = []
         """Episodes of turns that have ended, for a store that does not keep the session."""
         self._accepting = threading.Lock()
         """Held while a turn is accepted: some frameworks run several tools at once, each in a thread."""
-        self._committed: tuple[PromptTurn, Future[int]] | None = None
-        """The newest turn, and its number to come."""
+        self._committed: list[tuple[PromptTurn, Future[int]]] = []
+        """Turns, and their numbers to come."""
         self._writes: list[Future[Any]] = []
         """Writes of the journal that are not known to be done."""
         self.turn_session: Session | None = None
@@ -149,7 +151,9 @@ class SessionLog:
         """The voice's report when the turn was cut off; the rest of its reply may still come."""
         self._erased_now: list[Erased] = []
         self._forgotten: int | None = None
-        """The newest forgetting that was known when memory was put before the model."""
+        """The newest forgetting that was known when the turn began."""
+        self._without: int | None = None
+        """The newest one that its record is without."""
 
     @property
     def commit_wait_s(self) -> float:
@@ -179,6 +183,7 @@ class SessionLog:
         """
         self.reset()
         self._renumber()
+        self._forgotten = self._without = self._newest
         self.turn_session, self._noted = session, _noted(session)
         log = None if outer is None else outer.prompt_log
         return self.prompt_log.begin(reader, heard, level=level, outer=log, around=around)
@@ -279,12 +284,6 @@ class SessionLog:
         self.prompt_log.abort()
         self.reset()
 
-    def note_memory_shown(self, value_exists: Callable[[BlockLine], bool] | None) -> None:
-        """Note the newest forgetting before the model is shown memory; `value_exists`: where that is in another file."""
-        # Looked up when the turn began, where this session was taken up: an older one only keeps less.
-        self._forgotten = self.newest_forgetting() if self.looked_at is None else self.looked_at
-        self.value_exists = value_exists
-
     def _has_call(self, messages: Sequence[Message]) -> bool:
         return self.called_tools or any(map(tool_calls, messages))
 
@@ -314,7 +313,6 @@ class SessionLog:
         keep = keep and not any(item.is_transient for item in turn.shown)
         if keep and self.value_exists is not None:
             keep = all(self.value_exists(item) for item in turn.shown if item.value)
-        keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         return Turn(
             self.prompt_log.session,
             turn.n,
@@ -357,14 +355,19 @@ class SessionLog:
         if self.journal is None:
             return
         also, self.turn_writes, self.epoch_writes = [*self.epoch_writes, *self.turn_writes], [], []
-        if self._forgotten is not None:
-            also.append(DropErased(turn.session, self._forgotten))
         accepted = self.accepted
         # A turn that ends before the writer came to keep it as open need not be kept so.
         if accepted is not None and accepted.cancel():
             self._writes.remove(accepted)
-        newest = self.journal.commit(turn, also, accepted=accepted)
-        self._committed = (prompt_turn, newest)
+        newest = self.journal.commit(
+            turn, also, accepted=accepted, forgotten=self._forgotten, known=self._without
+        )
+        prompt_turn.tick = newest.tick
+        self._committed.append((prompt_turn, newest))
+        self._await(newest, wait_s)
+
+    def _await(self, newest: Future[Any], wait_s: float) -> None:
+        """Wait for a write of the journal; raise why this or an earlier one failed."""
         self._writes.append(newest)
         wait([newest], wait_s)
         self._renumber()
@@ -374,11 +377,15 @@ class SessionLog:
             future.result()
 
     def _renumber(self) -> None:
-        """Give the newest turn its number, as soon as that is known: another loop may have been quicker."""
-        if self._committed is not None:
-            prompt_turn, written = self._committed
-            if written.done() and written.exception() is None:
-                prompt_turn.n = written.result()
+        """Give each turn its number, as soon as that is known: another loop may have been quicker."""
+        for prompt_turn, written in self._committed:
+            if written.done() and written.exception() is None and (n := written.result()) is not None:
+                prompt_turn.n = n
+            elif written.done() and written.exception() is None:  # its person or session was forgotten
+                prompt_turn.erased = True
+                self.leave_out(self.kept_from)
+                self.refresh_record()
+        self._committed = [each for each in self._committed if not each[1].done()]
 
     def interrupt(
         self, report: dict[str, Any], *, prepared: bool | None = None
@@ -431,10 +438,16 @@ class SessionLog:
         """Keep the heard part of a committed turn, in a transaction of its own."""
         if self.journal is None:
             return
-        committed = self._committed[1] if self._committed and self._committed[0] is turn else None
         heard = [text_of(turn.messages[n]) for n in speeches_of(turn.messages)]
         session = self.prompt_log.session
-        self._writes.append(self.journal.amend(session, turn.n, heard, committed=committed))
+        self._writes.append(self.journal.amend(session, turn.n, heard, tick=turn.tick))
+
+    def keep_result(self, late: LateResult) -> None:
+        """Keep a late result with the turn of its call."""
+        if self.journal is not None:
+            turn, result = late.turn, stored_message(late.messages[-1])
+            step = AddResult(self.prompt_log.session, turn.n, result, turn.tick)
+            self._await(self.journal.add_result(step), self.commit_wait_s)
 
     def leave_out(self, first_turn: int) -> None:
         """Have the next turn begin an epoch without what was erased, and without the turns before this one."""
@@ -464,7 +477,8 @@ class SessionLog:
             self.refresh_record()
         gone = self.erased_of(self.late_results)
         self.late_results = [late for late in self.late_results if late not in gone]
-        self.looked_at = self.newest_forgetting()
+        if self.prompt_log.running is None:  # else its end still looks for what it has taken
+            self.looked_at = self.newest_forgetting()
 
     def erased_of(self, results: Sequence[LateResult]) -> list[LateResult]:
         """Return those of late results whose turns were erased since the last look."""
@@ -496,10 +510,13 @@ class SessionLog:
 
     def _stored_since(self) -> frozenset[int] | None:
         """Return the numbers of the stored turns; None: nothing was forgotten since the last look, or a turn is still to be written."""
-        if self.journal is None or self.newest_forgetting() == self.looked_at:
+        self._newest = self.newest_forgetting()
+        if self.journal is None or self._newest == self.looked_at:
             return None
-        newest = [] if self._committed is None else [self._committed[1]]
-        if wait(newest, self.commit_wait_s).not_done or self.journal.backlog().turns:
+        if (
+            wait([written for _, written in self._committed], self.commit_wait_s).not_done
+            or self.journal.backlog().turns
+        ):
             return None
         self._renumber()
         return turn_numbers(self.journal.database, self.prompt_log.session)
@@ -510,6 +527,7 @@ class SessionLog:
         self.late_results = [late.without(erased) for late in self.late_results]
         if self.prompt_log.running is not None:
             self._erased_now.append(erased)
+            self._without = self.newest_forgetting()
 
     def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
         """Return an epoch whose head repeats nothing that was forgotten, by this process or another.
@@ -523,6 +541,10 @@ class SessionLog:
         if newest != as_of:
             epoch = without_memory(epoch)
         return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
+
+    def note_newest(self) -> None:
+        """Note the newest forgetting before the session is taken up."""
+        self.last_forgetting = self.looked_at = self._newest = self.newest_forgetting()
 
     def newest_forgetting(self) -> int | None:
         """Return the tick of the newest forgetting in the file that keeps the session, if any."""

@@ -163,7 +163,7 @@ class MemoryBlock:
         if moment.prompt.hop > 0:
             return
         log, prompt_log = moment.log, moment.log.prompt_log
-        log.note_memory_shown(None if log.is_kept_in(self._can.database) else self._exists)
+        log.value_exists = None if log.is_kept_in(self._can.database) else self._exists
         chosen = self._lines(log)
         block = prompt_log.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
         if block and len(prompt_log.sections) == 1:

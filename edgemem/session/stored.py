@@ -17,9 +17,10 @@ from edgemem.records import Message, Session, Turn, TurnState, text_of
 from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.log import LateResult, Moment, SessionLog
 from edgemem.store.messages import stored_message, without_objects
+from edgemem.store.pending_erasures import noted
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
 from edgemem.store.turn_steps import BeginEpoch, KeepState
-from edgemem.store.turns import add_result, oldest_result
+from edgemem.store.turns import oldest_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ class StoredSession:
         if prompt_log.turns and (backlog := journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
         # Before anything is read: a forgetting in between may concern that.
-        log.last_forgetting = log.looked_at = log.newest_forgetting()
+        log.note_newest()
         if not brought and not self._resume:
             return False
         journal.mark_unfinished(self.session_id)
@@ -109,7 +110,7 @@ class StoredSession:
             # The first epoch is written with the first turn: it freezes the date that templates print.
             begun = msgspec.structs.replace(prompt_log.epoch, session=self.session_id)
             log.epoch_writes = [BeginEpoch(begun)]
-        prompt_log.has_begun |= epoch is not None
+        prompt_log.has_begun |= epoch is not None or noted(journal.database, "begun", self.session_id) > 0
         first = epoch.first_turn if epoch else 0
         oldest = oldest_result(journal.database, self.session_id, epoch) if epoch else 0
         turns = journal.read_turns(self.session_id, from_n=oldest)
@@ -193,10 +194,9 @@ class StoredSession:
     def keep_result(self, moment: Moment) -> None:
         """Keep a late result with the turn of its call."""
         log, late = moment.log, moment.payload
-        if log.journal is not None:
-            log.journal.settle(wait_s=log.commit_wait_s)
-            result = stored_message(late.messages[-1])
-            log.journal.database.write(lambda tx: add_result(tx, self.session_id, late.turn.n, result))
+        log.keep_result(late)
+        if log.journal is not None and (backlog := log.journal.backlog()).turns:
+            raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def _save(self, log: SessionLog, session: Session) -> None:
         """Give a store that knows messages only all of them."""

@@ -37,7 +37,7 @@ from edgemem.store.db.connection import MARK
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import to_store_error
 from edgemem.store.spool import DISK_ERRORS, RETRYABLE, Record, Spool, Spools, read_foreign_spool
-from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
+from edgemem.store.turn_steps import Accept, AddResult, Amend, Commit, Companion, Discard, Line, Step, line_of
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
@@ -166,27 +166,35 @@ class TurnJournal:
         return future
 
     def commit(
-        self, turn: Turn, also: Sequence[Companion] = (), *, accepted: Future[int] | None = None
-    ) -> Future[int]:
-        """Write a whole turn; the result is the number that it got, once it is written.
+        self,
+        turn: Turn,
+        also: Sequence[Companion] = (),
+        *,
+        accepted: Future[int] | None = None,
+        forgotten: int | None = None,
+        known: int | None = None,
+    ) -> Result:
+        """Write a whole turn; the result is the number that it got, once it is written, or None if it was forgotten.
 
         Args:
             also: further writes for the same transaction.
             accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
+            forgotten, known: as those of `Commit`.
         """
         entry = self._end(accepted)
         tick = self._tick() if entry is None else entry.tick
-        return self._submit(Entry(Commit(turn, tick), also, entry))
+        return self._submit(Entry(Commit(turn, tick, forgotten, known), also, entry))
 
-    def amend(
-        self, session: str, n: int, heard: Sequence[str], *, committed: Future[int] | None = None
-    ) -> Future[bool]:
+    def amend(self, session: str, n: int, heard: Sequence[str], *, tick: int | None = None) -> Future[bool]:
         """Keep of each message that turn `n` spoke the part heard before a barge-in; the rest stays apart.
 
-        `committed` is what `commit` returned for a turn that may still be queued, and then has the number.
+        `tick` is that of what `commit` returned for a turn that was written here: another loop may have taken the number.
         """
-        tick = committed.tick if isinstance(committed, Result) else None
-        return self._submit(Entry(Amend(session, n if committed is None else None, tuple(heard), tick)))
+        return self._submit(Entry(Amend(session, n, tuple(heard), tick)))
+
+    def add_result(self, step: AddResult) -> Future[bool]:
+        """Keep the result of a tool that answered after its turn."""
+        return self._submit(Entry(step))
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
         """Erase an accepted turn that was thrown away; the result is whether there was one."""
@@ -306,7 +314,7 @@ class TurnJournal:
             self.database.clock.witness(tick)
             return tick
 
-    def _submit(self, entry: Entry) -> Future[Any]:
+    def _submit(self, entry: Entry) -> Result:
         with self._lock:
             self._queue.append(entry)
         try:
@@ -417,7 +425,7 @@ class TurnJournal:
                 return None
             tx.execute("insert or replace into meta values (?, ?)", (mark, entry.id))
         result = entry.step.run(tx)
-        for write in entry.also:
+        for write in entry.also if result is not None else ():  # else the turn was forgotten
             write(tx)
         return result
 

@@ -7,6 +7,7 @@ are older than the newest forgetting still hold it, and must go.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +33,22 @@ def note_forgotten(tx: Transaction) -> None:
     """Write down that this transaction erases something that somebody wanted forgotten."""
     tx.execute("insert or replace into meta values (?, ?)", (_KEY, tx.tick()))
     tx.execute("insert or ignore into erasings (id) values (?)", (tx.recorded,))
+
+
+def note_whose(tx: Transaction, kind: str, name: str) -> None:
+    """Note that all of a "person" or "session" is erased now, or that a session which had "begun" lost its epochs; without the name."""
+    tx.execute("insert or replace into meta values (?, ?)", (_key_of(kind, name), tx.tick()))
+
+
+def noted(db: Tables, kind: str, *names: str) -> int:
+    """Return the newest tick of `note_whose` for any of some names; 0 if there is none."""
+    keys = [_key_of(kind, name) for name in names]
+    marks = ", ".join("?" * len(keys))
+    return int(db.query(f"select coalesce(max(value), 0) from meta where key in ({marks})", keys)[0][0])  # noqa: S608 - our own marks
+
+
+def _key_of(kind: str, name: str) -> str:
+    return f"{_KEY}:{kind}:{blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
 def note_folder(tx: Transaction, name: str, root: Path) -> None:

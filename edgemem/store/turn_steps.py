@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.records import Episode, Epoch, Heard, Turn
-from edgemem.scopes import Level
+from edgemem.records import Episode, Epoch, Heard, StoredMessage, Turn
+from edgemem.scopes import Level, name_key
 from edgemem.store import turns
 from edgemem.store.episodes import Run, append_episode, retell_turn
-from edgemem.store.erase.copies import without_memory
+from edgemem.store.erase.copies import without_answers, without_memory
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.messages import to_json
-from edgemem.store.pending_erasures import last_forgotten
+from edgemem.store.pending_erasures import last_forgotten, noted
 from edgemem.store.procedures import record_outcome
 from edgemem.store.rights import drop_session, drop_unused, level_of_episode
 from edgemem.store.turns import append_epoch, keep_output
@@ -55,10 +55,19 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
 
     turn: Turn
     tick: int  # when it was accepted, or given
+    forgotten: int | None = None
+    """The newest forgetting that was known when it began; None: the tick."""
+    known: int | None = None
+    """The newest one that the turn's record is without; None: as `forgotten`."""
 
-    def run(self, tx: Transaction) -> int:
-        """Write the turn behind all others, in place of the one that was written while it was open; return its number."""
-        session, n = self.turn.session, self.turn.n
+    def run(self, tx: Transaction) -> int | None:
+        """Write the turn behind all others, in place of the one that was written while it was open; return its number.
+
+        What was forgotten since it began is left out: of a forgotten person or session all of it, and None is returned; else the
+        block, and what the memory's tools told, which may hold it.
+        """
+        turn = self.turn
+        session, n = turn.session, turn.n
         last = turns.last_number(tx, session)
         if last >= n:
             written = turns.find_turn(tx, session, self.tick, from_n=n)
@@ -66,7 +75,15 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
                 turns.erase_turn(tx, session, written[0])
                 last = turns.last_number(tx, session)
             n = max(n, last + 1)
-        turns.commit_turn(tx, msgspec.structs.replace(self.turn, n=n), recorded=self.tick)
+        began = self.tick if self.forgotten is None else self.forgotten
+        if (newest := last_forgotten(tx)) > began:
+            people = {name_key(name) for name in (turn.owner, turn.heard and turn.heard.speaker) if name}
+            if max(noted(tx, "session", session), noted(tx, "person", *people)) > began:
+                return None
+            turn = msgspec.structs.replace(turn, block="", shown=())
+            if newest > (began if self.known is None else self.known):
+                turn = msgspec.structs.replace(turn, messages=tuple(without_answers(turn.messages)))
+        turns.commit_turn(tx, msgspec.structs.replace(turn, n=n), recorded=self.tick)
         return n
 
 
@@ -74,16 +91,36 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
     """Keep of a turn's speech the heard part, message by message."""
 
     session: str
-    n: int | None  # None: the one that its commit gave it
+    n: int  # that of a turn which was read from the file
     heard: tuple[str, ...]
-    tick: int | None = None  # that of the commit
+    tick: int | None = None  # that of the commit, whichever number it gave
 
     def run(self, tx: Transaction) -> bool:
         """Amend the turn; return whether there is one."""
-        number = self.n
-        if number is None and (written := turns.find_turn(tx, self.session, self.tick)) is not None:
-            number = written[0]
+        number = _number(tx, self)
         return number is not None and turns.amend_turn(tx, self.session, number, self.heard)
+
+
+class AddResult(msgspec.Struct, frozen=True, tag="result"):
+    """Keep the result of a tool that answered after its turn; the fields are as those of `Amend`."""
+
+    session: str
+    n: int
+    result: StoredMessage
+    tick: int | None = None
+
+    def run(self, tx: Transaction) -> bool:
+        """Add it to the turn; return whether there is one."""
+        number = _number(tx, self)
+        return number is not None and turns.add_result(tx, self.session, number, self.result)
+
+
+def _number(tx: Transaction, step: Amend | AddResult) -> int | None:
+    """Return the number of a step's turn; None if it is not written."""
+    if step.tick is None:
+        return step.n
+    written = turns.find_turn(tx, step.session, step.tick)
+    return None if written is None else written[0]
 
 
 class Discard(msgspec.Struct, frozen=True, tag="discard"):
@@ -102,7 +139,7 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
         return True
 
 
-Step = Accept | Commit | Amend | Discard
+Step = Accept | Commit | Amend | AddResult | Discard
 
 
 class BeginEpoch(msgspec.Struct, frozen=True, tag="epoch"):
@@ -199,22 +236,6 @@ class CountOutcome(msgspec.Struct, frozen=True, tag="outcome"):
         record_outcome(tx, self.procedure, success=self.success)
 
 
-class DropErased(msgspec.Struct, frozen=True, tag="erased"):
-    """Keep no block of the turn if anything was forgotten after the tick `forgotten`, known to its prompt: it may be in there."""
-
-    session: str
-    forgotten: int
-
-    def __call__(self, tx: Transaction) -> None:
-        """Take the block off the turn that this transaction has written."""
-        if last_forgotten(tx) != self.forgotten:
-            tx.execute(
-                "update turns set block = null, shown = null where session_id = (select id from sessions where name = :name)"
-                " and n = (select max(n) from turns where session_id = (select id from sessions where name = :name))",
-                {"name": self.session},
-            )
-
-
 class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
     """Erase the blocks that showed records erased in another file; pairs of scope and key."""
 
@@ -239,7 +260,7 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
 
 
 Companion = (
-    BeginEpoch | KeepHead | KeepState | AddEpisode | RetellTurn | CountOutcome | DropErased | EraseBlocks | KeepOutput
+    BeginEpoch | KeepHead | KeepState | AddEpisode | RetellTurn | CountOutcome | EraseBlocks | KeepOutput
 )  # fmt: skip
 """Writes that go together with a turn, and can wait with it in a file."""
 

@@ -18,6 +18,7 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Epoch, Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
+from edgemem.store.pending_erasures import note_whose
 from edgemem.store.rights import LEVELS, canonical_owner_and_heard, reading_rule
 from edgemem.store.validation import as_text
 
@@ -171,7 +172,7 @@ def add_result(tx: Transaction, session: str, n: int, result: StoredMessage) -> 
     tx.execute(
         "update turns set last_message = ? where session_id = ? and n = ?", (numbers[-1], rows[0][0], n)
     )
-    tx.announce("message", numbers)
+    tx.announce("messages", numbers)
     return True
 
 
@@ -368,7 +369,9 @@ def change_summary(tx: Transaction, number: int, summary: str) -> None:
 
 
 def erase_epochs(tx: Transaction, session_id: int) -> None:
-    """Erase all epochs of a session, with their summaries."""
+    """Erase all epochs of a session, with their summaries; that it has begun stays known."""
+    for (name,) in tx.execute("select name from sessions where id = ?", (session_id,)):
+        note_whose(tx, "begun", name)
     gone = tx.execute("delete from epochs where session_id = ? returning id, summary", (session_id,))
     tx.announce("epochs", (number for number, summary in gone if summary))
 

@@ -79,7 +79,7 @@ def main(path: Path, seed: int, first: int) -> None:
             acknowledge()
             if chance.random() < 0.3:
                 tell("do", n, "interrupted", session)
-                journal.amend(session, 0, [HEARD], committed=committed)
+                journal.amend(session, 0, [HEARD], tick=committed.tick)
                 acknowledge()
 
 

@@ -687,6 +687,21 @@ def test_an_aborted_first_turn_is_no_history_after_a_restart(
             )
 
 
+@pytest.mark.parametrize("forgotten", [{"person": "alice"}, {"session": "kitchen"}])
+def test_a_forgotten_session_is_no_history_after_a_restart(tmp_path: Path, forgotten: dict[str, str]) -> None:
+    """Its loop's list may still have the words."""
+    with opened(tmp_path / "home") as memory:
+        loop = OwnList(memory)
+        loop.turn(CODE["text"], speaker="alice")
+        assert memory.forget(**forgotten)
+    with opened(tmp_path / "home") as memory:
+        again = OwnList(memory)
+        again.messages = loop.messages
+        again.turn("Hello.", speaker="ben")
+        assert [message["content"] for message in again.handed] == ["Hello."]
+        assert again.stored() == [("ben", [("user", "Hello."), ("assistant", "Fine.")])]
+
+
 @pytest.mark.parametrize("told", [{"speaker": None}, {"speaker": "alice"}, {"private": False}])
 def test_only_a_speaker_that_is_left_out_is_the_conversations(memory: Memory, told: dict[str, Any]) -> None:
     """None is an unknown voice, which is told nothing of the one who usually speaks."""

@@ -1340,19 +1340,64 @@ def test_no_prompt_tells_what_was_erased(tmp_path: Path, what: str, where: str) 
 def test_a_result_that_an_open_turn_has_read_is_erased_with_its_call(memory: Memory) -> None:
     """The turn that is open while somebody forgets is kept without it, and with the ids that the model generated."""
     kitchen = memory.session("kitchen")
-    look_late(kitchen)
+    look_late(kitchen, speaker="bob")
+    look_late(kitchen, "c2", speaker="bob")
     kitchen.result("c1", "under the sofa")
     with kitchen.turn("And?", speaker="alice") as turn:
         assert "sofa" in str(turn.messages)
         turn.add(ASK)
-        assert memory.forget(session="kitchen")
+        assert memory.forget(person="bob")
         turn.add({"role": "tool", "tool_call_id": "c1", "content": "gone"})
+        with pytest.raises(InvalidInputError, match="No call"):
+            kitchen.result("c2", "under the sofa")
         turn.reply("Well.", tokens=(1, 2))
     (kept,) = turns_of(memory)
     assert "sofa" not in str(kept)
     assert (kept.messages[-1].content, kept.messages[-1].tokens) == ("Well.", (1, 2))
     with kitchen.turn("So?", speaker="alice") as turn:
         assert "zebra" not in str(turn.messages)
+
+
+@pytest.mark.parametrize("where", ["here", "another process"])
+@pytest.mark.parametrize("forgotten", [{"person": "alice"}, {"session": "kitchen"}, {"person": "bob"}])
+def test_an_open_turn_that_somebody_forgets_is_not_written(
+    tmp_path: Path, forgotten: dict[str, Any], where: str
+) -> None:
+    """What was said before stays forgotten; a turn of somebody else, and one that begins later, is kept."""
+    with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
+        kitchen = memory.session("kitchen")
+        with kitchen.turn("A zebra.", speaker="bob") as turn:
+            turn.reply("Yes.")
+        with kitchen.turn("A gnu.", speaker="alice") as turn:
+            turn.reply("Well.")
+        with kitchen.turn("An okapi.", speaker="alice") as turn:
+            assert "gnu" in str(turn.messages)
+            assert (memory if where == "here" else other).forget(**forgotten)
+            turn.reply("Ah.")
+        with kitchen.turn("A tapir.", speaker="alice") as turn:
+            assert ("okapi" in str(turn.messages)) == (forgotten == {"person": "bob"})
+            turn.reply("Oh.")
+        kept = str([told(turn) for turn in turns_of(memory)])
+        gone = {"person": ["gnu", "okapi"], "session": ["zebra", "gnu", "okapi"]}
+        expected = ["zebra"] if forgotten == {"person": "bob"} else gone[next(iter(forgotten))]
+        assert [word for word in ("zebra", "gnu", "okapi", "tapir") if word not in kept] == expected
+        assert kitchen.failures() == []
+
+
+@pytest.mark.parametrize("where", ["here", "another process"])
+def test_a_fact_that_is_forgotten_is_not_written_with_the_open_turn(tmp_path: Path, where: str) -> None:
+    """Neither what the memory's tools told of it nor what they were told; other tools' results stay."""
+    with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
+        memory.store.add_fact("code", "QUININE4711", scope="user:alice")
+        kitchen = memory.session("kitchen", tools=[LOOK, *memory.tools()])
+        with kitchen.turn("What do you know?", speaker="alice") as turn:
+            assert turn.messages
+            assert "4711" in turn.call({"id": "f", "name": "list_facts", "arguments": {}}).result
+            turn.call(CALL)
+            assert (memory if where == "here" else other).forget("code", scope="user:alice").erased
+            turn.reply("Much.")
+        results = [text for role, text in told(turns_of(memory)[-1]) if role == "tool"]
+        assert ("4711" in str(results), results[1]) == (False, "a cake")
 
 
 def test_a_fact_that_is_forgotten_leaves_unread_results(memory: Memory) -> None:

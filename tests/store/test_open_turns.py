@@ -225,7 +225,7 @@ def test_a_person_is_forgotten_in_the_turn_of_a_dead_process_too(tmp_path: Path,
 def test_forgetting_beside_a_turn_of_another_process(
     tmp_path: Path, killed: bool, talking: Talking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It does not wait for that turn; if it is killed then, nobody knows what stands in it, and it is not taken in."""
+    """It does not wait for that turn, which is not written: not by its commit either."""
     home = home_with(tmp_path / "home", wait=60)
     process = talking(home)
     with edgemem.open(home, worker=False) as memory:
@@ -233,7 +233,7 @@ def test_forgetting_beside_a_turn_of_another_process(
     if killed:
         process.send_signal(signal.SIGKILL)
     process.communicate("go\ngo\n")
-    assert heard(home / "db" / "memory.db") == ([] if killed else [("complete", "a timer, zebra")])
+    assert heard(home / "db" / "memory.db") == []
     assert ("is left out" in caplog.text) == killed
     if killed:
         assert b"zebra" not in held(home / "db")

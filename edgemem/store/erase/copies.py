@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ERASED = "(erased)"
 
 _HEAD = 60  # of a long value: results are cut, so its beginning must be enough to know it by
+_ANYTHING = re.compile(r"(?s).+")
 _SHORT = 4  # a shorter value ("no", "5") is looked for only beside its key
 
 
@@ -99,6 +100,11 @@ def without_copies(stored: Sequence[StoredMessage], gone: Sequence[Erased]) -> l
         str(call.get("id")) for message in stored for call in _calls(message) if _called(call) in MEMORY_TOOLS
     }
     return [_without(message, ours, gone) for message in stored]
+
+
+def without_answers(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """Return the messages of one turn without all that the memory's tools were told and answered: nobody knows what was erased."""
+    return without_copies(stored, [Erased("", "", _ANYTHING, _ANYTHING)])
 
 
 def summary_without(summary: str, gone: Sequence[Erased]) -> str:

@@ -19,7 +19,7 @@ from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
-from edgemem.store.pending_erasures import note_folder, note_forgotten
+from edgemem.store.pending_erasures import note_folder, note_forgotten, note_whose
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
 from edgemem.store.turns import erase_epochs
 from edgemem.store.users import SAID, topic
@@ -94,6 +94,7 @@ def erase_session(tx: Transaction, name: str) -> int:
     if not rows:
         return -1
     note_forgotten(tx)
+    note_whose(tx, "session", name)
     session_id = rows[0][0]
     lived = forget_session_rows(tx, name)
     # A session's id is a tick: all of its messages have larger ones.
@@ -140,6 +141,7 @@ def erase_person(
     counts = {kind: number for kind, number in counts.items() if number}
     if counts:
         note_forgotten(tx)
+        note_whose(tx, "person", name_key(name))
     drop_unused(tx, people)
     return counts, copies
 

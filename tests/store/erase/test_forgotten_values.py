@@ -13,7 +13,6 @@ from edgemem.fence import fence
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
 from edgemem.session.tools import Tool
 from edgemem.store.pending_erasures import last_forgotten
-from edgemem.store.turn_steps import DropErased
 from support.homes import BY_WORDS, files_with
 from support.models import Listener
 from support.selection import LONG
@@ -151,10 +150,9 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
         said = (StoredMessage("user", "the gate code?"), StoredMessage("assistant", "Well."))
         turn = Turn("k", 0, said, block="<memory>YETI4711</memory>", shown=("fact:1",))
         memory.forget("gate.code")
-        memory.sessions.journal.commit(turn, [DropErased("k", before)]).result()
+        memory.sessions.journal.commit(turn, forgotten=before).result()
         later = msgspec.structs.replace(turn, n=1, block="<memory>tea</memory>")
-        drop = DropErased("k", last_forgotten(memory.diagnostics.database))
-        memory.sessions.journal.commit(later, [drop]).result()
+        memory.sessions.journal.commit(later, forgotten=last_forgotten(memory.diagnostics.database)).result()
         kept = memory.diagnostics.database.query("select block from turns order by n")
         assert kept == [(None,), ("<memory>tea</memory>",)]
 
