@@ -347,7 +347,7 @@ class SessionLog:
             self.accepted = self.journal.accept(turn, replaces=before)
             self._accepted_as = turn
             if before is not None:  # why that could not be kept, this one will say again
-                self._writes.remove(before)
+                self._writes = [write for write in self._writes if write is not before]
             self._writes.append(self.accepted)
 
     def _write(self, turn: Turn, prompt_turn: PromptTurn, *, wait_s: float) -> None:
@@ -358,7 +358,7 @@ class SessionLog:
         accepted = self.accepted
         # A turn that ends before the writer came to keep it as open need not be kept so.
         if accepted is not None and accepted.cancel():
-            self._writes.remove(accepted)
+            self._writes = [write for write in self._writes if write is not accepted]
         newest = self.journal.commit(
             turn, also, accepted=accepted, forgotten=self._forgotten, known=self._without
         )
