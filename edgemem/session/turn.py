@@ -451,8 +451,8 @@ class OpenTurn:
 
     def take_results(self) -> None:
         """Add late results that all who listen may read: each is read once, and none stands between a call and its result."""
-        log = self.log
-        if log.prompt_log.running is None or awaits_results(log.prompt_log.running.messages):
+        log, running = self.log, self.log.prompt_log.running
+        if not log.late_results or running is None or awaits_results(running.messages):
             return
         for late in list(log.late_results):
             level, owner = late.turn.answer, late.turn.owner

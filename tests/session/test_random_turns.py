@@ -165,6 +165,7 @@ class Loop:
         naive["cut"] = "interrupted"
         turn.commit()
         self.naive.end("interrupted")
+        assert self.agents[0].interrupt(self.dice.choice(["other words", "who knows"])) is None
 
     def check(self) -> None:
         """Compare what is stored with the naive model."""
