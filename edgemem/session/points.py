@@ -351,9 +351,12 @@ class HookRegistry:
 
 
 def _snapshot(payload: Any) -> Any:
-    if isinstance(payload, dict):
-        return {key: list(value) if isinstance(value, list) else value for key, value in payload.items()}
-    return copy.copy(payload)
+    is_record = isinstance(payload, msgspec.Struct)
+    fields = msgspec.structs.asdict(payload) if is_record else payload
+    kept = {
+        key: copy.copy(value) if isinstance(value, (list, dict)) else value for key, value in fields.items()
+    }
+    return type(payload)(**kept) if is_record else kept
 
 
 def _put_back(payload: Any, before: Any) -> Any:

@@ -448,6 +448,7 @@ def _redact(payload: Any) -> None:
                 lambda p: HookResult.replace(ForeignCall(5, {})),  # type: ignore[arg-type]
                 lambda p: HookResult.end(None),  # type: ignore[arg-type]
                 lambda p: setattr(p, "name", 5),
+                lambda p: p.arguments.update(x="wrong") or 1 / 0,
             )
         ),
     ],
