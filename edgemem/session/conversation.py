@@ -186,9 +186,8 @@ class Conversation:
 
     def _within(self, outer: OpenTurn) -> tuple[SessionLog, Agent]:
         """Return the log and agent of a turn within a tool of this very conversation: its words are kept nowhere."""
-        if (
-            self._inner is None or self._inner[0] is not outer
-        ):  # the next turn may have other listeners, or this one be aborted
+        # The next turn may have other listeners, or this one be aborted.
+        if self._inner is None or self._inner[0] is not outer:
             self._inner = outer, detached_log(outer)
         log = self._inner[1]
         ctx = msgspec.structs.replace(self.agent.ctx, session=log.record, hook_state={})

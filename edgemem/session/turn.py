@@ -304,13 +304,8 @@ class OpenTurn:
     def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
         agent, calls = self._agent, [call_of(call) for call in tool_calls(message)]
         text = text_of(message)
-        payload = {
-            "content": text,
-            "tool_calls": tuple(calls),
-            "tokens": tokens,
-            "hop": max(0, self.hops - 1),
-        }
-        moment = Moment(self.log, agent.ctx, payload)
+        payload = {"content": text, "tool_calls": tuple(calls), "tokens": tokens}
+        moment = Moment(self.log, agent.ctx, {**payload, "hop": max(0, self.hops - 1)})
         agent.steps.run(agent.steps.answer, AFTER_LLM, moment)
         self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
         content = moment.payload.get("content")
