@@ -444,8 +444,13 @@ class PromptLog:
     def close(self, level: Level, *, utterance: bool = False) -> None:
         """Close the open turn as `PromptTurn.close` does: a tool was told something, or keeps it for the speaker alone."""
         self._opened().close(level, utterance=utterance)
-        if self._outer is not None and self._around is self._outer.running:
-            self._outer.close(level)
+        outer, around = self._outer, self._around
+        if outer is not None and around is outer.running:
+            outer.close(level)
+        elif outer is not None and around is not None and RANK[level] > RANK[around.answer]:
+            # It has ended; what its tool answers later is as private as what that has read.
+            around.close(level)
+            outer._changes += 1
 
     def level_of_write(self, level: Level, *texts: str) -> Level:
         """Return the level at which a tool may write `texts`, the value last: the one that it asks for, or the answer's.

@@ -446,7 +446,7 @@ class SessionLog:
         """Keep a late result with the turn of its call."""
         if self.journal is not None:
             turn, result = late.turn, stored_message(late.messages[-1])
-            step = AddResult(self.prompt_log.session, turn.n, result, turn.tick)
+            step = AddResult(self.prompt_log.session, turn.n, result, turn.answer, turn.tick)
             self._await(self.journal.add_result(step), self.commit_wait_s)
 
     def leave_out(self, first_turn: int) -> None:

@@ -102,17 +102,18 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
 
 
 class AddResult(msgspec.Struct, frozen=True, tag="result"):
-    """Keep the result of a tool that answered after its turn; the fields are as those of `Amend`."""
+    """Keep the result of a tool that answered after its turn; the further fields are as those of `Amend`."""
 
     session: str
     n: int
     result: StoredMessage
+    answer: Level  # as private as what the tool has read since
     tick: int | None = None
 
     def run(self, tx: Transaction) -> bool:
         """Add it to the turn; return whether there is one."""
         number = _number(tx, self)
-        return number is not None and turns.add_result(tx, self.session, number, self.result)
+        return number is not None and turns.add_result(tx, self.session, number, self.result, self.answer)
 
 
 def _number(tx: Transaction, step: Amend | AddResult) -> int | None:

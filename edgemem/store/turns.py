@@ -160,8 +160,11 @@ def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> b
     return True
 
 
-def add_result(tx: Transaction, session: str, n: int, result: StoredMessage) -> bool:
-    """Keep the result of a tool that answered after its turn, as the turn's last message; return whether there is such a turn."""
+def add_result(tx: Transaction, session: str, n: int, result: StoredMessage, answer: Level) -> bool:
+    """Keep the result of a tool that answered after its turn, as the turn's last message; return whether there is such a turn.
+
+    The turn's answer becomes at least as private as `answer`.
+    """
     rows = tx.execute(
         "select session_id from turns where session_id = (select id from sessions where name = ?) and n = ?",
         (session, n),
@@ -170,9 +173,11 @@ def add_result(tx: Transaction, session: str, n: int, result: StoredMessage) -> 
         return False
     numbers = messages.insert(tx, rows[0][0], n, [messages.row_of(result)])
     tx.execute(
-        "update turns set last_message = ? where session_id = ? and n = ?", (numbers[-1], rows[0][0], n)
+        "update turns set last_message = ?, answer = max(answer, ?) where session_id = ? and n = ?",
+        (numbers[-1], LEVELS.index(answer), rows[0][0], n),
     )
-    tx.announce("messages", numbers)
+    told = tx.execute("select id from messages where session_id = ? and turn = ?", (rows[0][0], n))
+    tx.announce("messages", (number for (number,) in told))
     return True
 
 

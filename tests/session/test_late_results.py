@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import edgemem
-from support.homes import home_with, told, turns_of
+from support.homes import home_with, opened, told, turns_of
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 ASK = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -47,3 +47,27 @@ def test_a_late_result_waits_as_turns_do_and_stays_with_its_call(tmp_path: Path,
         kitchen = memory.session("kitchen")
         assert "sofa" not in str(kitchen.turn("And?", speaker="bob").messages)
         assert "sofa" in str(kitchen.turn("And?", speaker="alice").messages)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_late_result_is_as_private_as_what_its_agent_has_read(tmp_path: Path, restart: bool) -> None:
+    """Also where that was read after the turn of its call, in which nothing was private."""
+    with opened(tmp_path / "home") as memory:
+        memory.store.add_fact("doctor.number", "4711", scope="user:alice")
+        memory.idle(1)
+        kitchen = memory.session("kitchen")
+        with kitchen.turn("Ask somebody.", speaker="alice") as outer:
+            assert "4711" not in str(outer.messages)
+            outer.add(ASK)
+            outer.reply("I ask.")
+        with memory.session("assistant").turn("What is the doctor number?", within=outer) as inner:
+            assert "4711" in str(inner.messages)
+            inner.reply("It is 4711.")
+        kitchen.result("c1", "It is 4711.")
+        if not restart:
+            assert "4711" not in str(kitchen.turn("Hello!", speaker="bob").messages)
+        assert kitchen.failures() == []
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen")
+        assert "4711" not in str(kitchen.turn("Hello!", speaker="bob").messages)
+        assert "It is 4711." in str(kitchen.turn("And?", speaker="alice").messages)
