@@ -42,12 +42,12 @@ def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[M
 def repair_orphans(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with exactly one result behind each tool call, and no result without its call.
 
-    A result after the turn went on is dropped too, because by then the model has been shown that there was none. Messages that
-    need no repair stay the same objects; repairing twice changes nothing.
+    A result after its turn is dropped too, because by then the model has been shown that there was none. Messages that need no
+    repair stay the same objects; repairing twice changes nothing.
     """
     out: list[Message] = []
     waiting: list[dict[str, Any]] = []
-    for message in messages:
+    for n, message in enumerate(messages):
         role = message.get("role")
         if results := result_parts(message):
             known = [call.get("id") for call in waiting]
@@ -61,8 +61,10 @@ def repair_orphans(messages: Sequence[Message]) -> list[Message]:
                 continue
             del waiting[answered]
         elif role not in INSTRUCTIONS:
-            out += map(_no_result, waiting)
-            waiting = tool_calls(message)
+            with_ids = waiting if all(call.get("id") for call in waiting) else []
+            answered_later = [call for call in with_ids if _is_read_later(call, messages[n:])]
+            out += (_no_result(call) for call in waiting if call not in answered_later)
+            waiting = [*answered_later, *tool_calls(message)]
         out.append(message)
     return out + list(map(_no_result, waiting))
 
@@ -148,6 +150,18 @@ def _answers(result: Message, call: dict[str, Any]) -> bool:
         return bool(given == called)
     # Small models and older templates leave ids out; then the name tells, and failing that the order.
     return not result.get("name") or result["name"] == call_name(call)
+
+
+def _is_read_later(call: dict[str, Any], messages: Sequence[Message]) -> bool:
+    """Tell whether a result came behind a reply of its turn, and was read there: another reply stands behind it."""
+    call_id = str(call.get("id") or "")
+    turn = list(takewhile(lambda message: not is_spoken(message), messages))
+    for n, message in enumerate(turn):
+        if any(call_id == str(other.get("id")) for other in tool_calls(message)):
+            return False
+        if call_id in answered_ids(message):
+            return any(behind.get("role") == "assistant" for behind in turn[n + 1 :])
+    return False
 
 
 def _no_result(call: dict[str, Any]) -> Message:

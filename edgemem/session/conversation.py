@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from edgemem.context.bargein import Timed
+from edgemem.context.messages import call_arguments, call_name
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.records import Heard, Reader, text_of
 from edgemem.session.arguments import (
@@ -21,7 +22,8 @@ from edgemem.session.arguments import (
     checked_speaker,
     checked_utterance,
 )
-from edgemem.session.log import STATE_KEY, LateResult, Moment, SessionLog
+from edgemem.session.late_results import LateResult
+from edgemem.session.log import STATE_KEY, Moment, SessionLog
 from edgemem.session.points import (
     AFTER_TOOL,
     ON_IDLE,
@@ -30,12 +32,14 @@ from edgemem.session.points import (
     ON_SPEECH_START,
     HookFailure,
     HookRegistry,
+    ToolCallResult,
     TurnContext,
 )
 from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, ToolTurn
-from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log
+from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log, result_text
+from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.validation import checked_amount, checked_text
 
 if TYPE_CHECKING:
@@ -235,6 +239,8 @@ class Conversation:
             moment = Moment(log, agent.ctx, payload)
             speeches: list[str] = []
             try:
+                if running is None and not log.is_resumed:
+                    agent.steps.parts.session.begin(moment)
                 speeches, is_committed = agent.steps.parts.session.interrupt(moment)
             except Exception as error:  # noqa: BLE001 - a failing store is counted, as each step's failure is
                 agent.steps.registry.note(agent.steps.parts.session.name, ON_INTERRUPT, error)
@@ -271,6 +277,7 @@ class Conversation:
             if turn is running and turn.awaits(call_id) and self.open_turn is not None:
                 self.open_turn.add(late.messages[-1])
                 return
+            late = self._as_told(late)
             if turn is not running:
                 turn.late = (*turn.late, call_id)
             log.late_results.append(late)
@@ -278,6 +285,21 @@ class Conversation:
                 self.open_turn.take_results()
         if turn is not running:
             agent.steps.run(agent.steps.late, AFTER_TOOL, Moment(log, agent.ctx, late))
+
+    def _as_told(self, late: LateResult) -> LateResult:
+        """Return a late result as hooks and the bounds of results leave it."""
+        log, agent = self.log, self.agent
+        payload = ToolCallResult(
+            call_name(late.call), call_arguments(late.call), late.text, id=str(late.call.get("id"))
+        )
+        moment = Moment(log, agent.ctx, payload)
+        writes, log.turn_writes = log.turn_writes, []  # what the shortening keeps is not of the open turn
+        agent.steps.run(agent.steps.told, AFTER_TOOL, moment)
+        outputs, log.turn_writes = log.turn_writes, writes
+        text = result_text(moment.payload) if moment.reply is None else moment.reply
+        return LateResult(
+            late.call, text, late.turn, tuple(step for step in outputs if isinstance(step, KeepOutput))
+        )
 
     def partial(self, text: str, *, speaker: Speaker = msgspec.UNSET, audience: Iterable[str] = ()) -> None:
         """Take all that has been heard of the sentence so far, so that memory is ready at its end.

@@ -16,7 +16,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, may_tell_of, tells_of_earlier
-from edgemem.context.messages import call_name, speeches_of, tool_calls
+from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt import PromptLog, PromptTurn, turn_of
 from edgemem.errors import InvalidInputError
 from edgemem.records import (
@@ -33,6 +33,7 @@ from edgemem.records import (
     text_of,
 )
 from edgemem.scopes import RANK, Level, name_key
+from edgemem.session.late_results import LateResult
 from edgemem.session.points import TurnContext
 from edgemem.store.erase.copies import (
     Erased,
@@ -52,31 +53,6 @@ if TYPE_CHECKING:
 
 STATE_KEY = "__edgemem"
 """The key of the log in a session's state; names that begin with two underscores are never stored."""
-
-
-class LateResult(msgspec.Struct, frozen=True):
-    """The result of a tool that answered after the turn of its call."""
-
-    call: dict[str, Any]
-    text: str
-    turn: PromptTurn
-    """All who may read this turn of the call may be told the result."""
-
-    @property
-    def messages(self) -> list[Message]:
-        """Return the call and its result, as a model reads them behind an utterance."""
-        result = {"role": "tool", "tool_call_id": self.call.get("id"), "name": call_name(self.call)}
-        return [
-            {"role": "assistant", "content": None, "tool_calls": [self.call]},
-            {**result, "content": self.text},
-        ]
-
-    def without(self, erased: Erased) -> LateResult:
-        """Return it without a fact that was forgotten."""
-        called, result = (
-            stored.as_message() for stored in without_copies([*map(stored_message, self.messages)], [erased])
-        )
-        return LateResult(tool_calls(called)[0], text_of(result), self.turn)
 
 
 class SessionLog:
@@ -257,9 +233,7 @@ class SessionLog:
             self.reset()
             return
         self.prompt_log.close(self.prompt_log.answer)
-        reader = self.prompt_log.reader
-        known = reader is None or bool(reader.key)  # no tool of ours tells an unknown voice anything private
-        if state == "unfinished" and known and self._has_call(running.messages):
+        if state == "unfinished" and self._is_closed(running.messages):
             running.close("private", utterance=True)
         try:
             record = self.record_of(running, state)
@@ -284,8 +258,11 @@ class SessionLog:
         self.prompt_log.abort()
         self.reset()
 
-    def _has_call(self, messages: Sequence[Message]) -> bool:
-        return self.called_tools or any(map(tool_calls, messages))
+    def _is_closed(self, messages: Sequence[Message]) -> bool:
+        """Tell whether an unfinished turn stays its speaker's: no tool of ours tells an unknown voice anything private."""
+        reader = self.prompt_log.reader
+        known = reader is None or bool(reader.key)
+        return known and (self.called_tools or any(map(tool_calls, messages)))
 
     def record_of(self, turn: PromptTurn, state: TurnState, *, reply: str | None = None) -> Turn:
         """Return the record of a prompt turn, with a reply behind its messages."""
@@ -336,7 +313,7 @@ class SessionLog:
         if running is None or not running.messages or self.journal is None:
             return
         turn = self.record_of(running, "open", reply=self.answered)
-        if self._has_call(
+        if self._is_closed(
             running.messages
         ):  # if nobody lives to know what its tools told, it stays the speaker's
             turn = msgspec.structs.replace(turn, level="private", answer="private")
@@ -446,7 +423,7 @@ class SessionLog:
         """Keep a late result with the turn of its call."""
         if self.journal is not None:
             turn, result = late.turn, stored_message(late.messages[-1])
-            step = AddResult(self.prompt_log.session, turn.n, result, turn.answer, turn.tick)
+            step = AddResult(self.prompt_log.session, turn.n, result, turn.answer, late.outputs, turn.tick)
             self._await(self.journal.add_result(step), self.commit_wait_s)
 
     def leave_out(self, first_turn: int) -> None:

@@ -170,7 +170,11 @@ class Steps:
             (p.results, ToolResults.shorten),
             (p.episodes, ToolEpisodes.note),
         )
-        # A tool answers after the turn of its call.
+        # A tool answers after the turn of its call: before the log takes the result, and behind that.
+        self.told = _steps(
+            (hooks(AFTER_TOOL), fire),
+            (p.results, ToolResults.shorten),
+        )
         self.late = _steps(
             (p.session, StoredSession.keep_result),
             (p.episodes, ToolEpisodes.keep_result),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.config import Settings
-from edgemem.context.messages import split_turns, tool_calls
-from edgemem.context.prompt import PromptTurn, turn_of
+from edgemem.context.messages import split_turns
 from edgemem.errors import StoreError
-from edgemem.records import Message, Session, Turn, TurnState, text_of
+from edgemem.records import Message, Session, Turn, TurnState
 from edgemem.scopes import Level, most_private, name_key
-from edgemem.session.log import LateResult, Moment, SessionLog
+from edgemem.session.late_results import results_behind, unread_results
+from edgemem.session.log import Moment, SessionLog
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import noted
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
@@ -161,6 +161,8 @@ class StoredSession:
         """Make the open turn history, in one transaction; raise StoreError if that fails."""
         log, ended = moment.log, moment.payload
         interrupted = log.hear_out() or ended.interrupted
+        if (running := log.prompt_log.running) is not None:
+            log.late_results += results_behind(running.messages, running)
         ends: TurnState = (
             "interrupted" if interrupted else "unfinished" if ended.error is not None else "complete"
         )
@@ -209,37 +211,6 @@ class StoredSession:
             messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
             kept = Session(messages, with_levels(session.state, prompt_log))
             self.store.save(self.session_id, kept)
-
-
-def unread_results(turns: Sequence[Turn], placed: Sequence[PromptTurn]) -> list[LateResult]:
-    """Return the results that came behind the reply of their turn and that no later turn tells; `placed` are in the prompt."""
-    of_prompt = {turn.n: turn for turn in placed}
-    unread: list[LateResult] = []
-    for turn in turns:
-        messages = [stored.as_prompted() for stored in turn.messages]
-        for message in messages:
-            told = message.get("tool_call_id"), text_of(message)
-            read = next((late for late in unread if (late.call.get("id"), late.text) == told), None)
-            if read is not None:
-                unread.remove(read)
-        unread += _results_behind(messages, of_prompt.get(turn.n) or turn_of(turn))
-    return unread
-
-
-def _results_behind(messages: Sequence[Message], turn: PromptTurn) -> list[LateResult]:
-    """Return the results of a turn that came behind its reply."""
-    calls: dict[str, dict[str, Any]] = {}
-    ended: dict[str, dict[str, Any]] = {}
-    late: list[LateResult] = []
-    for message in messages:
-        call_id = str(message.get("tool_call_id") or "")
-        if called := tool_calls(message):
-            calls.update((str(call.get("id")), call) for call in called)
-        elif message.get("role") == "assistant":
-            ended, calls = {**ended, **calls}, {}
-        elif message.get("role") == "tool" and call_id in ended and call_id not in calls:
-            late.append(LateResult(ended[call_id], text_of(message), turn))
-    return late
 
 
 TURNS_KEY = "edgemem_turns"

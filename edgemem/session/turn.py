@@ -28,7 +28,8 @@ from edgemem.session.arguments import (
     checked_speaker,
     checked_tokens,
 )
-from edgemem.session.log import STATE_KEY, LateResult, Moment, Prompt, SessionLog
+from edgemem.session.late_results import LateResult
+from edgemem.session.log import STATE_KEY, Moment, Prompt, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,

@@ -108,12 +108,17 @@ class AddResult(msgspec.Struct, frozen=True, tag="result"):
     n: int
     result: StoredMessage
     answer: Level  # as private as what the tool has read since
+    outputs: tuple[KeepOutput, ...] = ()
     tick: int | None = None
 
     def run(self, tx: Transaction) -> bool:
         """Add it to the turn; return whether there is one."""
         number = _number(tx, self)
-        return number is not None and turns.add_result(tx, self.session, number, self.result, self.answer)
+        if number is None or not turns.add_result(tx, self.session, number, self.result, self.answer):
+            return False
+        for output in self.outputs:
+            output(tx, number)
+        return True
 
 
 def _number(tx: Transaction, step: Amend | AddResult) -> int | None:
@@ -255,9 +260,9 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
     text: str
     most_bytes: int  # of all such texts together
 
-    def __call__(self, tx: Transaction) -> None:
-        """Write the text."""
-        keep_output(tx, self.session, self.pointer, self.text, most_bytes=self.most_bytes)
+    def __call__(self, tx: Transaction, n: int | None = None) -> None:
+        """Write the text, with turn `n`; None: the newest."""
+        keep_output(tx, self.session, self.pointer, self.text, most_bytes=self.most_bytes, n=n)
 
 
 Companion = (

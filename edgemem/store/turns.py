@@ -298,22 +298,24 @@ def pointer_to(session: str, text: str) -> str:
     return blake2b(f"{session}\0{text}".encode(errors="replace"), digest_size=5).hexdigest()
 
 
-def keep_output(tx: Transaction, session: str, pointer: str, text: str, *, most_bytes: int) -> None:
-    """Keep a text with the newest turn of a session; the oldest texts beyond `most_bytes` in all go."""
+def keep_output(
+    tx: Transaction, session: str, pointer: str, text: str, *, most_bytes: int, n: int | None = None
+) -> None:
+    """Keep a text with turn `n` of a session, None: the newest; the oldest texts beyond `most_bytes` in all go."""
     content = storable(text).encode()
     tx.execute(
         "insert into tool_outputs (session_id, turn, pointer, bytes, content)"
         " select session_id, max(n), :pointer, :bytes, :content from turns"
-        " where session_id = (select id from sessions where name = :session) group by session_id",
-        {"session": session, "pointer": pointer, "bytes": len(content), "content": content.decode()},
+        " where session_id = (select id from sessions where name = :session) and (:n is null or n = :n) group by session_id",
+        {"session": session, "n": n, "pointer": pointer, "bytes": len(content), "content": content.decode()},
     )
     # The sizes are before the texts, so that this reads few pages of them.
     sizes = tx.execute("select id, bytes from tool_outputs order by id desc")
     total = 0
-    for n, (_, size) in enumerate(sizes):
+    for number, size in sizes:
         total += size
         if total > most_bytes:
-            tx.execute("delete from tool_outputs where id <= ?", (sizes[n][0],))
+            tx.execute("delete from tool_outputs where id <= ?", (number,))
             return
 
 

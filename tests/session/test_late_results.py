@@ -71,3 +71,72 @@ def test_a_late_result_is_as_private_as_what_its_agent_has_read(tmp_path: Path, 
         kitchen = memory.session("kitchen")
         assert "4711" not in str(kitchen.turn("Hello!", speaker="bob").messages)
         assert "It is 4711." in str(kitchen.turn("And?", speaker="alice").messages)
+
+
+def test_a_result_behind_a_reply_of_its_turn_belongs_to_its_call(tmp_path: Path) -> None:
+    """Of a robot that speaks before its tool answers, or of parallel agents: the prompt goes on as it was shown, nothing is told anew."""
+    with opened(tmp_path / "home") as memory:
+        kitchen = memory.session("kitchen")
+        with kitchen.turn("Look for it.", speaker="alice") as turn:
+            turn.add(ASK)
+            turn.reply("One moment.")
+            kitchen.result("c1", "under the sofa")
+            shown = turn.messages
+            turn.reply("There.")
+        assert kitchen.turn("Thanks.", speaker="alice").messages[: len(shown)] == shown
+    with opened(tmp_path / "home") as memory:
+        prompt = memory.session("kitchen").turn("And?", speaker="alice").messages
+        assert (prompt[: len(shown)], str(prompt).count("sofa")) == (shown, 1)
+
+
+def test_a_result_that_nobody_read_in_its_turn_is_told_in_the_next(memory: edgemem.Memory) -> None:
+    """It came behind the last reply, while the turn was open."""
+    kitchen = memory.session("kitchen")
+    with kitchen.turn("Look for it.", speaker="alice") as turn:
+        turn.add(ASK)
+        turn.reply("One moment.")
+        kitchen.result("c1", "under the sofa")
+    assert "under the sofa" in str(kitchen.turn("Thanks.", speaker="alice").messages)
+
+
+def test_a_late_result_is_bounded_and_shown_to_hooks_as_others_are(memory: edgemem.Memory) -> None:
+    """The whole of it is kept with the turn of its call."""
+
+    @edgemem.hook("after_tool")
+    def redact(ctx: Any, payload: Any) -> None:
+        payload.result = payload.result.replace("4711", "****")
+
+    kitchen = memory.session("kitchen")
+    kitchen.hooks.register(redact)
+    look_late(kitchen)
+    kitchen.turn("Thanks.", speaker="bob").end()
+    kitchen.result("c1", "code 4711 " * 20_000)
+    with kitchen.turn("And?", speaker="alice") as turn:
+        (result,) = (m["content"] for m in turn.messages if m["role"] == "tool" and "code" in m["content"])
+        assert len(result) < 5_000
+        assert "4711" not in result
+    kept = memory.sessions.database.query("select turn, bytes from tool_outputs")
+    assert (kept, kitchen.failures()) == ([(0, 200_000)], [])
+
+
+def test_an_interruption_after_a_restart_is_of_the_newest_stored_reply(tmp_path: Path) -> None:
+    """The voice may report it before the first turn."""
+    for heard in (None, "Once"):
+        with opened(tmp_path / "home") as memory:
+            kitchen = memory.session("kitchen")
+            if heard is None:
+                kitchen.turn("A story.", speaker="alice").reply("Once upon a time.")
+            else:
+                assert kitchen.interrupt(heard) == heard
+    with opened(tmp_path / "home") as memory:
+        assert told(turns_of(memory)[-1])[-1] == ("assistant", "Once")
+
+
+def test_an_open_turn_of_an_unknown_voice_would_come_back_for_all(memory: edgemem.Memory) -> None:
+    """No tool tells an unknown voice anything private, and a private turn of nobody would be read by nobody."""
+    for speaker, level in (("alice", "private"), (None, "shared")):
+        turn = memory.session("kitchen").turn("Where is it?", speaker=speaker)
+        assert turn.messages
+        turn.add(ASK)
+        memory.sessions.journal.mark_unfinished("kitchen")
+        assert turns_of(memory)[-1].answer == level
