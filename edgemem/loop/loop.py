@@ -352,7 +352,7 @@ class AgentLoop:
         messages = self.session.messages
         before = text_of(messages[-1]) if messages else ""
         heard = self.conversation.interrupt(**report)
-        self._silent = True
+        self._silent = self._silent or heard is not None or report.get("prepared", False)
         if heard is not None and text_of(messages[-1]) != before:
             self.model.cut(heard)
 

@@ -164,7 +164,7 @@ class House(Unforgetting):
             return
         told, heard = heard_of(kept[-1].reply if kept else "", kind)
         self.loop.interrupt(told)
-        if kept:
+        if kept and kind != "other":  # no reply begins so
             self.cut_newest(kept, heard)
 
     @staticmethod
