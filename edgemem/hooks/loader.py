@@ -24,8 +24,6 @@ from edgemem.session.points import (
     unknown_points,
 )
 
-LOADING = "loading"  # the point of a failure that happened before a hook could act
-
 
 def hooks_folder() -> Path:
     """Return the folder of edgemem's attachments: beside the package in a checkout, a copy inside it in a wheel."""

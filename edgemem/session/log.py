@@ -92,7 +92,7 @@ class SessionLog:
         """The newest forgetting that was known when the session was taken up; later messages are here as they were."""
         self.looked_at: int | None = None
         """The newest forgetting behind which erased turns were looked for."""
-        self._newest: int | None = None
+        self.newest: int | None = None
         """The newest forgetting at the last look."""
         self.value_exists: Callable[[BlockLine], bool] | None = None
         """Tells whether a shown value was not erased; None: the file of the session knows by itself."""
@@ -126,10 +126,8 @@ class SessionLog:
         self._report: dict[str, Any] | None = None
         """The voice's report when the turn was cut off; the rest of its reply may still come."""
         self._erased_now: list[Erased] = []
-        self._forgotten: int | None = None
-        """The newest forgetting that was known when the turn began."""
-        self._without: int | None = None
-        """The newest one that its record is without."""
+        self._forgotten: tuple[int, int] | None = None
+        """The newest forgetting that was known when the turn began, and the newest that its record is without."""
 
     @property
     def commit_wait_s(self) -> float:
@@ -159,7 +157,7 @@ class SessionLog:
         """
         self.reset()
         self._renumber()
-        self._forgotten = self._without = self._newest
+        self._forgotten = None if self.newest is None else (self.newest, self.newest)
         self.turn_session, self._noted = session, _noted(session)
         log = None if outer is None else outer.prompt_log
         return self.prompt_log.begin(reader, heard, level=level, outer=log, around=around)
@@ -336,9 +334,7 @@ class SessionLog:
         # A turn that ends before the writer came to keep it as open need not be kept so.
         if accepted is not None and accepted.cancel():
             self._writes = [write for write in self._writes if write is not accepted]
-        newest = self.journal.commit(
-            turn, also, accepted=accepted, forgotten=self._forgotten, known=self._without
-        )
+        newest = self.journal.commit(turn, also, accepted=accepted, forgotten=self._forgotten)
         prompt_turn.tick = newest.tick
         self._committed.append((prompt_turn, newest))
         self._await(newest, wait_s)
@@ -487,8 +483,8 @@ class SessionLog:
 
     def _stored_since(self) -> frozenset[int] | None:
         """Return the numbers of the stored turns; None: nothing was forgotten since the last look, or a turn is still to be written."""
-        self._newest = self.newest_forgetting()
-        if self.journal is None or self._newest == self.looked_at:
+        self.newest = self.newest_forgetting()
+        if self.journal is None or self.newest == self.looked_at:
             return None
         if (
             wait([written for _, written in self._committed], self.commit_wait_s).not_done
@@ -504,7 +500,8 @@ class SessionLog:
         self.late_results = [late.without(erased) for late in self.late_results]
         if self.prompt_log.running is not None:
             self._erased_now.append(erased)
-            self._without = self.newest_forgetting()
+            if self._forgotten is not None and self.journal is not None:
+                self._forgotten = self._forgotten[0], last_forgotten(self.journal.database)
 
     def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
         """Return an epoch whose head repeats nothing that was forgotten, by this process or another.
@@ -518,10 +515,6 @@ class SessionLog:
         if newest != as_of:
             epoch = without_memory(epoch)
         return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
-
-    def note_newest(self) -> None:
-        """Note the newest forgetting before the session is taken up."""
-        self.last_forgetting = self.looked_at = self._newest = self.newest_forgetting()
 
     def newest_forgetting(self) -> int | None:
         """Return the tick of the newest forgetting in the file that keeps the session, if any."""

@@ -14,7 +14,7 @@ from edgemem.context.messages import split_turns
 from edgemem.errors import StoreError
 from edgemem.records import Message, Session, Turn, TurnState
 from edgemem.scopes import Level, most_private, name_key
-from edgemem.session.late_results import results_behind, unread_results
+from edgemem.session.late_results import LateResult, results_behind, unread_results
 from edgemem.session.log import Moment, SessionLog
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import noted
@@ -25,7 +25,7 @@ from edgemem.store.turns import oldest_result
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.context.prompt import PromptLog
+    from edgemem.context.prompt import PromptTurn
     from edgemem.store.protocols import SessionStore
 
 TURNS_WAIT = "A turn cannot be written now, and is tried again"
@@ -81,6 +81,7 @@ class StoredSession:
             if stored is None:
                 return False
             state = dict(stored.state)
+            late = state.pop(LATE_KEY, [])
             turns = turns_of(self.session_id, stored.messages, state, prompt_log.default_level)
             if brought:
                 prompt_log.recognise(turns, brought)
@@ -92,12 +93,13 @@ class StoredSession:
                 turn.n = prompt_log.next_n
                 prompt_log.turns.append(turn)
             session.state.update(state)
+            log.late_results = late_of(late, prompt_log.turns)
             return True
         journal = log.journal = store.journal
         if prompt_log.turns and (backlog := journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
         # Before anything is read: a forgetting in between may concern that.
-        log.note_newest()
+        log.last_forgetting = log.looked_at = log.newest = log.newest_forgetting()
         if not brought and not self._resume:
             return False
         journal.mark_unfinished(self.session_id)
@@ -196,8 +198,11 @@ class StoredSession:
     def keep_result(self, moment: Moment) -> None:
         """Keep a late result with the turn of its call."""
         log, late = moment.log, moment.payload
+        if log.journal is None:
+            self._save(log, moment.ctx.session)
+            return
         log.keep_result(late)
-        if log.journal is not None and (backlog := log.journal.backlog()).turns:
+        if (backlog := log.journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def _save(self, log: SessionLog, session: Session) -> None:
@@ -209,25 +214,44 @@ class StoredSession:
                 )
             prompt_log = log.prompt_log
             messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
-            kept = Session(messages, with_levels(session.state, prompt_log))
+            kept = Session(messages, with_levels(session.state, log))
             self.store.save(self.session_id, kept)
 
 
-TURNS_KEY = "edgemem_turns"
+TURNS_KEY, LATE_KEY = "edgemem_turns", "edgemem_late"
 
 _Turns = list[tuple[int, Level, Level, str | None, int | None]]
 """Of each turn: how many messages it has, the levels of utterance and answer, its owner, and which message is the utterance."""
 
 
-def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
-    """Return the state without the process's own names (`__…`), and with the readers of turns, unless all are as usual."""
+def with_levels(state: dict[str, Any], log: SessionLog) -> dict[str, Any]:
+    """Return the state without the process's own names (`__…`), and with unread results and the readers of turns, unless all are usual."""
+    prompt_log = log.prompt_log
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
     turns: _Turns = [
         (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in prompt_log.turns
     ]
-    if all(level == answer == prompt_log.default_level for _, level, answer, _, _ in turns):
+    places = {id(turn): n for n, turn in enumerate(prompt_log.turns)}
+    late = [
+        (n, late.call, late.text) for late in log.late_results if (n := places.get(id(late.turn))) is not None
+    ]
+    if late:
+        kept[LATE_KEY] = late
+    elif all(level == answer == prompt_log.default_level for _, level, answer, _, _ in turns):
         return kept
     return {**kept, TURNS_KEY: turns}
+
+
+def late_of(kept: Any, turns: Sequence[PromptTurn]) -> list[LateResult]:
+    """Return the unread results that a state keeps."""
+    try:
+        late = msgspec.convert(kept, list[tuple[int, dict[str, Any], str]])
+    except msgspec.ValidationError:
+        return []
+    late = [each for each in late if 0 <= each[0] < len(turns)]  # else somebody has changed the messages
+    for n, call, _ in late:
+        turns[n].late = (*turns[n].late, str(call.get("id")))
+    return [LateResult(call, text, turns[n]) for n, call, text in late]
 
 
 def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], default: Level) -> list[Turn]:

@@ -171,19 +171,18 @@ class TurnJournal:
         also: Sequence[Companion] = (),
         *,
         accepted: Future[int] | None = None,
-        forgotten: int | None = None,
-        known: int | None = None,
+        forgotten: tuple[int, int] | None = None,
     ) -> Result:
         """Write a whole turn; the result is the number that it got, once it is written, or None if it was forgotten.
 
         Args:
             also: further writes for the same transaction.
             accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
-            forgotten, known: as those of `Commit`.
+            forgotten: as that of `Commit`.
         """
         entry = self._end(accepted)
         tick = self._tick() if entry is None else entry.tick
-        return self._submit(Entry(Commit(turn, tick, forgotten, known), also, entry))
+        return self._submit(Entry(Commit(turn, tick, forgotten), also, entry))
 
     def amend(self, session: str, n: int, heard: Sequence[str], *, tick: int | None = None) -> Future[bool]:
         """Keep of each message that turn `n` spoke the part heard before a barge-in; the rest stays apart.

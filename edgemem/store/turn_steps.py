@@ -55,10 +55,8 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
 
     turn: Turn
     tick: int  # when it was accepted, or given
-    forgotten: int | None = None
-    """The newest forgetting that was known when it began; None: the tick."""
-    known: int | None = None
-    """The newest one that the turn's record is without; None: as `forgotten`."""
+    forgotten: tuple[int, int] | None = None
+    """The newest forgetting known when it began, and the newest that its record is without; None: the tick."""
 
     def run(self, tx: Transaction) -> int | None:
         """Write the turn behind all others, in place of the one that was written while it was open; return its number.
@@ -75,13 +73,13 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
                 turns.erase_turn(tx, session, written[0])
                 last = turns.last_number(tx, session)
             n = max(n, last + 1)
-        began = self.tick if self.forgotten is None else self.forgotten
+        began, without = self.forgotten or (self.tick, self.tick)
         if (newest := last_forgotten(tx)) > began:
             people = {name_key(name) for name in (turn.owner, turn.heard and turn.heard.speaker) if name}
             if max(noted(tx, "session", session), noted(tx, "person", *people)) > began:
                 return None
             turn = msgspec.structs.replace(turn, block="", shown=())
-            if newest > (began if self.known is None else self.known):
+            if newest > without:
                 turn = msgspec.structs.replace(turn, messages=tuple(without_answers(turn.messages)))
         turns.commit_turn(tx, msgspec.structs.replace(turn, n=n), recorded=self.tick)
         return n

@@ -140,3 +140,20 @@ def test_an_open_turn_of_an_unknown_voice_would_come_back_for_all(memory: edgeme
         turn.add(ASK)
         memory.sessions.journal.mark_unfinished("kitchen")
         assert turns_of(memory)[-1].answer == level
+
+
+def test_a_store_of_messages_keeps_an_unread_result(tmp_path: Path) -> None:
+    """Who may read its call is told it after a restart, once."""
+    for n in range(3):
+        hooks = [edgemem.PersistSessionHook(edgemem.JSONSessionStore(tmp_path), session_id="kitchen")]
+        kitchen = edgemem.AgentLoop(None, hooks=hooks).conversation
+        if n == 0:
+            look_late(kitchen, private=True)
+            kitchen.result("c1", "under the sofa")
+            continue
+        with kitchen.turn("Hello!", speaker="bob") as turn:
+            assert "sofa" not in str(turn.messages)
+        with kitchen.turn("And?", speaker="alice") as turn:
+            assert str(turn.messages).count("sofa") == 1
+            turn.reply("Well.")
+        assert kitchen.failures() == []

@@ -150,9 +150,10 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
         said = (StoredMessage("user", "the gate code?"), StoredMessage("assistant", "Well."))
         turn = Turn("k", 0, said, block="<memory>YETI4711</memory>", shown=("fact:1",))
         memory.forget("gate.code")
-        memory.sessions.journal.commit(turn, forgotten=before).result()
+        memory.sessions.journal.commit(turn, forgotten=(before, before)).result()
         later = msgspec.structs.replace(turn, n=1, block="<memory>tea</memory>")
-        memory.sessions.journal.commit(later, forgotten=last_forgotten(memory.diagnostics.database)).result()
+        now = last_forgotten(memory.diagnostics.database)
+        memory.sessions.journal.commit(later, forgotten=(now, now)).result()
         kept = memory.diagnostics.database.query("select block from turns order by n")
         assert kept == [(None,), ("<memory>tea</memory>",)]
 
