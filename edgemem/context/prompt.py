@@ -87,6 +87,8 @@ class PromptTurn(msgspec.Struct):
     """Tells it from all other turns of its file, whatever number it gets there; None: it has the number that it was read with."""
     part: PromptTurn | None = None
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
+    asked: Message | None = None
+    """What the model reads in place of the utterance while the turn is open: its loop has put more around the words."""
 
     def __post_init__(self) -> None:
         self.close(self.level)
@@ -158,11 +160,12 @@ class PromptTurn(msgspec.Struct):
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""
         messages = self.messages
-        carried = messages[self.utterance] if self.block and self.utterance is not None else None
+        spoken = None if self.utterance is None else messages[self.utterance]
         if committed:  # history is looked through once
             self.completed_messages = messages = self.completed_messages or completed(messages)
         for message in messages:
-            yield message, self.block if message is carried else ""
+            asked = self.asked if message is spoken and not committed else None
+            yield asked or message, self.block if message is spoken else ""
 
     def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
         """Yield the calls of tools: name, arguments, and the tool's answer."""
@@ -545,7 +548,7 @@ class PromptLog:
     def commit(self, *, unfinished: bool = False) -> None:
         """Make the prepared turn history; `unfinished`: its loop left it open."""
         turn = self._opened()
-        turn.unfinished = unfinished
+        turn.unfinished, turn.asked = unfinished, None
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self.committed().turns if ids else ()):
             # A model that was told of one cut turn is not told of older ones.

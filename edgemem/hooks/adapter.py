@@ -25,11 +25,13 @@ from edgemem.hooks.loops import (
     close_unreadable,
     ended_of,
     enter_tool,
+    has_words,
     instructions_of,
     leave_tool,
     newest_reply,
     newest_spoken,
     own_words,
+    quotes,
     says,
     without_mark,
 )
@@ -149,11 +151,8 @@ class LoopAdapter:
             return None  # one agent after the other answers
         if loop is not state.loop:
             is_first = state.loop.log is None  # hooks by themselves may be told of tools alone
-            if (
-                is_first
-                or point in (ON_RUN_START, BEFORE_LLM)
-                or (point == ON_RUN_END and (loop.task is not None or loop.turn is None))
-            ):
+            is_end = point == ON_RUN_END and (loop.task is not None or loop.turn is None)
+            if is_first or is_end or point in (ON_RUN_START, BEFORE_LLM):
                 self._keep_unasked()
                 self._close(state.loop.messages)
                 if state.outer is not None:
@@ -187,7 +186,7 @@ class LoopAdapter:
             asks = point == BEFORE_LLM and not payload.get("hop")
             messages = payload["messages"] if asks else ctx.session.messages if point == ON_RUN_END else ()
             spoken = newest_spoken(messages)
-            if spoken is None or says(messages[spoken], current.text):
+            if spoken is None or has_words(messages[spoken], current.text):
                 return current
         loop = ctx.session.state[LOOP] = Loop(self.log, ctx)
         return loop
@@ -226,13 +225,12 @@ class LoopAdapter:
     def _keep_unasked(self) -> None:
         """Keep an utterance whose loop failed before it asked its model, if its list has it."""
         loop = self.state.loop
-        text = (loop.task or {}).get("task")
-        listed = loop.messages if text else []
+        listed = loop.messages if (loop.task or {}).get("task") else []
         for n, message in enumerate(listed):
-            if is_spoken(message) and says(message, text) and not loop.list.holds(message):
+            if is_spoken(message) and self._has_words(message):
                 self._close(listed[:n])
                 try:
-                    self._begin(listed[:n], without_blocks(message.get("content")))
+                    self._begin(listed[:n], message)
                 except InvalidInputError as error:  # what comes next goes on
                     self.registry.note("edgemem", ON_RUN_START, error)
                 return
@@ -275,6 +273,9 @@ class LoopAdapter:
         state, loop = self.state, self.state.loop
         turn, newest = loop.open_turn, self._newest(listed)
         place = None if turn is None else loop.list.utterance(listed, is_asked=True)
+        quoting = newest not in (None, place) and self._has_words(listed[newest or 0])
+        if quoting and place is not None and loop.list.was_said(listed[place]):
+            place = None  # the same words of before
         if turn is not None and newest is not None and hop == 0 and state.outer is None:
             if loop.task is not None or (loop.start is None and newest != place):
                 self._close(listed[:newest])  # the next utterance
@@ -286,44 +287,46 @@ class LoopAdapter:
                 place is None or any(map(loop.list.was_said, listed[place + 1 : newest]))
             ):
                 turn.abort()  # other words in the same turn: they are asked again
-                loop.task = loop.start
+                loop.task = loop.start if quoting or not loop.start else {**loop.start, "task": None}
         elif turn is not None and loop.task is not None:
             self._close(listed)
-        elif turn is None and not loop.task and newest is not None and loop.list.is_utterance(listed[newest]):
-            loop.task = loop.start  # another loop, or the quiet, has ended the turn that goes on
+        elif turn is None and not loop.task and newest is not None:
+            told = loop.start or loop.failed  # another loop, the quiet or a failure has ended the turn
+            place = loop.list.place_in(listed)
+            if place == newest or (place is None and has_words(listed[newest], (told or {}).get("task"))):
+                loop.task = told
         if (turn := loop.open_turn) is None:
-            content = (
-                (loop.task or {}).get("task")
-                if newest is None
-                else without_blocks(listed[newest].get("content"))
-            )
-            if content is None:
+            if newest is None and (loop.task or {}).get("task") is None:
                 return None
-            turn, place = self._begin(listed[:newest], content), newest
+            turn = self._begin(listed[:newest], None if newest is None else listed[newest])
+            place = newest
+        elif place is None and newest is not None and quoting:
+            self._show(turn, listed[newest])
+            place = newest
         if place is not None:
             self._follow(turn, listed[place + 1 :])
         elif state.outer is not None:
             self._follow(turn, listed)  # an agent with a list of its own
         return turn
 
+    def _has_words(self, message: Message) -> bool:
+        """Tell whether a new message has the words that a start has told."""
+        return has_words(message, self.state.loop.text) and not self.state.loop.list.holds(message)
+
     def _newest(self, listed: Sequence[Message]) -> int | None:
-        """Return the place of the newest utterance; None where a start has told other words, and all that were said have an answer."""
+        """Return the place of the newest utterance; None where a start has told others than any that is new."""
         loop = self.state.loop
         newest = newest_spoken(listed, loop.text)
         if newest is None or loop.task is None or loop.text is None or says(listed[newest], loop.text):
             return newest
-        behind = listed[newest + 1 :]
-        is_answered = any(
-            item.get("role") in ("assistant", "tool") or loop.list.was_said(item) for item in behind
-        )
-        return None if is_answered and loop.list.holds(listed[newest]) else newest
+        return None if loop.list.holds(listed[newest]) else newest
 
     def _is_reply(self, message: Message) -> bool:
         """Tell whether a message is a reply that no turn has yet."""
         is_said = message.get("role") == "assistant" and not tool_calls(message)
         return is_said and not self.state.loop.list.holds(message)
 
-    def _begin(self, before: Sequence[Message] | None, content: Any) -> OpenTurn:
+    def _begin(self, before: Sequence[Message] | None, spoken: Message | None = None) -> OpenTurn:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed earlier turns."""
         log, state, loop = self.log, self.state, self.state.loop
         task, known = loop.task or {}, as_ours(loop.ctx, TurnContext)
@@ -333,19 +336,20 @@ class LoopAdapter:
         steps = self.conversation.agent.steps
         resume = Step(steps.parts.session.name, steps.parts.session.begin)
         steps.run((resume,), ON_RUN_START, self._moment(task))
+        content: Any = None if loop.task is None else loop.text
+        if spoken is not None and (not isinstance(content, str) or says(spoken, content)):
+            content = without_blocks(spoken.get("content"))
         utterance: Message = {"role": "user", "content": content}
         edited = loop.list.begin(log.prompt_log.turns, utterance, before)
-        if not task.keys() & {"task", "speaker"} and known.speaker is None and state.utterances <= 1:
-            task = {**task, **self._ended_by_restart(before or ())}
+        if not task.keys() & {"task", "speaker"}:
+            task = {**task, **self._asked_again(before or (), known.speaker)}
         between = list(takewhile(lambda item: not loop.list.holds(item), reversed(before or ())))[::-1]
         for message in between:
             self._take_late(message)
         between = [item for item in between if log.prompt_log.turns and item.get("role") in INSTRUCTIONS]
         if not log.prompt_log.turns:
-            is_first = state.utterances <= 1 and log.is_resumed and before is not None
-            log.record.messages[:] = [
-                item for item in before or () if is_first and item.get("role") not in INSTRUCTIONS
-            ]
+            brought = before or () if state.utterances <= 1 and log.is_resumed else ()
+            log.record.messages[:] = [item for item in brought if item.get("role") not in INSTRUCTIONS]
         elif edited is not None:
             self._begin_epoch(edited + 1)
         named = msgspec.UNSET if known.speaker is None else known.speaker
@@ -357,16 +361,30 @@ class LoopAdapter:
             private=bool(task.get("private") or known.private),
             heard=task.get("heard") or known.heard,
         )
-        loop.turn, loop.start, loop.task = turn, loop.task, None
+        loop.turn, loop.start, loop.task, loop.failed = turn, loop.task, None, None
         if running := log.prompt_log.running:
             loop.list.alias(running.messages[running.utterance or 0], utterance)
         turn.precede(between)
+        if spoken is not None:
+            self._show(turn, spoken)
         return turn
 
-    def _ended_by_restart(self, before: Sequence[Message]) -> dict[str, Any]:
-        """Return whose the utterance is where it is that of a turn which the process before this one left open."""
+    def _show(self, turn: OpenTurn, message: Message) -> None:
+        """Have the model read what a loop puts around the words that its start has told, unless that is closed to a listener."""
+        text, prompt_log = self.state.loop.text, self.log.prompt_log
+        if not isinstance(text, str) or says(message, text):
+            return
+        self.state.loop.list.alias(message, {"role": "user", "content": text})
+        closed = [
+            each for each in prompt_log.turns if not readable(prompt_log.reader, each.level, each.owner)
+        ]
+        if has_words(message, text) and not any(quotes(message, text, each) for each in closed):
+            turn.show({**message, "content": without_blocks(message.get("content"))})
+
+    def _asked_again(self, before: Sequence[Message], speaker: str | None) -> dict[str, Any]:
+        """Return whose the utterance is where it is that of the newest turn, which failed, or was ended by a restart."""
         turn = self.state.loop.list.newest_again(before)
-        if turn is None:
+        if turn is None or speaker not in (None, turn.owner):
             return {}
         is_said = turn.heard is not None or self.log.journal is None  # and no agent's
         owner, private = turn.owner if is_said else None, turn.level == "private"
@@ -412,12 +430,13 @@ class LoopAdapter:
         loop.outcomes = [] if new else loop.outcomes
 
     def _take_late(self, message: Message) -> bool:
-        """Take the result of a tool that was called in an earlier turn; tell whether a message is one."""
+        """Take the result of a tool that was called in an earlier turn; tell whether a message is one, or was taken before."""
         call_id, is_new = message.get("tool_call_id"), message not in self.state.late
         try:
             found = self.log.find_call(call_id) if isinstance(call_id, str) else None
             if found is None or found[0] is self.log.prompt_log.running:
-                return False
+                # One of the open turn that has its result is a result that its loop has shortened.
+                return found is not None and not found[0].awaits(str(call_id))
             if is_new:
                 self.conversation.result(str(call_id), text_of(message))
         except InvalidInputError as error:  # nobody can tell whose it is
@@ -469,13 +488,14 @@ class LoopAdapter:
         newest = newest_spoken(listed, loop.text)
         if loop.task is not None:
             self._close()
-        if (turn := self.turn) is None and (task := (loop.task or {}).get("task")):
-            turn = self._begin(None, task)  # a hook has ended it before the model was asked
+        if (turn := self.turn) is None and (loop.task or {}).get("task"):
+            turn = self._begin(None)  # a hook has ended it before the model was asked
         elif turn is None and newest is not None and not loop.list.holds(listed[newest]):
             # A hook has ended it before this one knew who spoke.
             loop.task = {"private": as_ours(ctx, TurnContext).speaker is None}
-            turn = self._begin(listed[:newest], without_blocks(listed[newest].get("content")))
+            turn = self._begin(listed[:newest], listed[newest])
         start, loop.start = loop.start, None
+        loop.failed = (start or loop.failed) if ended.error else None
         if turn is None:
             if (upkeep := self.conversation.agent.steps.parts.upkeep) is not None:
                 upkeep.end(self._moment(payload))
@@ -516,9 +536,8 @@ class LoopAdapter:
                 self._follow(turn, behind)
                 reply = reply or newest_reply(behind)
                 self._reply(turn, self.log.answered or ("" if turn.reply_text else reply))
-                self._commit(
-                    turn, error=None if turn.reply_text else "The loop ended no turn.", interrupted=False
-                )
+                error = None if turn.reply_text else "The loop ended no turn."
+                self._commit(turn, error=error, interrupted=False)
 
     def _commit(self, turn: OpenTurn, *, error: str | None, interrupted: bool) -> None:
         if self.state.outer is not None:

@@ -1,7 +1,7 @@
 """The list of a loop: compares it with the conversation, and tells which of its messages are new.
 
 A message is known by its role and text without white space; a person's also with the block before it that memory issued, the
-robot's without its thoughts. A list that lacks only its beginning or its end is whole: loops trim, and take turns. As much of
+robot's without its thoughts, marks and case. A list that lacks only its beginning or its end is whole: loops trim, and take turns. As much of
 a list as was there last time is known already, so that a turn costs its new messages alone.
 """
 
@@ -29,7 +29,10 @@ from edgemem.store.messages import without_thoughts
 
 Key = tuple[str, str, tuple[str, ...]]  # role, text, and the ids of the calls of a message
 
-_STAND_INS = frozenset(("assistant", "".join(text.split()), ()) for text in (CLOSED, UNANSWERED["content"]))
+MARKS = re.compile(r"[\W_]+")
+_STAND_INS = frozenset(
+    ("assistant", MARKS.sub("", text.casefold()) or text, ()) for text in (CLOSED, UNANSWERED["content"])
+)
 """What memory puts in the place of answers, and no loop has said."""
 _WORDS = ("role", "content")
 _BLOCKS = re.compile(rf"\A(?:\s*{OPEN}.*?{CLOSE.strip()})+\s*", re.DOTALL)
@@ -134,6 +137,7 @@ class LoopList:
     def open(self, utterance: Message) -> None:
         """Take an utterance as that of the newest turn."""
         self._opened = [key_of(utterance)]
+        self._aliases.pop(self._opened[0], None)
 
     def add(self, message: Message, kept: Message | None = None) -> None:
         """Add a message of the open turn; `kept` is as the conversation keeps it, where that is shorter."""
@@ -149,14 +153,14 @@ class LoopList:
     def hold(self, listed: Sequence[Message], prompt: Sequence[Message]) -> None:
         """Note the list that a loop has handed over, and its prompt."""
         for last, messages in ((self._listed, listed), (self._prompt, prompt)):
-            last.replace(messages, self._key, self._newest_place(messages))
+            last.replace(messages, self._key, self.place_in(messages))
 
     def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
         """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
 
         If the loop asks its model within this turn, `is_asked`, the list has its utterance.
         """
-        place = self._newest_place(messages)
+        place = self.place_in(messages)
         behind = () if place is None else messages[place + 1 :]
         # An older turn may have begun with the same words.
         if place is None or any(is_spoken(message) and self.was_said(message) for message in behind):
@@ -170,7 +174,8 @@ class LoopList:
         most = max((same for same, _ in places), default=0)
         return place if {at for same, at in places if same == most} == {place} else None
 
-    def _newest_place(self, messages: Sequence[Message]) -> int | None:
+    def place_in(self, messages: Sequence[Message]) -> int | None:
+        """Return the newest place of the utterance of the newest turn in a list."""
         key = self._opened[0] if self._opened else None
         return next((n for n in range(len(messages) - 1, -1, -1) if self._key(messages[n]) == key), None)
 
@@ -205,7 +210,7 @@ class LoopList:
             if not turn.unfinished
             and present.isdisjoint(known)
             and ((ends and turn is newest) or not held.isdisjoint(known))
-            and any(role != "tool" and text and not ids for role, text, ids in known)
+            and any(role in ("user", "assistant") and text and not ids for role, text, ids in known)
         )
         return max(edited, default=None)
 
@@ -221,8 +226,8 @@ class LoopList:
 
     @property
     def is_new(self) -> bool:
-        """Tell whether the open turn has nothing but its utterance."""
-        return len(self._opened) <= 1
+        """Tell whether the open turn has nothing but its utterance, and what the operator tells beside that."""
+        return not _said_ones(self._opened[1:])
 
     def was_said(self, message: Message) -> bool:
         """Tell whether a message is in the committed turns."""
@@ -233,8 +238,9 @@ class LoopList:
         return self._opened[:1] == [self._key(message)]
 
     def holds(self, message: Message) -> bool:
-        """Tell whether a message is known, of the open turn too."""
-        return self._key(message) in self._opened or self.was_said(message)
+        """Tell whether a message is known, of the open turn too, or stands in the place of an answer."""
+        key = self._key(message)
+        return key in self._opened or key in self._places or key in _STAND_INS
 
     def added(self, messages: Sequence[Message]) -> list[Message]:
         """Return those messages behind the utterance that the open turn does not hold."""
@@ -275,7 +281,7 @@ class LoopList:
         for key, message in zip(own, spoken, strict=True):
             if times[key] == own.count(key) == keys.count(key) == 1 and not self.is_utterance(message):
                 out[keys.index(key)] = {**message, **out[keys.index(key)]}
-        if (place := self._newest_place(listed)) is not None and (at := self._newest_place(view)) is not None:
+        if (place := self.place_in(listed)) is not None and (at := self.place_in(view)) is not None:
             out[at] = {**listed[place], **out[at]}
         return out
 
@@ -297,6 +303,8 @@ def key_of(message: Message) -> Key:
     ids += [str(part.get("tool_use_id")) for part in result_parts(message)]
     text = "".join(without_blocks(text_of(without_thoughts(message))[:_KEY_CHARS]).split())
     role = AGENT if message.get("metadata") == BY_AGENT else str(message.get("role"))
+    if role == "assistant":  # a voice may be handed it without its marks
+        text = MARKS.sub("", text.casefold()) or text
     return role, text, tuple(id_ for id_ in ids if not id_.startswith(IN_WORDS))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -13,7 +14,7 @@ from edgemem.context.messages import INSTRUCTIONS, is_spoken
 from edgemem.context.prompt import PromptTurn
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.edgevox import OuterRun, inward, outward
-from edgemem.hooks.loop_list import Key, LoopList, key_of, split_head
+from edgemem.hooks.loop_list import MARKS, Key, LoopList, key_of, split_head, without_blocks
 from edgemem.records import BY_AGENT, Message, Session, as_ours, text_of
 from edgemem.scopes import Level
 from edgemem.session.arguments import checked_audience, checked_hearing, checked_speaker
@@ -59,6 +60,8 @@ class Loop:
         self.task: dict[str, Any] | None = None  # the payload of an `on_run_start` whose turn has not begun
         self.start: dict[str, Any] | None = None
         """The payload of the turn's own `on_run_start`, until the loop has ended it; None: it had none."""
+        self.failed: dict[str, Any] | None = None
+        """That of a turn which its loop has ended with an error."""
         self.tokens: list[tuple[int, ...]] = []
         self.outcomes: list[Any] = []  # the results of tools since the model was called
 
@@ -79,7 +82,7 @@ class Loop:
     @property
     def text(self) -> Any:
         """Return the utterance as its start has told it; None: it told of none."""
-        return ((self.start if self.task is None else self.task) or {}).get("task")
+        return ((self.start if self.task is None else self.task) or {}).get("task") or None
 
 
 class LoopState:
@@ -136,15 +139,15 @@ def _tools_of(turn: OpenTurn | None) -> RunningTools | None:
 
 def newest_spoken(messages: Sequence[Message], text: Any = None) -> int | None:
     """Return the place of the newest utterance; of several with no answer between them, that with the text, else the newest."""
-    newest = None
+    places: list[int] = []
     for n in range(len(messages) - 1, -1, -1):
         if is_spoken(messages[n]):
-            newest = n if newest is None else newest
+            places.append(n)
             if text is None or says(messages[n], text):
                 return n
-        elif newest is not None and messages[n].get("role") not in INSTRUCTIONS:
+        elif places and messages[n].get("role") not in INSTRUCTIONS:
             break
-    return newest
+    return next((n for n in places if has_words(messages[n], text)), places[0] if places else None)
 
 
 def newest_reply(messages: Sequence[Message]) -> str:
@@ -185,7 +188,25 @@ def ended_of(payload: Any) -> Ended:
 
 def says(message: Message, text: Any) -> bool:
     """Tell whether a message has the words of a text, in whatever parts."""
-    return text is not None and text_of(message).split() == str(text).split()
+    return text is not None and _words_of(message).split() == str(text).split()
+
+
+def has_words(message: Message, text: Any) -> bool:
+    """Tell whether a message has the words of a text among others, as where a loop puts something before a question."""
+    words, said = ("" if text is None else str(text)).split(), " ".join(_words_of(message).split())
+    return bool(words) and re.search(rf"(?<!\w){re.escape(' '.join(words))}(?!\w)", said) is not None
+
+
+def quotes(message: Message, text: str, turn: PromptTurn) -> bool:
+    """Tell whether a message has the utterance of a turn beside a text, whatever the marks between its words."""
+    beside = " ".join(_words_of(message).split()).replace(" ".join(text.split()), "\n", 1)
+    words = "" if turn.utterance is None else turn.text(turn.utterance)
+    plain, quoted = (f" {MARKS.sub(' ', each.casefold()).strip()} " for each in (beside, words))
+    return not quoted.isspace() and quoted in plain
+
+
+def _words_of(message: Message) -> str:
+    return text_of({"content": without_blocks(message.get("content"))})
 
 
 def without_mark(message: Message) -> Message:
@@ -211,9 +232,7 @@ def close_unreadable(task: dict[str, Any]) -> list[str]:
             task[name] = instead
             closed |= name == "audience"
             is_named |= name == "heard"
-    if is_named:
-        task.setdefault(
-            "speaker", None
-        )  # somebody was named who cannot be read: an unknown voice, not the usual speaker
+    if is_named:  # one who cannot be read is an unknown voice, not the usual speaker
+        task.setdefault("speaker", None)
     task["private"] = closed or task.get("private")
     return wrong

@@ -68,11 +68,11 @@ class PromptHead:
         noted = self._head[1]
         before = prompt_log.epoch.head
         if before and before != noted and prompt_log.turns:
-            changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
+            changed = {"session": prompt_log.session, "started_at": self._now(), "id": 0, "head": noted}
             as_of = log.newest_forgetting()
             epoch = log.scrubbed(prompt_log.epoch, as_of)
             # Carried values may be out of date; those that still hold are told anew.
-            prompt_log.switch(msgspec.structs.replace(epoch, carried=(), **changed))
+            prompt_log.switch(msgspec.structs.replace(epoch, carried=(), reason="instructions", **changed))
             log.epoch_writes.append(BeginEpoch(prompt_log.epoch, as_of))
         elif before != noted:
             prompt_log.epoch = msgspec.structs.replace(prompt_log.epoch, head=noted)

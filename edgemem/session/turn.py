@@ -259,6 +259,11 @@ class OpenTurn:
             running.precede(messages)
             self._agent.ctx.session.messages[self.start : self.start] = messages
 
+    def show(self, message: Message) -> None:
+        """Have the model read a message in place of the utterance, while the turn is open; it is stored nowhere."""
+        if (running := self.log.prompt_log.running) is not None:
+            running.asked, self._messages = message, None
+
     def reply(self, text: str, *, agent: str = "", tokens: Sequence[int] = ()) -> str:
         """Add the reply; return it as it is to be spoken: a hook may have put another in its place.
 

@@ -22,6 +22,7 @@ from edgemem.hooks import (
     ToolCallRequest,
     ToolCallResult,
     TurnContext,
+    hook,
 )
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -398,6 +399,112 @@ def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
     ]
 
 
+@pytest.mark.parametrize("usual", [None, "ben"])
+def test_words_that_are_asked_again_stay_their_speakers(memory: Memory, usual: str | None) -> None:
+    """A loop tells its hooks that the model failed, and asks again without another start."""
+    loop = OwnList(memory, speaker=usual)
+    loop.hear("My code is 4711.", speaker="alice", private=True)
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("", error="the model failed"))
+    loop.ask()
+    loop.reply("Noted.")
+    loop.turn("And now?", speaker="ben")
+    assert "4711" not in str(loop.handed)
+    assert [(turn.owner, turn.level) for turn in turns(memory)] == [("alice", "private")] * 2 + [
+        ("ben", "household")
+    ]
+
+
+@pytest.mark.parametrize("before", ["Context: the mayor is Smith.\n\nQuestion: ", "My code is 4711.\n"])
+def test_what_a_list_has_around_the_told_words_is_nobodys(memory: Memory, before: str) -> None:
+    """It is for the model alone, unless somebody said it who is closed to the listener; the bare words are no edit."""
+    loop = OwnList(memory)
+    loop.hear("My code is 4711.", speaker="alice", private=True)
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("", error="the model failed"))
+    loop.messages.clear()
+    for n in range(3):
+        text = f"Who is number {n}?"
+        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": text, "speaker": "ben"})
+        loop.messages.append({"role": "user", "content": before + text})
+        loop.ask()
+        assert loop.handed[-1]["content"] == (text if "4711" in before else before + text)
+        assert len(loop.handed) == 2 * n + 1
+        loop.messages[-1] = {"role": "user", "content": text}
+        loop.reply("Smith.")
+    assert loop.stored()[1:] == [
+        ("ben", [("user", f"Who is number {n}?"), ("assistant", "Smith.")]) for n in range(3)
+    ]
+
+
+def test_a_hook_corrects_the_words_of_a_start(memory: Memory) -> None:
+    """As at the door, the model reads and memory keeps what the hook has left."""
+
+    @hook("on_run_start", priority=100)
+    def redact(ctx: Any, payload: Any) -> HookResult:
+        return HookResult.replace({**payload, "task": payload["task"].replace("4711", "****")})
+
+    loop = OwnList(memory)
+    loop.hooks.register(redact)
+    for _ in range(2):
+        loop.turn("My code is 4711.", speaker="alice")
+        assert loop.handed[-1]["content"] == "My code is ****."
+    assert loop.stored() == [("alice", [("user", "My code is ****."), ("assistant", "Fine.")])] * 2
+    assert len(loop.handed) == 3
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("place", [-1, None])
+def test_instructions_of_the_moment_are_no_edit(memory: Memory, role: str, place: int | None) -> None:
+    """A loop has another one beside each utterance: what was said before stays in the prompt."""
+    loop = OwnList(memory)
+    for n in range(4):
+        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": f"Question {n}?", "speaker": "alice"})
+        loop.messages.append({"role": "user", "content": f"Question {n}?"})
+        kept = list(loop.messages)
+        loop.messages.insert(len(kept) if place is None else place, {"role": role, "content": f"10:0{n}."})
+        loop.ask()
+        loop.messages = kept
+        loop.reply(f"Answer {n}.")
+    spoken = [message["content"] for message in loop.handed if message["role"] == "assistant"]
+    assert spoken == [f"Answer {n}." for n in range(3)]
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_reply_that_was_spoken_without_its_marks_is_the_same(
+    memory: Memory, *, is_before: bool, is_shown: bool
+) -> None:
+    """A loop keeps the reply as it was written: it is stored once, and nothing was edited."""
+    loop = OwnList(memory)
+    loop.messages = loop.ctx.session.messages if is_shown else []
+    for n in range(4):
+        loop.hear(f"Question {n}?", speaker="alice")
+        written: Message = {"role": "assistant", "content": f"**Answer** {n} 😀"}
+        loop.messages += [written] if is_before else []
+        loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult(f"answer {n}."))
+        loop.messages += [] if is_before else [written]
+    assert len(loop.handed) == 7
+    assert [len(said) for _, said in loop.stored()] == [2] * 4
+
+
+def test_a_result_that_its_loop_shortens_is_no_second_one(memory: Memory) -> None:
+    """Also within the turn that has it: a call has one result."""
+    loop = OwnList(memory)
+    loop.hear("Look.", speaker="alice")
+    for n, text in enumerate(("a long result", "another")):
+        call: Message = {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": f"c{n}", "name": "look"}],
+        }
+        loop.messages += [call, {"role": "tool", "tool_call_id": f"c{n}", "content": text}]
+        loop.ask(n + 1)
+        loop.messages[-1] = {"role": "tool", "tool_call_id": f"c{n}", "content": "(shortened)"}
+    loop.ask(3)
+    loop.reply("Done.")
+    said = ["Look.", None, "a long result", None, "another", "Done."]
+    assert [[text for _, text in messages] for _, messages in loop.stored()] == [said]
+
+
 USE: Message = {
     "role": "assistant",
     "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}],
@@ -629,7 +736,7 @@ def test_of_an_unreadable_list_the_newest_words_go_on(memory: Memory, wrong: Any
     assert "4711" not in str(loop.handed)
     loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Hello, Ben."))
     assert loop.stored()[-1] == ("ben", [("user", "Hello."), ("assistant", "Hello, Ben.")])
-    assert [failure.point for failure in loop.hooks.failures()] == ["before_llm"]
+    assert len(loop.hooks.failures()) == (wrong == "no dict")
 
 
 def test_what_cannot_be_kept_of_a_turn_that_failed_stops_no_other(memory: Memory) -> None:

@@ -43,6 +43,7 @@ TURNS = (
     *("fails before the prompt", "calls a tool", "raises behind a tool", "is cut off", "is cut off within"),
     *("answers and dies", "aborts before the prompt", "is told wrongly", "asks an agent"),
     *("leaves a tool running", "leaves a tool running", "is taken up again"),
+    *("is asked again behind an error", "is asked again behind an error"),
     *("runs an agent in a tool", "runs an agent in a tool"),
     *("another speaks before the prompt", "another speaks behind it"),
 )
@@ -86,6 +87,10 @@ class Talk:
         self.mine: list[str] = []
         self.json = JSONSessionStore(memory.home / "json") if dice.random() < 0.1 else None
         self.full = dice.random() < 0.2
+        self.joins = dice.random() < 0.2
+        """Whether it joins what was said with no answer between, as some chat templates want it."""
+        self.tells_time = dice.random() < 0.2
+        """Whether another system message stands beside each utterance."""
         self.edited = False
         """Whether words may be missing in its prompts: the loop changed its list, or was cut off in something private."""
         self.planned = ""
@@ -133,7 +138,7 @@ class Talk:
         audience = (dice.choice(PEOPLE),) if dice.random() < 0.15 else ()
         self.may = Reader(speaker, frozenset(name or "" for name in audience if name != speaker))
         mark, self.planned = self.word(speaker, private=private), ""
-        same = dice.random() < 0.15
+        same = dice.random() < 0.15 and how != "is asked again"
         if (
             same
             and how == "is asked again"
@@ -195,6 +200,9 @@ class Talk:
         self.ask(mark, text)
         if how == "another speaks behind it":
             self.interject()
+        if how == "is asked again behind an error":
+            self.hooks.fire(ON_RUN_END, self.ctx, AgentResult("", error="OSError: gone"))
+            self.ask(mark, text)
         if how == "asks an agent":
             self.planned = self.word(speaker, private=private)
             self.words[mark].sure = self.words[self.planned].sure = False
@@ -204,7 +212,9 @@ class Talk:
             self.words[mark].sure = False
             mark = self.word(speaker, private=private)
             reply = f"{mark}."
-            self.messages[-1] = {"role": "user", "content": f"Now then {mark}."}
+            newest = max(n for n, message in enumerate(self.messages) if message["role"] == "user")
+            self.messages[newest] = {"role": "user", "content": f"Now then {mark}."}
+            self.joins = False  # whose words these are no start has told
             self.ask(mark, mark)
         if how == "is taken up again" and self.json is None:
             self.take_up(mark, text)
@@ -251,7 +261,7 @@ class Talk:
         kept = [each for each in self.messages if not gone & set(MARK.findall(str(each["content"])))]
         self.memory.diagnostics.database.flush()  # as a process that is killed
         self.begin(Session(json.loads(json.dumps(kept))))
-        self.kind, self.messages = "grows", self.said
+        self.kind, self.messages, self.joins = "grows", self.said, False
         for each in self.mine:
             self.words[each].sure = False
         self.edited = True
@@ -282,7 +292,7 @@ class Talk:
 
     def ask(self, mark: str, text: str, hop: int = 0) -> None:
         """Have the prompt made, and look at it."""
-        asked = {"messages": list(self.messages), "hop": hop, "tools": []}
+        asked = {"messages": self.shown(), "hop": hop, "tools": []}
         handed = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
         self.check(handed, mark)
         self.unseen.clear()
@@ -292,9 +302,29 @@ class Talk:
             for each in self.mine
         ):
             now.sure &= mark in text  # only the reply has it, which may be as private as its prompt
-        assert text in newest(handed)
+        # What is joined to words that are closed to a listener is left out with them.
+        assert text in newest(handed) or (self.joins and hop)
         if self.kind in ("at the end", "keeps the view"):
             self.messages[:] = handed
+
+    def shown(self) -> list[Message]:
+        """Return its list as the loop makes it ready for a model."""
+        shown: list[Message] = []
+        for message in self.messages:
+            older = shown[-1] if shown else {}
+            gone = any(self.words[mark].gone for mark in MARK.findall(str(older)))
+            if self.joins and older.get("role") == message["role"] == "user" and not gone:
+                shown[-1] = {**message, "content": f"{older['content']}\n{message['content']}"}
+            else:
+                shown.append(message)
+        if self.tells_time:
+            moment: Message = {
+                "role": self.dice.choice(("system", "developer")),
+                "content": f"{len(self.words)} o'clock.",
+            }
+            users = [n for n, message in enumerate(shown) if message["role"] == "user"]
+            shown.insert(users[-1] + self.dice.randrange(2), moment)
+        return shown
 
     def check(self, handed: list[Message], now: str) -> None:
         """Compare a prompt with what its reader may read, and with what must stand in it."""
