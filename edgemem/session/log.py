@@ -231,7 +231,9 @@ class SessionLog:
             self.reset()
             return
         self.prompt_log.close(self.prompt_log.answer)
-        if state == "unfinished" and self._is_closed(running.messages):
+        reader = self.prompt_log.reader
+        known = reader is None or bool(reader.key)  # no tool of ours tells an unknown voice anything private
+        if state == "unfinished" and known and self._has_call(running.messages):
             running.close("private", utterance=True)
         try:
             record = self.record_of(running, state)
@@ -256,11 +258,8 @@ class SessionLog:
         self.prompt_log.abort()
         self.reset()
 
-    def _is_closed(self, messages: Sequence[Message]) -> bool:
-        """Tell whether an unfinished turn stays its speaker's: no tool of ours tells an unknown voice anything private."""
-        reader = self.prompt_log.reader
-        known = reader is None or bool(reader.key)
-        return known and (self.called_tools or any(map(tool_calls, messages)))
+    def _has_call(self, messages: Sequence[Message]) -> bool:
+        return self.called_tools or any(map(tool_calls, messages))
 
     def record_of(self, turn: PromptTurn, state: TurnState, *, reply: str | None = None) -> Turn:
         """Return the record of a prompt turn, with a reply behind its messages."""
@@ -311,7 +310,7 @@ class SessionLog:
         if running is None or not running.messages or self.journal is None:
             return
         turn = self.record_of(running, "open", reply=self.answered)
-        if self._is_closed(
+        if self._has_call(
             running.messages
         ):  # if nobody lives to know what its tools told, it stays the speaker's
             turn = msgspec.structs.replace(turn, level="private", answer="private")

@@ -132,16 +132,6 @@ def test_an_interruption_after_a_restart_is_of_the_newest_stored_reply(tmp_path:
         assert told(turns_of(memory)[-1])[-1] == ("assistant", "Once")
 
 
-def test_an_open_turn_of_an_unknown_voice_would_come_back_for_all(memory: edgemem.Memory) -> None:
-    """No tool tells an unknown voice anything private, and a private turn of nobody would be read by nobody."""
-    for speaker, level in (("alice", "private"), (None, "shared")):
-        turn = memory.session("kitchen").turn("Where is it?", speaker=speaker)
-        assert turn.messages
-        turn.add(ASK)
-        memory.sessions.journal.mark_unfinished("kitchen")
-        assert turns_of(memory)[-1].answer == level
-
-
 def test_a_store_of_messages_keeps_an_unread_result(tmp_path: Path) -> None:
     """Who may read its call is told it after a restart, once."""
     for n in range(3):
