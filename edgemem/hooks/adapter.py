@@ -27,6 +27,7 @@ from edgemem.hooks.loops import (
     enter_tool,
     has_words,
     instructions_of,
+    leave_others,
     leave_tool,
     newest_reply,
     newest_spoken,
@@ -140,6 +141,8 @@ class LoopAdapter:
 
     def _act(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         state, loop = self.state, self._loop_of(point, ctx, payload)
+        if point == ON_RUN_START and isinstance(payload, dict):
+            leave_others(payload.get("speaker"))
         if loop is not state.loop:
             outer = TOOL_TURN.get()
             if outer is not None and outer.is_open and outer.log is self.log:

@@ -16,7 +16,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.edgevox import OuterRun, inward, outward
 from edgemem.hooks.loop_list import MARKS, Key, LoopList, key_of, split_head, without_blocks
 from edgemem.records import BY_AGENT, Message, Session, as_ours, text_of
-from edgemem.scopes import Level
+from edgemem.scopes import Level, name_key
 from edgemem.session.arguments import checked_audience, checked_hearing, checked_speaker
 from edgemem.session.log import SessionLog
 from edgemem.session.points import TurnContext
@@ -129,6 +129,13 @@ def leave_tool(turn: OpenTurn | None, call: str | None = None) -> None:
         return
     around, called, outer = tools.around
     TOOL_TURN.set(around), CALLED.set(called), RUNNING.set(outer)
+
+
+def leave_others(speaker: Any) -> None:
+    """Leave the tools in this context where somebody else speaks: they may run on, on another thread of a pool."""
+    turn = TOOL_TURN.get()
+    if turn is not None and isinstance(speaker, str) and name_key(speaker) not in ("", turn.reader.key):
+        leave_tool(turn)
 
 
 def _tools_of(turn: OpenTurn | None) -> RunningTools | None:

@@ -864,6 +864,19 @@ def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
     ]
 
 
+@pytest.mark.parametrize("session", ["kitchen", "garden"])
+def test_who_speaks_on_the_thread_of_a_tool_is_no_agent(memory: Memory, session: str) -> None:
+    """A pool's thread on which a tool was begun, and that serves somebody else's loop meanwhile, has their words."""
+    first, second = OwnList(memory), OwnList(memory, session)
+    second.hooks = first.hooks if session == "kitchen" else second.hooks
+    first.hear("My code is 4711.", speaker="alice", private=True)
+    first.hooks.fire(BEFORE_TOOL, first.ctx, ToolCallRequest("fetch", {}))
+    second.turn("I like roses.", speaker="ben")
+    assert "4711" not in str(second.handed)
+    side_by_side(partial(first.hooks.fire, AFTER_TOOL, first.ctx, ToolCallResult("fetch", {}, "here")))
+    assert second.stored()[-1] == ("ben", [("user", "I like roses."), ("assistant", "Fine.")])
+
+
 @pytest.mark.parametrize("ids", [("a", "b"), ("", "")])
 def test_an_agent_is_in_a_tool_while_one_of_several_runs(memory: Memory, ids: tuple[str, str]) -> None:
     """The end of one tool does not end the others: what the agent says is nobody's, and behind the last a person speaks."""
