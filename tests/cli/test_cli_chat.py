@@ -67,7 +67,6 @@ def test_help_is_a_command_of_the_talk(tmp_path: Path) -> None:
     """`/help` tells what can be typed; the model hears nothing of it, and nothing of it is remembered."""
     args = ("--llm", "talker", "--home", tmp_path, "--max-tokens", "2")
     told = run("chat", *args, "--json", input="/help\n")
-    assert told.exit_code == 0
-    assert told.stdout == ""
+    assert (told.exit_code, told.stdout) == (0, "")
     assert "/quit" in told.stderr
     assert json.loads(run("sessions", "--home", tmp_path, "--json").stdout) == []

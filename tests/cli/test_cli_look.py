@@ -53,8 +53,7 @@ def test_a_fact_is_told_with_all_that_belongs_to_it(home: Path) -> None:
     args += ["--valid-from", "2026-01-05", "--valid-to", "2026-01-06"]
     told = json.loads(run(*args, "--home", home, "--json").stdout)
     assert (told["value"], told["scope"], told["owner"]) == ("green", "user:Ann", "Ann")
-    assert told["source"] == "test"
-    assert told["heard"] == {"speaker": "Ann"}
+    assert (told["source"], told["heard"]) == ("test", {"speaker": "Ann"})
     assert told["valid_from"] == Begin().convert("2026-01-05", None, None)
     assert told["valid_to"] == When().convert("2026-01-06", None, None)
     again = run("facts", "add", "wifi", "rose", "--home", home)

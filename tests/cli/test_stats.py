@@ -111,8 +111,7 @@ def test_prometheus_reads_the_file(home: Path) -> None:
     file = home.parent / "edgemem.prom"
     file.write_text("old")
     result = run("stats", "--home", home, "--prometheus", file)
-    assert result.exit_code == 0
-    assert result.stdout == ""
+    assert (result.exit_code, result.stdout) == (0, "")
     found = parse(file.read_text())
     assert found["edgemem_counts", "facts"] == 2
     assert found["edgemem_last_turn", "block_tokens"] >= 0

@@ -1,9 +1,7 @@
 """Answers: what a chat model makes of what memory shows it, in the talk of a household that it has never heard.
 
-Questions of our own corpus are asked, each in a conversation that has just begun: without memory, with all default hooks,
-and with nothing but the messages that answer them in the same place, which tells how much this model could get right. A
-reply is right if it holds at least 60 % of the content words of the answer, as it was told. It is thrown away, so each
-question finds the same memory.
+Each question is asked in a fresh conversation: without memory, with all default hooks, and with only the messages that
+answer it. A reply is right if it holds at least 60 % of the content words of the answer; then it is thrown away.
 """
 
 from __future__ import annotations
@@ -53,16 +51,7 @@ def run(
     cache: Path | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
-    """Count how many questions a chat model answers right: without memory, with it, and when told nothing but the answer.
-
-    Args:
-        llm: a chat model, by its name in the catalogue or as a GGUF file.
-        questions: how many are asked, evenly of all that have an answer in words.
-        seed: of our own corpus.
-        forms: its words: `learnt`, or `unseen` by whatever was fitted.
-        cache: a folder where the filled home and vectors are kept for the next run.
-        home: where scratch files go; default: the temporary files.
-    """
+    """Count how many questions a chat model answers right: without memory, with it, and when told nothing but the answer."""
     if questions < 1:
         raise InvalidInputError(f"Give --questions at least 1, not {questions}.")
     path = find_model(llm)

@@ -23,11 +23,7 @@ class BoardFile(msgspec.Struct, frozen=True):
 
 
 def run(*, compare: tuple[Path, Path] | None = None) -> dict[str, Any]:
-    """Compare the boards of two files.
-
-    Args:
-        compare: the files.
-    """
+    """Compare the boards of two files."""
     if compare is None:
         raise InvalidInputError("Name two files with --compare; `edgemem bench board --json` writes them.")
     first, second = compare

@@ -1,7 +1,4 @@
-"""How sure a mean over questions is: bootstrap intervals, and two runs compared question by question.
-
-The same seed gives the same figures.
-"""
+"""How sure a mean over questions is: bootstrap intervals from a seed, and two runs compared question by question."""
 
 from __future__ import annotations
 

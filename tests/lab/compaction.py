@@ -114,10 +114,7 @@ def fitted(home: Path, tokenizer: Tokenizer, lines: Iterable[Line], *, profile: 
     counting = _Counting(tokenizer)
     with edgemem.open(home, profile=profile, tokenizer=counting, clock=ticking(), worker=False) as memory:
         timed = _Timed(counting)
-        with (
-            patch.object(Compaction, "guard", timed.guard),
-            patch.object(Compaction, "end", timed.end),
-        ):
+        with patch.object(Compaction, "guard", timed.guard), patch.object(Compaction, "end", timed.end):
             robot = Robot(memory.hooks(session_id="now"), tools=[KEEP_PLAN])
         for line in lines:
             robot.turn(line)
@@ -163,7 +160,6 @@ def run(
         turns: played on both sides, one after the other; every other one first on this side, then on that.
         window: tokens of the context window; a smaller one is compacted more often.
         model: let a model of 100 M random weights write the summaries; speech stops it each time.
-        home: where scratch files go; default: the temporary files.
     """
     real_embedder()
     tokenizer = real_tokenizer()
@@ -203,11 +199,7 @@ def _beside(
     model: bool,
     speech_s: float = 0.0,
 ) -> dict[str, Any]:
-    """Play the same lines with upkeep at work and without.
-
-    Args:
-        speech_s: how long the loop hears somebody speak before each turn; 0: it knows only the end of the utterance.
-    """
+    """Play the same lines with upkeep at work and without; each turn begins with so many seconds of speech, 0 for none."""
     folder.mkdir()
     chance = random.Random(7)
     settings = _settings(window, model=model)

@@ -112,18 +112,11 @@ def run(
 
     Args:
         data: a file of LoCoMo's form for what is found; default: our own corpus.
-        seed: of our own corpus.
-        forms: its words.
         rows: messages for the times; 0: no times. Their vectors are real ones of 300 sentences with seeded noise.
-        asked: questions for the times.
         quality: measure what is found; otherwise only times.
-        peers: which, with commas.
         named: give peers each text with its speaker's name in front, and embed it so: they know no speakers, and find
             more so (LoCoMo's open half, recall@10: Engrava .62 and not .50, vectors alone .51 and not .29). Otherwise
             they get what edgemem embeds.
-        venvs: where the environments are kept; default: the cache that other benches use.
-        cache: as of `make lab ARGS=recall`.
-        home: where scratch files go; default: the temporary files.
     """
     able = Peers(peers, venvs)
     found: dict[str, Scores] = {}

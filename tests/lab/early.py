@@ -95,7 +95,6 @@ def run(
         words_s: words a second.
         embed_ms: what each embedding of a question takes at least.
         end_ms: how long after the last word the end of an utterance is known.
-        home: where scratch files go; default: the temporary files.
     """
     from edgemem.llama.embedder import LlamaEmbedder
 
@@ -179,12 +178,7 @@ class _Talk:
         self._robot = Robot(hooks)
 
     def speak(self, text: str, gap_s: float, end_s: float) -> Spoken:
-        """Have an utterance answered as a whole, and once more while it is spoken.
-
-        Args:
-            gap_s: between two words.
-            end_s: between the last word and the end.
-        """
+        """Have an utterance answered as a whole, and once more while it is spoken, with these seconds between words and before the end."""
         loop, before = self._robot.loop, self._embedder.queries
         whole_block = self._block(text)
         whole = self._early.last

@@ -1,7 +1,4 @@
-"""The tokens of prompts with the memory of the real EdgeVox: its agent with its memory hooks, without them, and ours.
-
-The evenings are those of `edgemem bench prefill`.
-"""
+"""The tokens of prompts of `edgemem bench prefill` with the memory of the real EdgeVox: its agent with its hooks, without, and ours."""
 
 from __future__ import annotations
 
@@ -35,9 +32,7 @@ def run(*, turns: int = 40, edgevox: Path | None = None, home: Path | None = Non
     """Hear the same evenings with the agent of EdgeVox, with its memory and without, and with our loop.
 
     Args:
-        turns: of the evenings; it reads the whole conversation in each, so more than 40 tell nothing new.
         edgevox: a folder that EdgeVox was installed into; default: the one that `make server` makes in the cache.
-        home: where scratch files go; default: the temporary files.
     """
     if edgevox is not None and not (edgevox / "edgevox").is_dir():
         raise InvalidInputError(f"There is no EdgeVox in {edgevox}; leave out --edgevox after `make server`.")
@@ -70,9 +65,7 @@ class EdgevoxAgent:
     """The agent of the real EdgeVox, whose model says what the script says.
 
     Args:
-        package: the folder that has `edgevox`.
         folder: where its store and its notes are made, with the defaults of its three memory hooks; None: no memory.
-        facts: what it knows from the beginning.
     """
 
     _language = "en"

@@ -1,8 +1,4 @@
-"""A home of EdgeVox made up from a seed, and written as EdgeVox 1.3 writes it: as JSON files, or as databases.
-
-Two agents share it. Facts have versions that follow one another, and some were forgotten at the end; among the
-texts are those that break parsers, prompts and fonts.
-"""
+"""A home of EdgeVox made up from a seed, with texts that break parsers, and written as EdgeVox 1.3 writes it: as JSON or databases."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ def run(*, superseded: int = 100_000, times: int = 200, home: Path | None = None
     Args:
         superseded: versions that do not hold any more, of 20 keys.
         times: how often each question is asked, all of them in turn.
-        home: a folder on the disk to measure; default: the temporary files.
     """
     moment = [START]
     clock = Clock(wall=lambda: moment[0], monotonic=lambda: moment[0] - START)

@@ -1,12 +1,8 @@
 """Facts of our own corpus as a robot would have stored them, and which questions find the value that answers.
 
-What people tell in the weeks is stored under keys such as a model would write (`cordless_drill.tools`), each version valid
-from when it was told; what somebody has and never changed is a preference. Of everyday questions that do need a memory
-(`talk.toml`), those are foreign to the household that name nothing, and no part of anything, of which a fact tells.
-
-Questions ask for a value, among the messages of the same home and all other facts: what holds, what held before, and what
-held at a time. Two more figures count what the floors of the profile cost, and how often a fact is found, or stands in the
-block of a turn, where nothing answers, or where nobody wants anything of a memory.
+Each version is stored under a key such as a model would write, valid from when it was told; what never changed is a
+preference. Questions ask for what holds, what held before, and what held at a time. Two more figures count what the floors
+of the profile cost, and how often a fact is shown where nothing answers, or where nobody wants anything of a memory.
 """
 
 from __future__ import annotations
@@ -69,8 +65,6 @@ class FactsTold:
     """What the weeks tell.
 
     Args:
-        seed: of the weeks.
-        forms: their words.
         most: things of which something is stored; None: all. What asks for the others is answered by none.
     """
 
@@ -103,11 +97,7 @@ class FactsTold:
             assert_fact(tx, self._key(one), one.version.value, scope=SCOPE, valid_from=at, heard=heard)
 
     def asked(self) -> Iterator[FactAsked]:
-        """Yield the questions that ask for a value.
-
-        Those about what holds now come twice more, of a day on which the value before did: with `valid_at`, and with the
-        day in front of the question and nothing else to tell.
-        """
+        """Yield the questions that ask for a value; those about the present also of an earlier day, by `valid_at` and by their words."""
         by_evidence = {one.ids: one for one in self._stored if one.version.date is None}
         for question in self._made.questions:
             one = by_evidence.get(question.evidence)
@@ -159,11 +149,7 @@ _VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 
 
 def fact_figures(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Store the facts of the weeks in a home that holds what was said, ask for them, and return what was found.
-
-    Args:
-        talk: who says what that needs nothing of a memory.
-    """
+    """Store the facts of the weeks in a home that holds what was said, ask for them, and return what was found."""
     now = here.clock.at
     told.store(here.memory)
     here.memory.idle(IDLE_S)

@@ -1,7 +1,6 @@
 """The weights of recall's features, learnt on our own corpus: which features tell that a message answers a question.
 
-What tells that a message replaces an older one is learnt on invented households as well. A message that was told anew counts
-for what replaces it, and one that holds for nobody; of others nothing is known, and they teach nothing.
+What tells that a message replaces an older one is learnt on invented households as well.
 """
 
 from __future__ import annotations
@@ -119,10 +118,6 @@ def run(
         last_seed: the last one that is learnt on.
         l2: how much large weights cost; more of it carries over better to other talk.
         data: a file of LoCoMo's form, to measure on.
-        write: the file that takes the weights.
-        ablate: learn without each feature as well.
-        cache: a folder where filled homes and vectors are kept for the next run.
-        home: where scratch files go; default: the temporary files.
     """
     own = [weeks_case(weeks(seed, "learnt"), f"weeks {seed}") for seed in range(first_seed, last_seed + 1)]
     other = [] if data is None else read_cases(data)[1]
@@ -192,11 +187,7 @@ def _asked(
     cache: Path | None,
     versions: Mapping[tuple[str, ...], Sequence[str]] = {},
 ) -> Iterator[Asked]:
-    """Yield the candidates of each question.
-
-    Args:
-        versions: the messages that tell other versions of what some tell.
-    """
+    """Yield the candidates of each question, with the messages that tell other versions of what some tell."""
     with filled(case, folder, embedder=embedder, profile=Profile(), cache=cache) as here:
         say(f"{case.name}: asking {len(case.asked)} questions …")
         for one in case.asked:
@@ -211,10 +202,7 @@ def _asked(
 
 
 def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
-    """Yield the candidates of what is asked in invented households about what was told there, once or anew.
-
-    With an embedder in English, which it knows; else in all languages.
-    """
+    """Yield the candidates of what is asked in invented households, with an embedder in English, else in all languages."""
     for name, spoken in homes().items():
         language = name.partition("_")[0]
         if embedder is not None and language != "en":

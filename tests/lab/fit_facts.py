@@ -1,7 +1,6 @@
 """The weights of the features of facts, learnt on our own corpus: which of them tell that a fact answers a question.
 
-Each household is asked twice: with all that it tells stored as facts, and with that of a few things only, so that most of
-its questions are answered by none. The questions of everyday life that speak of nothing there are asked as well.
+Each household is asked twice: with all that it tells stored as facts, and with that of a few things only.
 """
 
 from __future__ import annotations
@@ -94,11 +93,7 @@ def _values(memory: Memory) -> dict[tuple[int, int], tuple[str, str]]:
 
 
 def with_facts(model: LinearModel, asked: Sequence[Asked], cost: float) -> LinearModel:
-    """Return a model of texts with the weights of the features of facts, a logistic regression over facts.
-
-    Of each question all that do not answer weigh as much as one that does, and of all questions those that nothing answers
-    as much as the others.
-    """
+    """Return a model of texts with the weights of the features of facts, a logistic regression with balanced classes."""
     import numpy as np
 
     # One that answers and was not even looked at does not make a question one that nothing answers.

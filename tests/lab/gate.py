@@ -1,8 +1,7 @@
 """The gate of recall, learnt: what tells that something remembered helps with what somebody said.
 
-Learnt on invented households (see `tests/lab/homes.py`) and on the weeks of `tests/lab/weeks.py`. First what an utterance wants, by its words and by its vector, then
-what that and the best candidates tell together; the latter on what the former says of households that it was not learnt on.
-In the figures, words and vectors of a household are read by what was learnt on all others.
+First what an utterance wants, by its words and its vector, then what that and the best candidates tell together; each
+household is read by what was learnt on all others.
 """
 
 from __future__ import annotations
@@ -80,13 +79,7 @@ class Sample(NamedTuple):
 
 
 def run(*, write: Path | None = None, cache: Path | None = None, home: Path | None = None) -> dict[str, Any]:
-    """Learn what tells that something remembered helps with what somebody said, and print how often that is right.
-
-    Args:
-        write: the file that takes it.
-        cache: a folder where filled homes and vectors are kept for the next run.
-        home: where scratch files go; default: the temporary files.
-    """
+    """Learn what tells that something remembered helps with what somebody said, and print how often that is right."""
     embedder = open_real()
     try:
         with scratch(home) as folder:
@@ -174,12 +167,7 @@ def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]
 
 
 def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate, dict[str, Gate]]:
-    """Return the gate that is learnt on what was said, and by the name of a household that which reads words and vectors by the others.
-
-    Args:
-        embedded: with an embedder.
-        by_words: without one.
-    """
+    """Return the gate learnt with an embedder and without, and by household the gate learnt on the others."""
     said, meant = _vocabularies(by_words), _direction(embedded)
     bare = Gate(_NOTHING, _NOTHING, _NOTHING, meant, said)
     of_others = {

@@ -45,11 +45,7 @@ def run(
     """Import a home of EdgeVox, as JSON and as databases, compare every row, and import it again.
 
     Args:
-        facts: keys; about every second one has versions before the one that holds.
-        episodes: tool calls.
-        sessions: conversations.
         times: how often, each time into a fresh home; medians of seconds are reported.
-        home: where scratch files go; default: the temporary files.
     """
     old = edgevox_home(facts=facts, episodes=episodes, sessions=sessions)
     figures: dict[str, Any] = {
@@ -184,11 +180,7 @@ def _pairs(memory: Memory, old: EdgevoxHome) -> Iterator[tuple[str, str, Any, An
             "session",
             name,
             old.sessions.get(name),
-            session
-            and {
-                "messages": session.messages,
-                "state": session.state,
-            },
+            session and {"messages": session.messages, "state": session.state},
         )
     written = "".join(old.notes[agent] for agent in sorted(old.notes))
     # How many empty lines part two files is no part of either.

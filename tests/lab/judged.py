@@ -1,12 +1,8 @@
 """What a person would say of recall: is memory shown when it helps, does the newest value win, is it found at once.
 
-`judged_*.toml` holds what three people told a robot at home, and what they ask it then, written by hand before anything
-was learnt on it; nothing may be learnt or tuned on it. Each utterance is asked by its speaker as the first of a session, and
-what counts is what stands in the prompt. A piece of a block comes from a message where at least 80 % of its words do;
-an answer stands there when one such piece has all of its words. What a block may leave out, such as articles, is not asked for.
-In `judged_alike_*.toml` they tell of things that are alike, such as two birthdays, and ask for one of them.
-
-`homes` reads the households that are learnt on (`home_<language>_<name>.toml`); nobody who wrote one knew `judged_*.toml`.
+`judged_*.toml` holds what three people told a robot at home and ask it then; nothing may be learnt or tuned on it. A piece
+of a block comes from a message where at least 80 % of its words do; an answer stands there when one such piece has all of
+its words. In `judged_alike_*.toml` they tell of things that are alike. `homes` reads the households that are learnt on.
 """
 
 from __future__ import annotations
@@ -156,11 +152,8 @@ def run(
     before the index caught up and after it: in a young home of three turns, and in an old one of 10,000.
 
     Args:
-        language: default: all.
-        embedder: find by meaning too.
         at_once: also try what is found at once, in English.
         show: of each kind of failure, this many at random, with what was shown.
-        home: where scratch files go; default: the temporary files.
     """
     homes = {name: household(name) for name in ([language] if language else LANGUAGES)}
     real = open_real() if embedder else None
@@ -351,11 +344,7 @@ def opened(
     at: float = BEGUN,
     vectors: Path | None = None,
 ) -> Iterator[tuple[Memory, SetClock]]:
-    """Open a memory with the default profile, no recall of which is late; the embedder is warm, and stays open.
-
-    Args:
-        vectors: a file with those of some stored texts.
-    """
+    """Open a memory with the default profile and kept vectors, no recall of which is late; the embedder stays open."""
     clock = SetClock()
     clock.at = at
     kept = KeptVectors(embedder, vectors) if embedder is not None else None
@@ -429,11 +418,7 @@ def _trial(
     *,
     silence_s: float = 0.0,
 ) -> dict[str, int]:
-    """Tell each group in a session, ask for all, let the index catch up, and ask again.
-
-    Args:
-        silence_s: seconds between the last thing that is told and the first question.
-    """
+    """Tell each group in a session, ask for all after so many silent seconds, let the index catch up, and ask again."""
     for n, group in enumerate(groups):
         robot = Robot(memory.hooks(session_id=f"told {n}"))
         for one in group:

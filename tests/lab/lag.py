@@ -51,7 +51,6 @@ def run(
     Args:
         seconds: of each way in each round.
         messages: how many are stored beside 200 facts.
-        home: where scratch files go; default: the temporary files.
     """
     real_embedder()
     late: dict[str, list[float]] = {way: [] for way in WAYS}

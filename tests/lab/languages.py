@@ -52,11 +52,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def household(language: str, *, seed: int = 7) -> Household:
-    """Return a household that speaks a language: the same 120 things are said in each, and 40 asked.
-
-    Args:
-        seed: decides the order in which they are said; what is superseded always comes first.
-    """
+    """Return a household that speaks a language, in which 120 things are said in a seeded order, and 40 asked."""
     path = Path(__file__).with_name(f"languages_{language}.toml")
     if language not in LANGUAGES or not path.is_file():
         raise InvalidInputError(
@@ -89,11 +85,6 @@ def run(
     Recall@5 and @10 of what answers, among 120 things that were said. `said`: only the 20 questions whose words were
     said; `free`: only the 20 in other words; `typed`: those of the first kind, without accents. No model may find less in
     any language than words alone do.
-
-    Args:
-        languages: which, with commas between them.
-        models: only these embedders, with commas between them.
-        home: a folder for the scratch files; default: the temporary files.
     """
     names = [name for name in languages.split(",") if name] or list(LANGUAGES)
     wanted = [name for name in models.split(",") if name] or _embedders()
@@ -143,10 +134,7 @@ def _with_embedder(name: str) -> Profile:
 
 
 def _ask(folder: Path, spoken: Household, profile: Profile, way: str) -> dict[str, float]:
-    """Return how much of what answers is among the first, and how long a question takes.
-
-    `said`: asked in words that were said, `free`: in others, `typed`: in those that were said, without accents.
-    """
+    """Return how much of what answers is among the first, by kinds of questions, and how long a question takes."""
     found: list[list[str]] = []
     spent: list[float] = []
     with edgemem.open(folder, profile=profile, worker=False) as memory:

@@ -1,10 +1,8 @@
 """Learning weights: a linear model that puts the right candidates of each question first, and what its sums mean.
 
-The weights maximise the logarithm of the share that softmax gives to the right candidates of each question (ListNet of
-Z. Cao et al., "Learning to Rank: From Pairwise Approach to Listwise Approach", 2007), with a penalty on large weights. A feature that can only speak for a candidate, or against it, keeps its sign: without that, weights learnt
-on our household carry over to other talk worse (recall@5 on LoCoMo .016 to .03 lower).
-How likely each message is right is a logistic regression on the sum alone, as J. Platt's ("Probabilistic outputs for
-support vector machines", 1999).
+The loss is that of ListNet (Z. Cao et al., "Learning to Rank: From Pairwise Approach to Listwise Approach", 2007), with a
+penalty on large weights; a feature that can only speak for or against a candidate keeps its sign. Sums become
+probabilities as J. Platt's ("Probabilistic outputs for support vector machines", 1999).
 """
 
 from __future__ import annotations
@@ -63,13 +61,7 @@ def by_words(asked: Iterable[Asked]) -> list[Asked]:
 
 
 def learnt(asked: Sequence[Asked], *, l2: float, without: Collection[str] = ()) -> dict[str, float]:
-    """Return weights by feature; those that are 0 are left out.
-
-    Args:
-        asked: questions that nothing answers teach nothing.
-        l2: half of it times the square of each weight, by the feature's standard deviation, is the penalty.
-        without: features that are not used.
-    """
+    """Return weights by feature, as `weights_of` does; those that are 0 are left out."""
     features, right = [one.candidates.features for one in asked], [one.right for one in asked]
     return weights_of(features, right, list(FEATURES), l2=l2, without=without)
 
@@ -85,6 +77,7 @@ def weights_of(
     """Return weights by name; those that are 0 are left out.
 
     Args:
+        features: of the candidates of each question, `float32[n, len(names)]`.
         features: of the candidates of each question, `float32[n, len(names)]`.
         right: which of them answer it; questions without any teach nothing.
         l2: half of it times the square of each weight, by the feature's standard deviation, is the penalty.
@@ -127,11 +120,7 @@ def weights_of(
 
 
 def calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
-    """Return the model that knows how likely its first candidates are right.
-
-    Args:
-        asked: at least one candidate each.
-    """
+    """Return the model that knows how likely its first candidates are right; each question has at least one."""
     import numpy as np
 
     bare = LinearModel(0.0, weights)

@@ -59,7 +59,6 @@ def run(*, half: str = "held_out", home: Path | None = None) -> dict[str, Any]:
 
     Args:
         half: of the names: `tuned`, which the rules were written with, or `held_out`.
-        home: where scratch files go; default: the temporary files.
     """
     asked = pairs("tuned" if half == "tuned" else "held_out")
     right, missed = Counter[str](), []

@@ -1,8 +1,6 @@
 """What a speech recogniser writes of what was said: small letters, no punctuation, numbers as words, and mistakes.
 
-`spoken` reads a text aloud. `Hearing` makes mistakes: words become others that sound alike, those of a table (`noise.toml`)
-or, where it has none, what rules on letters make of a word, the more so if that is a word as well. Short words are lost or
-come from a breath, compounds fall in two, names become what somebody hears who never met one. The rules know nothing of
+`Hearing` makes words of a table (`noise.toml`) or of rules on letters into others that sound alike, which know nothing of
 those by which recall finds what was misheard. The same seed and text give the same mistakes on every Python.
 """
 
@@ -144,22 +142,12 @@ class _Sounds(NamedTuple):
 
 
 def heard(text: str, rate: float, seed: int | str = 1) -> str:
-    """Return what a recogniser writes of a text.
-
-    Args:
-        rate: mistakes for each word, 0 to 1, on average; the Levenshtein distance over words counts them.
-        seed: another one makes other mistakes.
-    """
+    """Return what a recogniser writes of a text, with so many mistakes for each word on average (0 to 1)."""
     return " ".join(Hearing(text, rate, seed).words())
 
 
 def noisy(weeks: Weeks, rate: float, seed: int = 1, *, robot: bool = False) -> Weeks:
-    """Return the weeks as a recogniser wrote them: the same ids and evidence, what people said and asked with mistakes.
-
-    Args:
-        rate: mistakes for each word; 0: only without punctuation and capitals.
-        robot: whether what the robot says was heard, too; otherwise it stands as it was written, as do its tools.
-    """
+    """Return the weeks as a recogniser wrote what people, and perhaps the robot, said: the same ids and evidence, with mistakes."""
     roles = {"user", "assistant"} if robot else {"user"}
 
     def write(one: Turn | Question) -> str:
@@ -185,12 +173,7 @@ def word_errors(said: Sequence[str], written: Sequence[str]) -> int:
 
 
 class Hearing:
-    """One text on its way through a recogniser.
-
-    Args:
-        rate: mistakes for each word.
-        seed: decides, together with the text, which.
-    """
+    """One text on its way through a recogniser; seed and text decide which mistakes are made at that rate for each word."""
 
     def __init__(self, text: str, rate: float, seed: int | str) -> None:
         self.said = spoken(text)

@@ -1,11 +1,8 @@
 """What a peer's own Python runs: `peer.py NAME FOLDER` fills the peer and asks it, and prints JSON.
 
 The folder holds `job.json` (texts, questions, k) and, row for row, `texts.npy` and `questions.npy`. What is printed: for
-each question the rows that were found, best first, and the milliseconds of the search alone, with the question's vector
-made before. This file imports nothing of edgemem, which the peer's Python does not have.
-
-Each peer is used as its documentation says. All three fail on SQLite before 3.41, or on a Python that loads no extensions,
-so `pysqlite3` takes the place of `sqlite3` before they are imported.
+each question the rows found, best first, and the milliseconds of the search alone. This file imports nothing of edgemem.
+All peers fail on SQLite before 3.41, so `pysqlite3` takes the place of `sqlite3` before they are imported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Peers: other memories on the same texts and vectors, each run by a Python that has it.
-
-That Python is a virtual environment in the cache, made once, by pip's ordinary ways. `peer.py` is what it runs. Peers live
-apart from edgemem: none of what they need is a dependency of ours, and nothing of a peer is imported here.
-"""
+"""Peers: other memories on the same texts and vectors, each run by `peer.py` in a virtual environment of its own in the cache."""
 
 from __future__ import annotations
 
@@ -117,12 +113,7 @@ K = 10
 
 
 class Peers:
-    """The peers that can run here.
-
-    Args:
-        names: with commas.
-        folder: where their environments are; None: the cache that other benches use.
-    """
+    """The peers that can run here, of those named with commas, with their environments in a folder (None: the cache)."""
 
     def __init__(self, names: str, folder: Path | None = None) -> None:
         self.absent: dict[str, str] = {}

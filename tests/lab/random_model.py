@@ -1,8 +1,4 @@
-"""Models of random weights: they answer nonsense, and cost what real ones of their size cost.
-
-The default one has about 100 M weights, for every benchmark that must run llama.cpp and not count alone (`bench reboot`,
-`bench prefill`). It has the vocabulary of qwen2 and the ChatML template of Qwen2.5, which prints tools.
-"""
+"""Models of some 100 M random weights, with the vocabulary and template of Qwen2.5: they answer nonsense, and cost what real ones cost."""
 
 from __future__ import annotations
 
@@ -35,11 +31,7 @@ _SPREAD = 0.02  # of random weights, as models are initialised
 def write_model(
     path: Path, *, width: int = WIDTH, layers: int = LAYERS, hidden: int = HIDDEN, seed: int = 0
 ) -> Path:
-    """Write the model as Q8_0; the same seed gives the same one, and smaller numbers one that is small enough for a test.
-
-    Raises:
-        ModelError: the vocabulary is missing.
-    """
+    """Write the model as Q8_0, the same for the same seed; raise ModelError where the vocabulary is missing."""
     import numpy as np
 
     sources = vocabulary_in_cache()
@@ -137,10 +129,7 @@ def key(name: str, value: str | bool | float | Sequence[str]) -> bytes:
 
 
 def tokenizer_keys(path: Path) -> tuple[list[bytes], int]:
-    """Copy the keys of a vocabulary byte for byte; return them and the number of tokens.
-
-    gguf's own reader takes 15 s for 300,000 strings.
-    """
+    """Copy the keys of a vocabulary byte for byte (gguf's own reader takes 15 s); return them and the number of tokens."""
     raw = path.read_bytes()
     keys, tokens, at = [], 0, 24
     for _ in range(struct.unpack_from("<Q", raw, 16)[0]):

@@ -72,11 +72,8 @@ def run(
     system's cache before.
 
     Args:
-        prefix_tokens: of instructions and tools.
-        processes: how many times each, in turn; medians are reported.
         threads: of the model; 0: as many as llama.cpp finds good.
         model: a GGUF of yours; default: about 100 M random weights, written for this run.
-        home: where scratch files go; default: the temporary files.
     """
     with scratch(home) as folder:
         if model is None:

@@ -90,13 +90,7 @@ class TimeAsked(NamedTuple):
 
 
 def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block: bool) -> dict[str, Any]:
-    """Ask for times in a home that holds the weeks, and return what was found.
-
-    Args:
-        seed: of the weeks.
-        forms: their words.
-        block: also look at the block that a turn would have.
-    """
+    """Ask for times in a home that holds the weeks, with the block of a turn if wanted, and return what was found."""
     here.clock.at = float(weeks_days.moment(DAYS, _SIX))
     said = {one.id: Said(one.id, one.session, one.at, one.speaker, one.text, one.role) for one in made.turns}
     turns, least = Turns(here.memory) if block else None, here.memory.profile.injection.min_score
@@ -158,11 +152,7 @@ NOISE_BARS = {0.1: 0.05, 0.2: 0.10}
 
 
 def figures_of(answered: Sequence[Answered], *, form: Form, least: float) -> dict[str, Any]:
-    """Return means by category, intervals, how long it took, and how often nothing was found where nothing answers.
-
-    Args:
-        least: the score below which nothing counted as found.
-    """
+    """Return means by category with intervals, times, and how often nothing was found above the least score where nothing answers."""
     scored = [one for one in answered if one.scores]
     names = in_order([name for one in scored for name in one.scores])
     categories = sorted({one.asked.category for one in scored})
@@ -292,18 +282,12 @@ def run(
 
     Args:
         data: a file of LoCoMo's or LongMemEval's form; default: our own corpus.
-        seed: of our own corpus.
-        forms: its words: `learnt`, or `unseen` by whatever was fitted.
         noise: share of words that a recogniser got wrong in our own corpus.
         longmemeval: ask our own corpus as LongMemEval would: what users said by sessions, with its official scores.
         block: measure also the block of this many tokens that a turn would have, and small talk.
         min_score: below it nothing counts as found; default: the profile's.
         captions: count what pictures show as words of their message (LoCoMo).
-        embedder: find by meaning too.
-        cache: a folder where filled homes and vectors are kept for the next run.
-        save: a file that takes the scores of each question.
-        against: such a file of another run, to compare with question by question.
-        home: where scratch files go; default: the temporary files.
+        against: what `save` wrote of another run, to compare with question by question.
     """
     form, cases, talk = _cases(
         data, seed=seed, forms=forms, noise=noise, longmemeval=longmemeval, captions=captions

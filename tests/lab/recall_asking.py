@@ -1,14 +1,9 @@
 """Asking the questions of one case: the scores of each, its time, and whether the block of a turn holds the answer.
 
-LongMemEval's scores are as its own scorer defines them: a session counts or does not, the gain of the second place is
-divided by log2(2), which is 1, so that the first two places weigh the same, and the ideal is taken over all sessions.
-
-A turn is prepared by the reference loop with the hooks of the memory, and thrown away, so each one finds the same memory
-and an empty prompt. The words of an answer are those of the shortest one (stems of `edgemem.recall.text.analyse.terms`) that the
-evidence has and the question has not; a question is left out where there are none, such as one that is answered by a day
-or a speaker. They stand in the block where a line has them that names who said the evidence, and the day. A day is a date
-(2026-03-01) or a number beside the name of the month (1 Mar, March 1st). Where nobody is named (the robot, LongMemEval's
-user), no name is asked for.
+LongMemEval's scores are as its own scorer defines them: the gain of the second place is divided by log2(2), which is 1, and
+the ideal is taken over all sessions. A turn is prepared with the hooks of the memory, and thrown away. The words of an
+answer are the stems of the shortest one that the evidence has and the question has not. They stand in the block where a
+line has them that names who said the evidence, and the day: a date, or a number beside the name of the month.
 """
 
 from __future__ import annotations
@@ -53,20 +48,9 @@ def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
 
 
 def turn_scores(
-    found: Sequence[str],
-    sessions: Sequence[str],
-    *,
-    evidence: Collection[str],
-    right: Collection[str],
+    found: Sequence[str], sessions: Sequence[str], *, evidence: Collection[str], right: Collection[str]
 ) -> dict[str, float]:
-    """Return the scores of one question by messages.
-
-    Args:
-        found: messages, best first.
-        sessions: sessions, best first, each once.
-        evidence: the messages that answer.
-        right: the sessions that do.
-    """
+    """Return the scores of one question by the messages and the sessions found, best first, against those that answer."""
     return {
         **{f"recall@{k}": recall_at(found, evidence, k) for k in CUTS},
         f"session_recall@{SESSIONS}": recall_at(sessions, right, SESSIONS),
@@ -75,13 +59,7 @@ def turn_scores(
 
 
 def session_scores(ranked: Sequence[str], right: Collection[str], *, of: int) -> dict[str, float]:
-    """Return LongMemEval's official scores of one question, and the reciprocal rank.
-
-    Args:
-        ranked: sessions, best first, each once.
-        right: the sessions that answer.
-        of: how many sessions the haystack has.
-    """
+    """Return LongMemEval's official scores of one question over a haystack of so many sessions, and the reciprocal rank."""
     scores: dict[str, float] = {}
     for k in (5, 10):
         first = set(ranked[:k])
@@ -93,12 +71,7 @@ def session_scores(ranked: Sequence[str], right: Collection[str], *, of: int) ->
 
 
 def ndcg(gains: Sequence[float], right: int, k: int, *, of: int) -> float:
-    """Return the discounted gain of the first k places over the best one possible.
-
-    Args:
-        right: how many of all are right.
-        of: how many there are in all.
-    """
+    """Return the discounted gain of the first k of all places over the best one possible with so many right ones."""
     ideal = _dcg([1.0] * min(right, of), k)
     return _dcg(gains, k) / ideal if ideal else 0.0
 
@@ -230,7 +203,6 @@ class Asking:
     """Asks the questions of one case.
 
     Args:
-        least: the score below which nothing counts as found.
         count: counts the tokens of a block; None: blocks are not looked at.
     """
 
@@ -290,11 +262,7 @@ class Asking:
         return scores
 
     def _block_scores(self, asked: Asked, *, found: bool) -> dict[str, float]:
-        """Return what the block holds.
-
-        Args:
-            found: whether all the evidence is among the first five.
-        """
+        """Return what the block holds, and whether it does where all the evidence is among the first five."""
         if self._turns is None or self._count is None or not asked.evidence:
             return {}
         block = self._turns.block(asked.text, asked.asker)

@@ -1,16 +1,9 @@
 """Cases: conversations with questions and the messages that answer them, in one form wherever they come from.
 
-Read are our own weeks, LoCoMo's file and LongMemEval's. A picture that somebody shares in LoCoMo is told by its caption
-(`blip_caption`), which stands behind the words of its message, as in the benchmark's own evaluation; of its sessions only
-the beginning has a time, and messages follow half a minute apart. LongMemEval is read as its own retrieval reads it: what
-the user said is memory, what the assistant said is not; records with the same haystack are one case.
-
-`longmemeval` writes the weeks in LongMemEval's form: one record for each question, with every session as its haystack. The
-official scorer finds the right sessions by the word `answer` in their ids, and asks each of their messages for `has_answer`.
-It knows two roles: what tools said is left out, and who spoke stands before the words.
-
-`small_talk` returns what people say that needs nothing of a memory: the talk of the weeks of another seed, without what
-tells or asks for anything. `phrases` returns what people say to assistants all day, from `talk.toml`.
+LoCoMo's pictures are told by their caption (`blip_caption`), as in its own evaluation; of its sessions only the beginning
+has a time, and messages follow half a minute apart. LongMemEval is read as its own retrieval reads it: only what the user
+said is memory; records with the same haystack are one case. Its official scorer finds the right sessions by the word
+`answer` in their ids, and asks each of their messages for `has_answer`.
 """
 
 from __future__ import annotations
@@ -115,11 +108,7 @@ def weeks_case(weeks: Weeks, name: str = "weeks") -> Case:
 
 
 def read_cases(path: Path, *, captions: bool = True) -> tuple[Form, list[Case]]:
-    """Return what a file of LoCoMo's or LongMemEval's form holds, and which of the two it is.
-
-    Args:
-        captions: whether what a picture shows counts as words of its message (LoCoMo).
-    """
+    """Return what a file of LoCoMo's (with captions or not) or LongMemEval's form holds, and which of the two it is."""
     try:
         records = msgspec.json.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError) as error:
@@ -345,10 +334,5 @@ def _everyday() -> dict[str, dict[str, str]]:
 
 
 def phrases(need: str, half: str) -> list[str]:
-    """Return what is said to assistants all day.
-
-    Args:
-        need: `idle` needs nothing of a memory, `needed` does.
-        half: one of `HALVES`.
-    """
+    """Return what is said to assistants all day and needs a memory (`needed`) or not (`idle`), of one of `HALVES`."""
     return lines(_everyday()[need][half])

@@ -1,9 +1,7 @@
 """A home for each case of `make lab ARGS=recall`: filled as a robot would have filled it, and kept between runs.
 
-Each utterance is a turn with its speaker and its time, in the order in which all was said, with the clock standing there;
-what robot and tools said then belongs to the turn. Index and vectors come from idle time. With a cache, the filled home
-is kept under a hash of what was said, and so are the vectors; where the code of the index has changed since, the index is
-made again from them. A run works on a copy, so several may use one cache.
+With a cache, the filled home is kept under a hash of what was said, and so are the vectors; where the code of the index has
+changed since, the index is made again from them. A run works on a copy, so several may use one cache.
 """
 
 from __future__ import annotations
@@ -55,12 +53,7 @@ class SetClock(Clock):
 
 
 class KeptVectors(Lent):
-    """An embedder that remembers the vectors of stored texts, and leaves everything else to the real one.
-
-    Args:
-        real: embeds; stays open when a memory closes this one.
-        path: where the vectors are kept; None: nowhere.
-    """
+    """An embedder that keeps the vectors of stored texts in a file (None: nowhere), and lends everything else from the real one."""
 
     def __init__(self, real: Embedder, path: Path | None) -> None:
         super().__init__(real)
@@ -125,12 +118,7 @@ def filled(
     tokenizer: Tokenizer | None = None,
     cache: Path | None = None,
 ) -> Iterator[Filled]:
-    """Open a memory that holds what was said, in a folder that nobody needs afterwards.
-
-    Args:
-        embedder: stays open; None: words alone are found.
-        cache: where the filled home is kept; None: nowhere.
-    """
+    """Open a memory that holds what was said, kept in a cache if there is one; without an embedder words alone are found."""
     kept = cache / _key(case, embedder) if cache is not None else None
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)

@@ -30,8 +30,6 @@ def run(*, model: str = "", pairs: int = 16, home: Path | None = None) -> dict[s
     Args:
         model: by its name or file; without one, the default embedder with a head of random numbers stands for one of its
             size, such as a MiniLM with six layers: its time is right, and its opinion worthless.
-        pairs: how many of each length.
-        home: a folder for the scratch files; default: the temporary files.
     """
     profile = Profile()
     spoken = household("en")

@@ -71,7 +71,6 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
     Args:
         turns: of 4 messages; the newest 20 are counted.
         facts: stored before, so that each turn has a block.
-        home: where scratch files go; default: the temporary files.
     """
     real_embedder()
     tokenizer = _Counted(real_tokenizer())

@@ -1,8 +1,6 @@
 """The nearest of many vectors: ours in memory against sqlite-vec, in time, in what is found, and in memory.
 
-Vectors and questions are made alike, from a seed: they lie between two real embeddings of sentences, with noise. What is
-truly nearest is found by comparing all of them. Each size has a process of its own, so that its memory can be seen. A filter
-is a list of ids for ours, and a metadata column of vec0.
+Vectors lie between two real embeddings, with seeded noise. Each size has a process of its own, so that its memory is seen.
 """
 
 from __future__ import annotations
@@ -81,9 +79,7 @@ def run(
 
     Args:
         size: how many vectors; 0: 10,000, then 100,000, then 1,000,000.
-        questions: how many are asked, all kinds of index in turn.
         sentences: real embeddings that vectors lie between.
-        home: a folder on the disk to measure; default: the temporary files. A million vectors take 1.2 GB there.
     """
     import numpy as np
 

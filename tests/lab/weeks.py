@@ -1,8 +1,7 @@
 """A household robot's ten weeks, made from a seed: what was said, and 400 questions with the messages that answer them.
 
-People tell the robot where things are, codes, prices, plans and what went wrong; much of it is superseded later. They
-dictate notes, have things looked up, and chat about the same things and people without saying anything (`Talk`). Afterwards
-they ask, mostly in other words (`Asking`). The same seed and forms give the same bytes on every Python.
+People tell the robot things (`Talk`), much of which is superseded later; afterwards they ask, mostly in other words
+(`Asking`). The same seed and forms give the same bytes on every Python.
 """
 
 from __future__ import annotations
@@ -71,12 +70,7 @@ class _Said(msgspec.Struct):
 
 
 class Talk:
-    """Says all facts of a household, day after day.
-
-    Args:
-        forms: the sentences.
-        seed: decides who says what, and how.
-    """
+    """Says all facts of a household in these sentences, day after day; the seed decides who says what, and how."""
 
     def __init__(self, forms: Forms, facts: list[Fact], seed: int) -> None:
         self.turns: list[Turn] = []
@@ -191,10 +185,7 @@ class Talk:
         return f"{day} at {version.value}" if version.value else day
 
     def _unanswered(self, fact: Fact) -> list[_Said]:
-        """Return a question that comes too early: what it asks for is told on a later day.
-
-        The robot says that it does not know, often in the question's own words, as language models do.
-        """
+        """Return a question that comes too early, to which the robot says, often in its words, that it does not know."""
         talk, kind = self._forms.talk, self._forms.kinds[fact.kind]
         frame, speaker = self._dice.pick(lines(talk.unanswered)), self._dice.pick(self._people)
         thing = self._dice.pick(kind.names(fact.thing)) if fact.thing is not None else ""
@@ -280,11 +271,7 @@ class _Asked(msgspec.Struct):
 
 
 class Asking:
-    """Makes the questions about what was told.
-
-    Args:
-        tellings: each version of each fact, and where it stands.
-    """
+    """Makes the questions about what was told, from each version of each fact, and where it stands."""
 
     def __init__(self, forms: Forms, facts: list[Fact], tellings: list[Telling], seed: int) -> None:
         self._forms = forms
@@ -398,12 +385,7 @@ class Weeks(msgspec.Struct, frozen=True):
 
 
 def weeks(seed: int = 1, forms: FormSet = "learnt") -> Weeks:
-    """Return the weeks of a household.
-
-    Args:
-        seed: decides what is true, who says it, and who asks; the same facts for both sets of forms.
-        forms: in which words: weights are learnt on `learnt` and reported on `unseen`.
-    """
+    """Return the weeks of a household, the same facts in both sets of words: weights are learnt on `learnt`, reported on `unseen`."""
     true, said = facts(seed), forms_of(forms)
     talk = Talk(said, true, seed)
     return Weeks(tuple(talk.turns), tuple(Asking(said, true, talk.tellings, seed).questions()))

@@ -1,7 +1,6 @@
-"""Days of the weeks as they are spoken: "in two weeks", "next Tuesday", "on the tenth of March".
+"""Days of the weeks as they are spoken ("in two weeks", "next Tuesday"), each phrase with one reading only.
 
-The robot's clock is UTC. Each phrase has one reading only: "next Tuesday" is said where the coming Tuesday is also that
-of the next calendar week, and "this Tuesday" where it is in the week that runs.
+"Next Tuesday" is said where the coming Tuesday is also that of the next calendar week.
 """
 
 from __future__ import annotations

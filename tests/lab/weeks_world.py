@@ -1,8 +1,6 @@
 """The world of the weeks: what is true in a household over ten weeks, when it is told, and the words it is said in.
 
-Facts have versions, plans move, events happen. Kinds and values stand in `weeks_world.toml`. Two sets of surface forms say
-them, and share no sentence frame (`weeks_learnt.toml`, `weeks_unseen.toml`). Chance is `Dice`, which deals in the same way
-on every Python from 3.10 on.
+Kinds and values stand in `weeks_world.toml`; two sets of surface forms say them, and share no sentence frame.
 """
 
 from __future__ import annotations
@@ -20,11 +18,7 @@ Item = TypeVar("Item")
 
 
 class Dice:
-    """Draws from a seed.
-
-    Args:
-        seed: a number or a text; the same one draws the same.
-    """
+    """Draws from a seed, a number or a text: the same one draws the same."""
 
     def __init__(self, seed: int | str) -> None:
         self._random = random.Random(str(seed))

@@ -35,8 +35,7 @@ def test_recall_is_the_share_of_evidence_among_the_first() -> None:
     scores = turn_scores(found, ["s3", "s1"], evidence=("a", "b"), right=("s1", "s2"))
     assert scores["recall@5"] == 0.5
     assert scores["recall@10"] == scores["recall@20"] == 1.0
-    assert scores["session_recall@5"] == 0.5
-    assert scores["mrr"] == 0.5
+    assert (scores["session_recall@5"], scores["mrr"]) == (0.5, 0.5)
 
 
 WEEKS = {
@@ -66,8 +65,7 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     everything = figures["side_by_side"]["all"]
     assert everything["n"] == 2
     assert set(figures["side_by_side"]) == {"all", "single_hop", "multi_hop"}
-    assert everything["recall@5"] == 1.0
-    assert everything["mrr"] == 1.0
+    assert (everything["recall@5"], everything["mrr"]) == (1.0, 1.0)
     assert 0 < everything["block_tokens"] <= 80
     assert set(figures["bars"]) == {"recall@5", "recall@10", "session_recall@5"}
     assert [everything[f"block_answer{each}"] for each in ("", "_words", "_found")] == [1.0, 1.0, 1.0]
@@ -132,8 +130,7 @@ def test_peers_are_compared_question_by_question(tmp_path: Path, monkeypatch: py
 def test_interval_is_as_wide_as_theory_says() -> None:
     """Of 400 questions half of them answered: .5 with 1.96 times .025 to either side."""
     found = interval([0.0, 1.0] * 200)
-    assert found.mean == 0.5
-    assert found.low == pytest.approx(0.451, abs=0.006)
+    assert (found.mean, found.low) == (0.5, pytest.approx(0.451, abs=0.006))
     assert found.high == pytest.approx(0.549, abs=0.006)
     assert interval([]).n == 0
 
@@ -232,8 +229,7 @@ def test_a_home_is_taken_over_exactly_and_twice_is_once(tmp_path: Path) -> None:
     figures = import_.run(**SIZES, times=1, home=tmp_path)
     assert figures["bench"] == "import"
     for form in ("json", "sqlite"):
-        assert figures[form]["rows_different"] == []
-        assert figures[form]["changed_by_the_second"] == []
+        assert (figures[form]["rows_different"], figures[form]["changed_by_the_second"]) == ([], [])
         compared = figures[form]["rows_compared"]
         assert compared["fact"] == figures["edgevox"]["fact_rows"] > SIZES["facts"]
         assert (compared["episode"], compared["session"]) == (30, 12)

@@ -46,8 +46,7 @@ def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
     for prompt, one in zip(prompts, made, strict=True):
         with LlamaChat(file, n_ctx=1024, threads=1) as fresh:
             assert "".join(fresh.stream(prompt, max_tokens=16)).strip() == one.text
-            assert fresh.last.ids == one.ids
-            assert fresh.last.stopped == one.stopped
+            assert (fresh.last.ids, fresh.last.stopped) == (one.ids, one.stopped)
 
 
 def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: LlamaChat) -> None:
@@ -58,8 +57,7 @@ def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: Lla
     looks = iter([False] * 2)
     long = asked("Where is my cup? " * 180)
     made = side.answer(long, max_tokens=20, stop=lambda: next(looks, True))
-    assert made.stopped == "interrupted"
-    assert made.ids == ()
+    assert (made.stopped, made.ids) == ("interrupted", ())
     assert side.answer(asked("Where is my cup?"), max_tokens=8).ids == wanted.ids
     assert side.answer(asked("Go."), max_tokens=8, stop=lambda: True).stopped == "interrupted"
 

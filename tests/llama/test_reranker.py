@@ -127,8 +127,7 @@ def test_a_pair_that_is_too_long_is_cut_by_tokens(files: dict[str, Path], name: 
     text = common(whole[::-1], other_question[::-1])[::-1]
     assert long_text[: len(question)] == question
     assert long_question[-len(text) - 1 :] == whole[-len(text) - 1 :]  # with the question mark
-    assert both[0] == whole[0]
-    assert both[-1] == whole[-1]
+    assert (both[0], both[-1]) == (whole[0], whole[-1])
 
 
 @pytest.mark.parametrize("text", ["", "x" * 200_000, "a\0b", "\ud800", "가나다" * 500])

@@ -308,9 +308,7 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path, mo
     seen = json.loads(done.stdout)
     assert seen["unexpected"] == []
     assert seen["refused"]
-    assert seen["replies"] == ["Fine."] * 3
-    assert seen["failures"] == ["session"]
-    assert seen["damage"] == []
+    assert (seen["replies"], seen["failures"], seen["damage"]) == (["Fine."] * 3, ["session"], [])
     assert set(seen["acknowledged"]) <= set(seen["facts"])
     assert {"before", "after"} <= set(seen["facts"])
     assert (seen["said"][0], seen["said"][-1]) == ("while there was space", "with space again")

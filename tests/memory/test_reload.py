@@ -250,8 +250,7 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     """A key that something was opened with keeps its old value, and is named."""
     write_profile(memory, "[store]\nwal_limit_mb = 3.0\nmax_episodes = 9\n[recall]\nk = 9\n")
     eventually(lambda: memory.profile.recall.k == 9)
-    assert memory.store.max_episodes == 9
-    assert memory.profile.store.wal_limit_mb == 16.0
+    assert (memory.store.max_episodes, memory.profile.store.wal_limit_mb) == (9, 16.0)
     said = "store.wal_limit_mb was changed and holds from the next start of edgemem."
     assert files_line(memory) == f"warn {said}"
     write_profile(memory, "")

@@ -93,8 +93,7 @@ def test_meaning_finds_without_a_common_word(tmp_path, clock):
     robot.say(0, "bread and butter", session="b")
     robot.idle()
     (found, *_) = robot.recall("vehicle")
-    assert found.text == "my automobile is blue"
-    assert found.why[0] == "meaning"
+    assert (found.text, found.why[0]) == ("my automobile is blue", "meaning")
     assert robot.recaller.last.signals == ("meaning",)
     robot.close()
 
@@ -179,10 +178,8 @@ def test_only_what_holds_now_is_found(robot, settled, hand):
         "visit: milk delivery",
     }  # fmt: skip
     ends = {item.value: (item.valid_to, item.past) for item in robot.recall("milk", include_past=True)}
-    assert ends["full"] == (None, False)
-    assert ends["empty"] == (pytest.approx(now, abs=1), True)
-    assert ends["milk lover"] == (now - 50, True)
-    assert ends["milk delivery"] == (None, False)
+    assert (ends["full"], ends["empty"]) == ((None, False), (pytest.approx(now, abs=1), True))
+    assert (ends["milk lover"], ends["milk delivery"]) == ((now - 50, True), (None, False))
     hand.advance(2000)
     assert set(robot.texts("milk")) == {"milk: full", "visit: milk delivery"}
 

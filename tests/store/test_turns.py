@@ -265,8 +265,7 @@ def test_a_rewrite_keeps_who_may_read_what(store: SQLiteSessionStore) -> None:
     store.save("a", session)
     found = read_turns(store.database, "a")
     assert [(turn.level, turn.owner) for turn in found] == [("private", "alice")] * 2 + [("household", None)]
-    assert found[1].heard == heard
-    assert found[1].block == BLOCK
+    assert (found[1].heard, found[1].block) == (heard, BLOCK)
     assert [turn.n for turn in read_turns(store.database, "a", reader=Reader("bob"))] == [2]
 
 

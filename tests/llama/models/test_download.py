@@ -119,8 +119,7 @@ def test_where_the_connection_breaks_off_the_rest_is_asked_for_once(
     """No byte is sent twice; where it breaks off again nothing is kept."""
     served.cuts = [cut]
     assert fetch_model(entry, folder).read_bytes() == served.content
-    assert served.asked == ["", f"bytes={cut}-"]
-    assert served.sent == len(served.content)
+    assert (served.asked, served.sent) == (["", f"bytes={cut}-"], len(served.content))
     (folder / entry.file).unlink()
     served.cuts = [cut, 5]
     refused(entry, folder, f"after {cut + 5:,} of .*try again")
@@ -224,8 +223,7 @@ def test_a_redirect_keeps_the_range(entry: ModelEntry, folder: Path, served: Ser
         by_hub = msgspec.structs.replace(entry, web=Web(kind="https", url=hub.url))
         served.cuts = [50_000]
         fetch_model(by_hub, folder)
-    assert served.asked == ["", "bytes=50000-"]
-    assert served.sent == len(served.content)
+    assert (served.asked, served.sent) == (["", "bytes=50000-"], len(served.content))
 
 
 @pytest.mark.parametrize(

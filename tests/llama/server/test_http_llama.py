@@ -83,8 +83,7 @@ def test_prompts_are_those_of_the_model_in_this_process(
         for n in range(2, len(talk()) + 1):
             for options in ({}, {"tools": TOOLS}, {"add_generation_prompt": False}, {"now": 1e9}):
                 expected, prompt = here.render(talk()[:n], **options), there.render(talk()[:n], **options)
-                assert prompt.ids == expected.ids
-                assert prompt.text == expected.text
+                assert (prompt.ids, prompt.text) == (expected.ids, expected.text)
                 assert "".join(segment.text for segment in prompt.segments) == prompt.text
         for text in ("", " x", "<|im_end|>", "a\nb", "🙂" * 3):
             for special in (False, True):
@@ -198,8 +197,7 @@ def test_a_stop_is_obeyed_while_the_server_stands_still(start: Start) -> None:
         late.start()
         said.extend(reply)
         late.join()
-        assert chat.last.stopped == "interrupted"
-        assert chat.last.text == "".join(said)
+        assert (chat.last.stopped, chat.last.text) == ("interrupted", "".join(said))
         server.go_on()
         assert list(chat.stream(SHORT, max_tokens=5))
 

@@ -113,8 +113,7 @@ def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     table = Table({worst: 30.0})
     with opened(tmp_path, table) as memory:
         found = memory.recall("Where is the tea?", k=2, kinds=("turn",))
-        assert found[0].text == worst
-        assert found[0].score == first[0].score
+        assert (found[0].text, found[0].score) == (worst, first[0].score)
         assert found[0].why[0] == "reranker"
         assert len(found) == 2
         stats = memory.diagnostics.search.last

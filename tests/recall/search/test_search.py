@@ -66,8 +66,7 @@ def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
         waiting = robot.recall(query, k=1)[0]
         robot.idle()
         embedded = robot.recall(query, k=1)[0]
-        assert waiting.id == embedded.id
-        assert waiting.key == "kettle.place"
+        assert (waiting.id, waiting.key) == (embedded.id, "kettle.place")
         assert "words" in waiting.why
         assert "meaning" not in waiting.why
         assert "meaning" in embedded.why

@@ -84,8 +84,7 @@ def test_the_real_edgevox_and_we_read_each_others_files(store, edgevox_path):
     """A session of EdgeVox opens and goes on here; what is whole again opens there, and what it has, is all of it."""
     edgevox(edgevox_path, store.base, "write")
     found = store.load("kitchen")
-    assert found.messages == SAID
-    assert found.state["n"] == 1
+    assert (found.messages, found.state["n"]) == (SAID, 1)
     assert set(found.state) == {"n", "lock"}
     for text in ("more", "and more"):
         found.messages.append({"role": "user", "content": text})

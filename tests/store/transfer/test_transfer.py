@@ -316,8 +316,7 @@ def test_two_memories_merge_and_what_excludes_each_other_is_named(homes):
     assert "Monday" in here.notes.read()
     assert "Milk" in here.notes.read()
     again = here.take(there.export())
-    assert again.added == {}
-    assert again.refused == report.refused
+    assert (again.added, again.refused) == ({}, report.refused)
 
 
 def test_what_was_learnt_long_ago_is_announced_to_the_index(homes):
