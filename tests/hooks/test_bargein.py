@@ -243,6 +243,11 @@ class CutLoop(OwnLoop):
         return prompt
 
 
+@pytest.fixture
+def loop(memory: Memory) -> CutLoop:
+    return CutLoop(memory)
+
+
 def replies(memory: Memory) -> list[tuple[Any, ...]]:
     """Return what is stored of the replies of all turns, oldest first."""
     memory.diagnostics.database.flush()
@@ -259,9 +264,10 @@ def after(heard: str) -> str:
 
 @pytest.mark.parametrize("during", [False, True])
 @pytest.mark.parametrize("told", TOLD)
-def test_the_next_prompt_has_what_was_heard(memory: Memory, told: dict[str, Any], during: bool) -> None:
+def test_the_next_prompt_has_what_was_heard(
+    memory: Memory, loop: CutLoop, told: dict[str, Any], during: bool
+) -> None:
     """Whether the reply stood in the loop's list already or not, and though that keeps the whole of it."""
-    loop = CutLoop(memory)
     loop.turn("hello", "Hi.")
     first = loop.fail("count", "alice")
     if during:
@@ -288,9 +294,8 @@ def test_the_next_prompt_has_what_was_heard(memory: Memory, told: dict[str, Any]
     ["One two three four five.", "One two", "One", "One two three"],
     ids=["whole", "same", "less", "more"],
 )
-def test_a_loop_may_keep_as_much_of_the_reply_as_it_likes(memory: Memory, kept: str) -> None:
+def test_a_loop_may_keep_as_much_of_the_reply_as_it_likes(memory: Memory, loop: CutLoop, kept: str) -> None:
     """A report that is corrected counts, and the loop's own cut is no edit of the past."""
-    loop = CutLoop(memory)
     loop.turn("count", COUNT)
     for heard in ("One two three", "One", "One two"):
         loop.interrupt(heard_text=heard)
@@ -300,9 +305,8 @@ def test_a_loop_may_keep_as_much_of_the_reply_as_it_likes(memory: Memory, kept: 
     assert replies(memory)[0] == ("One two", " three four five.")
 
 
-def test_an_edit_of_a_reply_that_was_cut_off_is_one(memory: Memory) -> None:
+def test_an_edit_of_a_reply_that_was_cut_off_is_one(loop: CutLoop) -> None:
     """What is not the reply's own beginning was said by nobody: an epoch begins behind the turn."""
-    loop = CutLoop(memory)
     loop.turn("count", COUNT)
     loop.interrupt(heard_text="One two")
     loop.said[-1] = {"role": "assistant", "content": "Uno"}
@@ -311,9 +315,8 @@ def test_an_edit_of_a_reply_that_was_cut_off_is_one(memory: Memory) -> None:
     assert "Uno" not in str(newest)
 
 
-def test_a_reply_that_still_grows_is_cut_when_the_turn_ends(memory: Memory) -> None:
+def test_a_reply_that_still_grows_is_cut_when_the_turn_ends(memory: Memory, loop: CutLoop) -> None:
     """A loop that keeps what has come so far tells what was heard of it, and its list grows on."""
-    loop = CutLoop(memory)
     loop.fail("count", "alice")
     loop.said.append({"role": "assistant", "content": "One two th"})
     assert loop.interrupt(heard_text="One")["heard_text"] == "One"

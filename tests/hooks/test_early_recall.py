@@ -68,9 +68,13 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-def test_what_was_found_while_somebody_spoke_is_used(memory: Memory) -> None:
+@pytest.fixture
+def talk(memory: Memory) -> Talk:
+    return Talk(memory)
+
+
+def test_what_was_found_while_somebody_spoke_is_used(memory: Memory, talk: Talk) -> None:
     """The block is that of the whole sentence, and nothing is embedded or looked up at its end."""
-    talk = Talk(memory)
     whole = talk.ask()
     assert whole[0] == "unheard"
     assert "boat.colour: green" in whole[1]
@@ -102,9 +106,10 @@ WRITES: list[Callable[[Memory], object]] = [
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_whatever_is_written_meanwhile_counts(memory: Memory, write: Callable[[Memory], object]) -> None:
+def test_whatever_is_written_meanwhile_counts(
+    memory: Memory, talk: Talk, write: Callable[[Memory], object]
+) -> None:
     """A fact that is new, erased or made private, also by another process, a turn or a note: recall looks again."""
-    talk = Talk(memory)
     talk.hear(QUESTION)
     write(memory)
     outcome, block = talk.ask()
@@ -125,9 +130,8 @@ def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, ha
 
 
 @pytest.mark.parametrize("who", [{"speaker": "bob"}, {"audience": ["bob"]}, {"audience": [""]}])
-def test_what_was_found_for_one_reader_is_not_told_to_another(memory: Memory, who: dict[str, Any]) -> None:
+def test_what_was_found_for_one_reader_is_not_told_to_another(talk: Talk, who: dict[str, Any]) -> None:
     """Not to another voice, and not where somebody else turns out to listen."""
-    talk = Talk(memory)
     question = "What is the secret of the boat?"
     talk.hear(question, speaker="alice")
     assert "a hole" in talk.ask(question)[1]
@@ -138,9 +142,8 @@ def test_what_was_found_for_one_reader_is_not_told_to_another(memory: Memory, wh
 
 
 @pytest.mark.parametrize("text", ["", "?!", "x" * 5_000_000, "a " * 2000, None, b"boat", ["boat"]])
-def test_what_is_no_sentence_is_left_alone(memory: Memory, text: Any) -> None:
+def test_what_is_no_sentence_is_left_alone(memory: Memory, talk: Talk, text: Any) -> None:
     """Nothing, noise and a text of megabytes start nothing; an argument that is no text is refused."""
-    talk = Talk(memory)
     with nullcontext() if isinstance(text, str) else pytest.raises(InvalidInputError):
         talk.loop.partial(text)
     assert memory.diagnostics.prefetch.counts.begun == 0
@@ -171,9 +174,8 @@ def test_a_failure_is_counted_and_quotes_nothing(tmp_path: Path) -> None:
         assert "zeppelin" not in (memory.home / "db" / "failures.json").read_text()
 
 
-def test_a_sentence_without_a_turn_leaves_no_trace(memory: Memory) -> None:
+def test_a_sentence_without_a_turn_leaves_no_trace(memory: Memory, talk: Talk) -> None:
     """Neither in a file nor for the next turn: when it is quiet, it is as if nobody had spoken."""
-    talk = Talk(memory)
     talk.loop.speech_start()
     talk.hear("Perhaps the zeppelin")
     talk.loop.idle(0.0)
@@ -188,9 +190,8 @@ def test_a_sentence_without_a_turn_leaves_no_trace(memory: Memory) -> None:
         assert not path.is_file() or b"zeppelin" not in path.read_bytes()
 
 
-def test_an_aborted_turn_leaves_what_was_heard_since(memory: Memory) -> None:
+def test_an_aborted_turn_leaves_what_was_heard_since(talk: Talk) -> None:
     """Whoever goes on to speak while a turn is prepared finds the whole sentence's recall; the prepared one's is gone."""
-    talk = Talk(memory)
     talk.hear("What is the colour")
     talk.loop.prepare("What is the colour")
     talk.hear(QUESTION)
@@ -199,9 +200,8 @@ def test_an_aborted_turn_leaves_what_was_heard_since(memory: Memory) -> None:
     assert talk.ask()[0] == "unheard"
 
 
-def test_partials_from_many_threads_while_turns_run(memory: Memory) -> None:
+def test_partials_from_many_threads_while_turns_run(talk: Talk) -> None:
     """A recogniser's threads and the loop's disturb each other nowhere."""
-    talk = Talk(memory)
     done = threading.Event()
 
     def hear() -> None:
@@ -223,9 +223,8 @@ def test_partials_from_many_threads_while_turns_run(memory: Memory) -> None:
     talk.check()
 
 
-def test_a_recogniser_that_marks_the_end_late_is_learnt(memory: Memory) -> None:
+def test_a_recogniser_that_marks_the_end_late_is_learnt(talk: Talk) -> None:
     """Where only whole sentences have their question mark, what is heard is recalled for as if it had it."""
-    talk = Talk(memory)
     plain = QUESTION.rstrip("?")
     talk.hear(plain)
     assert talk.ask()[0] == "missed"

@@ -184,7 +184,7 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     assert ears.failures() == []
 
 
-def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None:
+def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType, ctx: Any) -> None:
     """Those that need nothing else are taken by EdgeVox straight."""
     counts = WordTokenizer()
     pages = tool("read", lambda: "page " * 10_000)
@@ -193,7 +193,6 @@ def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None
         tools=[pages],
         hooks=[ToolOutputTruncatorHook(max_chars=2000), edgemem.TokenBudgetHook(1000, tokenizer=counts)],
     )
-    ctx = new_context()
     for n in range(20):
         agent.run(f"{n}" + " word" * 80, ctx)
     assert len(model.handed[1][-1]["content"]) < 2100
@@ -201,6 +200,11 @@ def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None
 
 
 WAYS = ("agent", "context")
+
+
+@pytest.fixture
+def ctx(edgevox: ModuleType) -> Any:
+    return new_context()
 
 
 def attached(way: str, agent: Any, ctx: Any, memory: Memory, **how: Any) -> Any:
@@ -226,7 +230,7 @@ def stored(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
+def test_calls_in_words_are_kept_as_calls(memory: Memory, ctx: Any, way: str) -> None:
     """EdgeVox tells their results in the person's name, with an order behind; neither is the person's."""
     shelf = tool("look", lambda place: f"a red cup in the {place}", place="string")
     agent, model = make_agent(
@@ -237,7 +241,6 @@ def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
         "Nothing more.",
         tools=[shelf],
     )
-    ctx = new_context()
     ears = attached(way, agent, ctx, memory)
     agent.run("What is in the cellar?", ctx)
     agent.run("And in the attic?", ctx)
@@ -263,9 +266,8 @@ def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
 
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
-def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second: str) -> None:
+def test_attaching_twice_keeps_each_word_once(memory: Memory, ctx: Any, first: str, second: str) -> None:
     """The same session again, at the agent or at its context, is the same attachment, for whoever was named last."""
-    ctx = new_context()
     agent, model = make_agent()
     memory.store.add_fact("tea", "black", scope="household")
     ears = attached(first, agent, ctx, memory, memory_tools=False)
@@ -282,7 +284,7 @@ def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str) -> None:
+def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, ctx: Any, way: str) -> None:
     """What it says to the other agent was said by nobody; its answer is the tool's result."""
     from edgevox.agents import agent_as_tool
 
@@ -293,7 +295,6 @@ def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str)
         calls_in_words("cook", task="again"),
         tools=[agent_as_tool(cook)],
     )
-    ctx = new_context()
     ears = attached(way, agent, ctx, memory, memory_tools=False)
     agent.run("How long does rice take?", ctx)
     agent.run("Really?", ctx)
@@ -308,7 +309,9 @@ def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str)
 
 @pytest.mark.parametrize("call", [calls, calls_in_words])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_turn_is_its_speakers_alone_while_a_tool_runs(memory: Memory, way: str, call: Any) -> None:
+def test_a_turn_is_its_speakers_alone_while_a_tool_runs(
+    memory: Memory, ctx: Any, way: str, call: Any
+) -> None:
     """What the tool will tell is not known yet, also where the model wrote its call as text; the end tells."""
 
     def levels() -> list[tuple[str, str | None]]:
@@ -318,15 +321,13 @@ def test_a_turn_is_its_speakers_alone_while_a_tool_runs(memory: Memory, way: str
     seen = []
     shelf = tool("look", lambda: seen.extend(levels()) or "a red cup")
     agent, _ = make_agent(call("look"), "A red cup.", tools=[shelf])
-    ctx = new_context()
     attached(way, agent, ctx, memory)
     agent.run("What is on the shelf?", ctx)
     assert (seen, levels()) == ([("private", "alice")], [("household", "alice")])
 
 
-def test_an_agent_leaves_one_session_for_another(memory: Memory) -> None:
+def test_an_agent_leaves_one_session_for_another(memory: Memory, ctx: Any) -> None:
     """What is said behind belongs to the second one alone."""
-    ctx = new_context()
     agent, _ = make_agent()
     loop = load("edgevox_loop")
     loop.attach(agent, memory, session_id="kitchen", speaker="alice")

@@ -78,10 +78,14 @@ class OwnList:
         ]
 
 
+@pytest.fixture
+def loop(memory: Memory) -> OwnList:
+    return OwnList(memory)
+
+
 @pytest.mark.parametrize("ends", [AgentResult, str, lambda reply: {"reply": reply}])
-def test_each_message_is_stored_once(memory: Memory, ends: Any) -> None:
+def test_each_message_is_stored_once(loop: OwnList, ends: Any) -> None:
     """Twelve messages are twelve, whatever the loop says at its end."""
-    loop = OwnList(memory)
     for n in range(6):
         loop.turn(f"Question number {n}?", f"Answer number {n}.", ends=ends, speaker="alice")
         assert len(loop.handed) == 2 * n + 1
@@ -92,9 +96,8 @@ def test_each_message_is_stored_once(memory: Memory, ends: Any) -> None:
     assert loop.hooks.failures() == []
 
 
-def test_a_loop_that_tells_nothing_but_its_list_is_kept_too(memory: Memory) -> None:
+def test_a_loop_that_tells_nothing_but_its_list_is_kept_too(loop: OwnList) -> None:
     """Without a start and an end, utterances and replies are an unknown voice's, each once."""
-    loop = OwnList(memory)
     for n in range(3):
         loop.turn(f"Question number {n}?", f"Answer number {n}.", ends=None)
     loop.turn("And now?", "Nothing.")
@@ -106,9 +109,8 @@ def test_a_loop_that_tells_nothing_but_its_list_is_kept_too(memory: Memory) -> N
 
 
 @pytest.mark.parametrize("edited", ["never", "before", "after"])
-def test_an_old_answer_to_the_same_words_is_nobody_elses(memory: Memory, edited: str) -> None:
+def test_an_old_answer_to_the_same_words_is_nobody_elses(loop: OwnList, edited: str) -> None:
     """A loop that takes an utterance back has the answer to an older one at the end of its list."""
-    loop = OwnList(memory)
     loop.turn("Hello.", "The code is 4711.", speaker="cleo", private=True)
     other: Message = {"role": "assistant", "content": "The code is 4711, as edited."}
     if edited == "before":
@@ -122,9 +124,8 @@ def test_an_old_answer_to_the_same_words_is_nobody_elses(memory: Memory, edited:
     assert ("ben", [("user", "Hello.")]) in loop.stored()
 
 
-def test_the_same_words_again_have_the_answer_of_their_own(memory: Memory) -> None:
+def test_the_same_words_again_have_the_answer_of_their_own(loop: OwnList) -> None:
     """A loop that only shows its list, and trims it, has each answer kept with its utterance."""
-    loop = OwnList(memory)
     for n in range(4):
         loop.turn("Hello.", f"Answer {n}.", ends=None, speaker="ben")
         del loop.messages[:-4]
@@ -133,9 +134,8 @@ def test_the_same_words_again_have_the_answer_of_their_own(memory: Memory) -> No
     assert [messages for _, messages in loop.stored()][:4] == answers
 
 
-def test_a_turn_that_failed_and_was_taken_back_is_no_edit(memory: Memory) -> None:
+def test_a_turn_that_failed_and_was_taken_back_is_no_edit(loop: OwnList) -> None:
     """What was said before it is still history, though something was said after it."""
-    loop = OwnList(memory)
     loop.turn("The boat is green.", speaker="ben")
     loop.hear("Oh.", speaker="ben")
     loop.messages.pop()
@@ -146,9 +146,8 @@ def test_a_turn_that_failed_and_was_taken_back_is_no_edit(memory: Memory) -> Non
     assert loop.handed[0]["content"] == "The boat is green."
 
 
-def test_what_memory_puts_in_place_of_an_answer_is_no_edit(memory: Memory) -> None:
+def test_what_memory_puts_in_place_of_an_answer_is_no_edit(loop: OwnList) -> None:
     """A loop that goes on with its prompt has the line for private answers in its list."""
-    loop = OwnList(memory)
     loop.turn("The boat is green.", speaker="anna")
     loop.turn("My code?", "It is 4711.", speaker="anna", private=True)
     loop.turn("Hello.", "Remember 4711.", speaker="anna")
@@ -159,9 +158,8 @@ def test_what_memory_puts_in_place_of_an_answer_is_no_edit(memory: Memory) -> No
     assert "4711" not in str(loop.handed)
 
 
-def test_an_answer_that_was_thrown_away_stands_in_no_answers_place(memory: Memory) -> None:
+def test_an_answer_that_was_thrown_away_stands_in_no_answers_place(loop: OwnList) -> None:
     """A loop that keeps the answer of an aborted turn has changed nothing that was said."""
-    loop = OwnList(memory)
     loop.turn("The boat is green.", speaker="ben")
     loop.hear("Go.", speaker="ben")
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "I go.", "tool_calls": [], "hop": 0})
@@ -173,9 +171,8 @@ def test_an_answer_that_was_thrown_away_stands_in_no_answers_place(memory: Memor
     assert "Stop." not in str(loop.handed)
 
 
-def test_the_reply_of_a_turn_that_another_loop_ends_is_kept(memory: Memory) -> None:
+def test_the_reply_of_a_turn_that_another_loop_ends_is_kept(memory: Memory, loop: OwnList) -> None:
     """It is taken from the list of the loop that was answered."""
-    loop = OwnList(memory)
     loop.messages = loop.ctx.session.messages
     loop.turn("Hello.", "The boat is green.", ends=None, speaker="ben")
     other = OwnList(memory)
@@ -206,9 +203,8 @@ def test_instructions_in_the_middle_come_back_after_a_restart(tmp_path: Path, ro
 
 
 @pytest.mark.parametrize("place", ["before the utterance", "behind it"])
-def test_a_result_that_comes_a_turn_later_joins_its_call(memory: Memory, place: str) -> None:
+def test_a_result_that_comes_a_turn_later_joins_its_call(loop: OwnList, place: str) -> None:
     """A tool that works in the background answers in the list of a later turn: it is read once, and stored with its call."""
-    loop = OwnList(memory)
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     loop.messages = loop.ctx.session.messages
     loop.hear("What is in the cellar?")
@@ -415,9 +411,8 @@ def test_words_that_are_asked_again_stay_their_speakers(memory: Memory, usual: s
 
 
 @pytest.mark.parametrize("before", ["Context: the mayor is Smith.\n\nQuestion: ", "My code is 4711.\n"])
-def test_what_a_list_has_around_the_told_words_is_nobodys(memory: Memory, before: str) -> None:
+def test_what_a_list_has_around_the_told_words_is_nobodys(loop: OwnList, before: str) -> None:
     """It is for the model alone, unless somebody said it who is closed to the listener; the bare words are no edit."""
-    loop = OwnList(memory)
     loop.hear("My code is 4711.", speaker="alice", private=True)
     loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("", error="the model failed"))
     loop.messages.clear()
@@ -435,14 +430,13 @@ def test_what_a_list_has_around_the_told_words_is_nobodys(memory: Memory, before
     ]
 
 
-def test_a_hook_corrects_the_words_of_a_start(memory: Memory) -> None:
+def test_a_hook_corrects_the_words_of_a_start(loop: OwnList) -> None:
     """As at the door, the model reads and memory keeps what the hook has left."""
 
     @hook("on_run_start", priority=100)
     def redact(ctx: Any, payload: Any) -> HookResult:
         return HookResult.replace({**payload, "task": payload["task"].replace("4711", "****")})
 
-    loop = OwnList(memory)
     loop.hooks.register(redact)
     for _ in range(2):
         loop.turn("My code is 4711.", speaker="alice")
@@ -453,9 +447,8 @@ def test_a_hook_corrects_the_words_of_a_start(memory: Memory) -> None:
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 @pytest.mark.parametrize("place", [-1, None])
-def test_instructions_of_the_moment_are_no_edit(memory: Memory, role: str, place: int | None) -> None:
+def test_instructions_of_the_moment_are_no_edit(loop: OwnList, role: str, place: int | None) -> None:
     """A loop has another one beside each utterance: what was said before stays in the prompt."""
-    loop = OwnList(memory)
     for n in range(4):
         loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": f"Question {n}?", "speaker": "alice"})
         loop.messages.append({"role": "user", "content": f"Question {n}?"})
@@ -471,10 +464,9 @@ def test_instructions_of_the_moment_are_no_edit(memory: Memory, role: str, place
 @pytest.mark.parametrize("is_before", [True, False])
 @pytest.mark.parametrize("is_shown", [True, False])
 def test_a_reply_that_was_spoken_without_its_marks_is_the_same(
-    memory: Memory, *, is_before: bool, is_shown: bool
+    loop: OwnList, *, is_before: bool, is_shown: bool
 ) -> None:
     """A loop keeps the reply as it was written: it is stored once, and nothing was edited."""
-    loop = OwnList(memory)
     loop.messages = loop.ctx.session.messages if is_shown else []
     for n in range(4):
         loop.hear(f"Question {n}?", speaker="alice")
@@ -486,9 +478,8 @@ def test_a_reply_that_was_spoken_without_its_marks_is_the_same(
     assert [len(said) for _, said in loop.stored()] == [2] * 4
 
 
-def test_a_result_that_its_loop_shortens_is_no_second_one(memory: Memory) -> None:
+def test_a_result_that_its_loop_shortens_is_no_second_one(loop: OwnList) -> None:
     """Also within the turn that has it: a call has one result."""
-    loop = OwnList(memory)
     loop.hear("Look.", speaker="alice")
     for n, text in enumerate(("a long result", "another")):
         call: Message = {
@@ -524,9 +515,8 @@ RESULT: Message = {
     ],
     ids=lambda message: str(message["role"]),
 )
-def test_what_stands_behind_the_utterance_is_part_of_its_answer(memory: Memory, message: Message) -> None:
+def test_what_stands_behind_the_utterance_is_part_of_its_answer(loop: OwnList, message: Message) -> None:
     """The model reads it where it stood; it is nobody's words, and who may not read the answer is not told it."""
-    loop = OwnList(memory)
     for speaker in ("alice", "alice", "ben", None):
         private = speaker == "alice"
         loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "And?", "speaker": speaker, "private": private})
@@ -544,9 +534,10 @@ def test_what_stands_behind_the_utterance_is_part_of_its_answer(memory: Memory, 
 
 
 @pytest.mark.parametrize("with_tools", [True, False])
-def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(memory: Memory, *, with_tools: bool) -> None:
+def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(
+    memory: Memory, loop: OwnList, *, with_tools: bool
+) -> None:
     """Nobody told who says what comes next: it is the usual speaker's, and as private as the start was."""
-    loop = OwnList(memory)
     loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Number 0?", "speaker": "alice", "private": True})
     for n in range(3):
         loop.messages.append({"role": "user", "content": f"Number {n}?"})
@@ -563,9 +554,8 @@ def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(memory: Memory, 
     assert {turn.level for turn in turns(memory)} == {"private"}
 
 
-def test_a_reply_behind_a_reminder_is_kept_without_an_end(memory: Memory) -> None:
+def test_a_reply_behind_a_reminder_is_kept_without_an_end(loop: OwnList) -> None:
     """The loop's next start ends the turn, with what its list has; words that a loop repeats each turn are nobody's each time."""
-    loop = OwnList(memory)
     for n in range(3):
         loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": f"Number {n}?", "speaker": "alice"})
         loop.messages += [{"role": "user", "content": text} for text in (f"Number {n}?", "Answer briefly.")]
@@ -596,7 +586,7 @@ def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
     assert loop.handed[1:3] == [USE, RESULT]
 
 
-def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory) -> None:
+def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory, loop: OwnList) -> None:
     """Images are for the model, in this turn and the next; the same words of somebody else get none of a private turn."""
     shown = OwnList(memory, "hall")
     shown.hear("What is this?", speaker="alice", beside={"images": ["iVBO"]})
@@ -605,7 +595,6 @@ def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory) -> Non
         ["iVBO"],
         None,
     ]
-    loop = OwnList(memory)
     loop.hear("Look.", speaker="alice", private=True, beside={"images": ["iVBO"]})
     assert loop.handed[-1]["images"] == ["iVBO"]
     loop.messages.append({"role": "assistant", "content": "Fine."})
@@ -624,9 +613,8 @@ CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice",
 @pytest.mark.parametrize(
     "wrong", [{"audience": "carl"}, {"speaker": ["ben"]}, {"audience": [1.5]}, {"heard": 1}, {"privat": True}]
 )
-def test_a_start_told_wrongly_opens_nothing(memory: Memory, wrong: dict[str, Any], *, first: bool) -> None:
+def test_a_start_told_wrongly_opens_nothing(loop: OwnList, wrong: dict[str, Any], *, first: bool) -> None:
     """The turn goes on as closed as it may have been meant, and one sentence says what was wrong."""
-    loop = OwnList(memory)
     loop.turn(**{**CODE, **(wrong if first else {})})
     loop.turn("Ben is here.", **{"speaker": "ben", **({} if first else wrong)})
     assert "4711" not in str(loop.handed)
@@ -656,9 +644,8 @@ def test_who_cannot_be_read_is_not_the_usual_speaker(memory: Memory, wrong: dict
     "shown",
     [[], [{"role": "human", "content": "Who is here?"}], [{"role": "system", "content": "Ben asks."}]],
 )
-def test_a_list_without_the_new_words_lends_no_older_ones(memory: Memory, shown: list[Message]) -> None:
+def test_a_list_without_the_new_words_lends_no_older_ones(loop: OwnList, shown: list[Message]) -> None:
     """What the start told is the utterance, and what somebody else has said and was answered is not."""
-    loop = OwnList(memory)
     loop.turn(**CODE)
     loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Who is here?", "speaker": "ben"})
     loop.messages += shown
@@ -671,12 +658,11 @@ def test_a_list_without_the_new_words_lends_no_older_ones(memory: Memory, shown:
     assert [text for role, text in words if role == "user"] == ["Who is here?"]
 
 
-def test_a_turn_that_goes_on_keeps_no_block_as_words(memory: Memory) -> None:
+def test_a_turn_that_goes_on_keeps_no_block_as_words(memory: Memory, loop: OwnList) -> None:
     """A loop keeps the prompt that it was handed, and the quiet ends its turn: what it asks next are the words alone."""
     with memory.session("attic").turn("My code is 4711.", speaker="alice", private=True) as turn:
         assert turn.messages
         turn.reply("Noted.")
-    loop = OwnList(memory)
     loop.hear("What is my code?", speaker="alice")
     assert "4711" in str(loop.handed)
     loop.messages[:] = loop.handed
@@ -711,9 +697,8 @@ class Said:
 
 
 @pytest.mark.parametrize("told", [{"task": "What did she say?"}, {}])
-def test_of_messages_that_are_no_dicts_nothing_goes_on(memory: Memory, told: dict[str, str]) -> None:
+def test_of_messages_that_are_no_dicts_nothing_goes_on(loop: OwnList, told: dict[str, str]) -> None:
     """The model has the words that the start told, and no older utterance in their place."""
-    loop = OwnList(memory)
     loop.turn(**CODE)
     loop.hooks.fire(ON_RUN_START, loop.ctx, {"speaker": "ben", **told})
     loop.messages.append(Said())
@@ -723,9 +708,8 @@ def test_of_messages_that_are_no_dicts_nothing_goes_on(memory: Memory, told: dic
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("wrong", ["no dict", {"role": "user", "content": 7}])
-def test_of_an_unreadable_list_the_newest_words_go_on(memory: Memory, wrong: Any, *, first: bool) -> None:
+def test_of_an_unreadable_list_the_newest_words_go_on(loop: OwnList, wrong: Any, *, first: bool) -> None:
     """Nothing that others said goes on to it, and what was said is kept with its reply."""
-    loop = OwnList(memory)
     loop.messages.append({"role": "system", "content": "You help."})
     if not first:
         loop.turn(**CODE)
@@ -751,9 +735,8 @@ def test_what_cannot_be_kept_of_a_turn_that_failed_stops_no_other(memory: Memory
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_an_aborted_first_turn_is_no_history(memory: Memory, *, ends: bool) -> None:
+def test_an_aborted_first_turn_is_no_history(loop: OwnList, *, ends: bool) -> None:
     """What was thrown away before the model was asked comes from nowhere else, though the list still has it."""
-    loop = OwnList(memory)
     loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "My code is 4711.", "speaker": "alice", "private": True})
     loop.messages.append({"role": "user", "content": "My code is 4711."})
     loop.hooks.fire(ON_ABORT, loop.ctx, {})
@@ -810,11 +793,12 @@ def test_a_forgotten_session_is_no_history_after_a_restart(tmp_path: Path, forgo
 
 
 @pytest.mark.parametrize("told", [{"speaker": None}, {"speaker": "alice"}, {"private": False}])
-def test_only_a_speaker_that_is_left_out_is_the_conversations(memory: Memory, told: dict[str, Any]) -> None:
+def test_only_a_speaker_that_is_left_out_is_the_conversations(
+    memory: Memory, loop: OwnList, told: dict[str, Any]
+) -> None:
     """None is an unknown voice, which is told nothing of the one who usually speaks."""
     memory.store.add_fact("door code", "4711", scope="user:alice")
     memory.idle(1)
-    loop = OwnList(memory)
     loop.hooks = HookRegistry(memory.hooks(session_id="kitchen", speaker="alice"))
     loop.turn("What is the door code?", **told)
     is_unknown = told.get("speaker", "") is None
@@ -898,9 +882,10 @@ def test_an_agent_is_in_a_tool_while_one_of_several_runs(memory: Memory, ids: tu
 
 
 @pytest.mark.parametrize("point", [BEFORE_LLM, ON_RUN_END, ON_ABORT, ON_RUN_START])
-def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory, point: str) -> None:
+def test_a_tool_that_never_returned_ends_with_its_loops_next_step(
+    memory: Memory, loop: OwnList, point: str
+) -> None:
     """What is said in that thread in another session then is no agent's within it."""
-    loop = OwnList(memory)
     loop.hear("Fetch.", speaker="alice", private=True)
     loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))
     payloads: dict[str, Any] = {
@@ -919,9 +904,8 @@ def test_a_tool_that_never_returned_ends_with_its_loops_next_step(memory: Memory
 @pytest.mark.parametrize(
     ("result", "text"), [(42, "42"), (True, "true"), ([1, 2], "[1, 2]"), ([{"n": 1}], '[{"n": 1}]')]
 )
-def test_a_result_that_is_no_text_is_told_as_json(memory: Memory, call: Any, result: Any, text: str) -> None:
+def test_a_result_that_is_no_text_is_told_as_json(loop: OwnList, call: Any, result: Any, text: str) -> None:
     """Also behind a call of a client's own class: the model that answers goes on with this turn, and no older one's words."""
-    loop = OwnList(memory)
     loop.turn(**CODE)
     loop.hear("Count them.", speaker="ben")
     asked: Message = {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -934,9 +918,8 @@ def test_a_result_that_is_no_text_is_told_as_json(memory: Memory, call: Any, res
 
 
 @pytest.mark.parametrize("calls", ["x", [5], {"id": 1}])
-def test_calls_that_are_none_are_left_out(memory: Memory, calls: Any) -> None:
+def test_calls_that_are_none_are_left_out(loop: OwnList, calls: Any) -> None:
     """The turn is kept with all else, and no step fails at it."""
-    loop = OwnList(memory)
     loop.hear("Look.")
     loop.messages.append({"role": "assistant", "content": "Let me see.", "tool_calls": calls})
     loop.ask(hop=1)

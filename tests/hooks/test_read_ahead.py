@@ -123,9 +123,15 @@ class Kitchen:
             return fresh.last.ids == self.chat.last.ids and len(fresh.last.ids) == REPLY
 
 
-def test_an_epochs_first_turn_reads_only_its_own_words(file: Path, memory: Memory, chat: LlamaChat) -> None:
+@pytest.fixture
+def kitchen(memory: Memory, chat: LlamaChat) -> Kitchen:
+    return Kitchen(memory, chat)
+
+
+def test_an_epochs_first_turn_reads_only_its_own_words(
+    file: Path, kitchen: Kitchen, memory: Memory, chat: LlamaChat
+) -> None:
     """Idle time reads its prompt, and the model says what it would say cold."""
-    kitchen = Kitchen(memory, chat)
     kitchen.until_prepared()
     memory.idle(IDLE_S)
     handed = kitchen.turn()
@@ -135,9 +141,8 @@ def test_an_epochs_first_turn_reads_only_its_own_words(file: Path, memory: Memor
     assert kitchen.answers_as_cold(file, handed)
 
 
-def test_speech_stops_the_reading_at_once(file: Path, memory: Memory, chat: LlamaChat) -> None:
+def test_speech_stops_the_reading_at_once(file: Path, kitchen: Kitchen, chat: LlamaChat) -> None:
     """Of a prompt that was read in part, the first turn of the epoch reads the rest; a stopped batch leaves no trace."""
-    kitchen = Kitchen(memory, chat)
     kitchen.until_prepared()
     for _ in range(2):
         assert kitchen.hook.read_ahead(stop=never)
@@ -152,9 +157,8 @@ def test_speech_stops_the_reading_at_once(file: Path, memory: Memory, chat: Llam
     assert kitchen.answers_as_cold(file, handed)
 
 
-def test_a_forgotten_fact_is_read_no_more(memory: Memory, chat: LlamaChat) -> None:
+def test_a_forgotten_fact_is_read_no_more(memory: Memory, kitchen: Kitchen, chat: LlamaChat) -> None:
     """A summary that told of it begins its epoch without it, and idle time reads the changed prompt."""
-    kitchen = Kitchen(memory, chat)
     memory.store.add_fact("pin", "4711", scope="household")
     kitchen.until_prepared()
     assert kitchen.hook.prepared is not None
@@ -169,9 +173,10 @@ def test_a_forgotten_fact_is_read_no_more(memory: Memory, chat: LlamaChat) -> No
     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
 
 
-def test_the_cache_of_another_conversation_is_left_alone(file: Path, memory: Memory, chat: LlamaChat) -> None:
+def test_the_cache_of_another_conversation_is_left_alone(
+    file: Path, kitchen: Kitchen, memory: Memory, chat: LlamaChat
+) -> None:
     """Nothing is read where the model talks with another session since, where its owner lent it, or once it is closed."""
-    kitchen = Kitchen(memory, chat)
     kitchen.until_prepared()
     list(chat.stream([{"role": "user", "content": "Hello."}], max_tokens=2))
     assert kitchen.read_all() == 0

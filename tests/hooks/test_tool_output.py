@@ -51,6 +51,11 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgemem.session.tools.KEPT_BYTES", 200_000)
 
 
+@pytest.fixture
+def robot(memory: Memory) -> Robot:
+    return Robot(memory)
+
+
 def name_in(shown: str) -> str:
     """Return the name under which a shortened text is kept."""
     return shown.partition("kept as ")[2].partition(")")[0]
@@ -90,9 +95,8 @@ def test_forgetting_takes_the_text_along(memory: Memory) -> None:
     assert b"line 999 of the log" not in memory.diagnostics.database.path.read_bytes()
 
 
-def test_all_texts_together_stay_within_the_bound(memory: Memory) -> None:
+def test_all_texts_together_stay_within_the_bound(memory: Memory, robot: Robot) -> None:
     """The oldest go first; one that is larger than all of the room is shortened without a name."""
-    robot = Robot(memory)
     names = []
     for n in range(12):
         robot.text = f"{n} {PAGES}"

@@ -59,9 +59,13 @@ def counts(memory: edgemem.Memory) -> tuple[int, int]:
     return procedure.success_count, procedure.failure_count
 
 
-def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory) -> None:
+@pytest.fixture
+def robot(memory: edgemem.Memory) -> Robot:
+    return Robot(memory, tools=TOOLS)
+
+
+def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory, robot: Robot) -> None:
     """It tells what was asked, which tools ran and how; it knows its turn, and is as private as that, as each call does."""
-    robot = Robot(memory, tools=TOOLS)
     ask(robot, ("drive", DONE), ("grip", BROKEN), ("grip", BROKEN))
     ask(robot, say="And how are you?")
     ask(robot, ("sing", {"song": "broken"}), say="Sing!", private=True)
@@ -95,10 +99,9 @@ def test_a_call_in_which_another_agent_runs_is_timed(memory: edgemem.Memory) -> 
     assert call.latency_ms is not None
 
 
-def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
+def test_what_was_aborted_left_nothing(memory: edgemem.Memory, robot: Robot) -> None:
     """No episode and no outcome of a turn that never was."""
     memory.procedures.store(FETCH)
-    robot = Robot(memory, tools=TOOLS)
     expect(robot, ("grip", BROKEN))
     robot.loop.prepare(ASK, speaker="alice")
     robot.loop.abort()
@@ -106,10 +109,9 @@ def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
     assert counts(memory) == (0, 0)
 
 
-def test_a_procedure_is_proposed_once_and_late(memory: edgemem.Memory) -> None:
+def test_a_procedure_is_proposed_once_and_late(memory: edgemem.Memory, robot: Robot) -> None:
     """In the newest user message, behind an unchanged history; the next turn has it before it already."""
     memory.procedures.store(FETCH)
-    robot = Robot(memory, tools=TOOLS)
     first = ask(robot, say="How old are you?")
     second = ask(robot)
     line = "a way to bring me the red cup: drive(to: kitchen), then grip(what: red cup) (not tried yet)"
@@ -150,29 +152,26 @@ def test_without_a_procedure_that_fits_no_prompt_changes(memory: edgemem.Memory,
     ],
 )  # fmt: skip
 def test_its_outcome_is_counted_from_the_tools_that_ran(
-    memory: edgemem.Memory, calls: list[tuple[str, dict[str, str]]], expected: tuple[int, int]
+    memory: edgemem.Memory, robot: Robot, calls: list[tuple[str, dict[str, str]]], expected: tuple[int, int]
 ) -> None:
     """All steps in order: a success; one of them failed: a failure; something else: nothing."""
     memory.procedures.store(FETCH)
-    robot = Robot(memory, tools=TOOLS)
     ask(robot, *calls)
     assert counts(memory) == expected
     ask(robot, *calls)  # it stands in the prompt now
     assert counts(memory) == (2 * expected[0], 2 * expected[1])
 
 
-def test_a_turn_on_something_else_counts_no_outcome(memory: edgemem.Memory) -> None:
+def test_a_turn_on_something_else_counts_no_outcome(memory: edgemem.Memory, robot: Robot) -> None:
     """The same tools may serve another end."""
     memory.procedures.store(FETCH)
-    robot = Robot(memory, tools=TOOLS)
     ask(robot, ("drive", DONE), ("grip", {"what": "pen"}), say="Give Ann a pen!")
     assert counts(memory) == (0, 0)
 
 
-def test_a_private_procedure_keeps_its_answer_private(memory: edgemem.Memory) -> None:
+def test_a_private_procedure_keeps_its_answer_private(memory: edgemem.Memory, robot: Robot) -> None:
     """What it told is in the block of that turn."""
     memory.procedures.store(msgspec.structs.replace(FETCH, level="private", owner="alice"))
-    robot = Robot(memory, tools=TOOLS)
     assert "a way to" in shown(ask(robot))
     (turn,) = memory.sessions.journal.read_turns("kitchen")
     assert (turn.answer, turn.owner) == ("private", "alice")

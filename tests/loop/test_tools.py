@@ -35,9 +35,13 @@ def store(tmp_path: Path, clock):
         yield opened
 
 
-def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory) -> None:
+@pytest.fixture
+def robot(memory: Memory) -> Robot:
+    return Robot(memory)
+
+
+def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory, robot: Robot) -> None:
     """Each answer is a sentence; who said it and the source are kept."""
-    robot = Robot(memory)
     told = robot.answer("I'm allergic to peanuts", "remember_fact", key="allergy", value="peanuts")
     assert told == "Remembered: allergy: peanuts."
     (fact,) = memory.store.facts()
@@ -55,7 +59,7 @@ def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory) -> None:
     assert memory.store.fact_history("allergy", scope="household") == []
 
 
-def test_what_is_remembered_survives_a_crash_at_once(memory: Memory, tmp_path: Path) -> None:
+def test_what_is_remembered_survives_a_crash_at_once(memory: Memory, robot: Robot, tmp_path: Path) -> None:
     """The fact is committed when the tool answers, before the turn ends."""
     seen: list[list[Fact]] = []
 
@@ -66,7 +70,6 @@ def test_what_is_remembered_survives_a_crash_at_once(memory: Memory, tmp_path: P
                     seen.append(other.facts())
             return super().complete(messages, **rest)
 
-    robot = Robot(memory)
     robot.model = robot.loop.model = Second()
     robot.turn("remember tea", "remember_fact", key="drink", value="tea")
     assert [fact.value for fact in seen[0]] == ["tea"]
@@ -78,19 +81,17 @@ DO_NOT = [
 ]  # fmt: skip
 
 
-def test_do_not_forget_erases_nothing(memory: Memory) -> None:
+def test_do_not_forget_erases_nothing(memory: Memory, robot: Robot) -> None:
     """A model that mishears the order is told so, and the fact stays."""
     memory.store.add_fact("allergy", "peanuts", scope="household")
-    robot = Robot(memory)
     for said in DO_NOT:
         assert "asked NOT to forget" in robot.answer(said, "forget_fact", key="allergy")
     assert memory.store.get_fact("allergy", scope="household") == "peanuts"
 
 
-def test_nobody_reads_writes_or_erases_what_is_somebody_elses(memory: Memory) -> None:
+def test_nobody_reads_writes_or_erases_what_is_somebody_elses(memory: Memory, robot: Robot) -> None:
     """Whatever scope the model names, by that name or another."""
     memory.store.add_fact("pin", "1234", scope="user:alice")
-    robot = Robot(memory)
     for call in (
         {"name": "recall_fact", "key": "pin"},
         {"name": "recall_fact", "key": "pin", "scope": "user:alice"},
@@ -109,10 +110,11 @@ def test_nobody_reads_writes_or_erases_what_is_somebody_elses(memory: Memory) ->
     assert "1234" in robot.answer("my pin", "recall_fact", key="pin")
 
 
-def test_a_private_version_of_a_shared_name_is_neither_replaced_nor_erased(memory: Memory) -> None:
+def test_a_private_version_of_a_shared_name_is_neither_replaced_nor_erased(
+    memory: Memory, robot: Robot
+) -> None:
     """The level of a fact counts, not only its scope, and so does that of its history."""
     memory.store.add_fact("gift", "a watch", scope="household", level="private", owner="alice")
-    robot = Robot(memory)
     told = robot.answer("gift", "remember_fact", key="gift", value="socks", speaker="bob")
     assert "somebody else" in told
     assert "watch" not in told
@@ -121,10 +123,9 @@ def test_a_private_version_of_a_shared_name_is_neither_replaced_nor_erased(memor
     assert "Forgotten" in robot.forget("forget gift", "gift", speaker="alice")
 
 
-def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
+def test_an_unknown_voice_has_what_is_shared(memory: Memory, robot: Robot) -> None:
     """It reads, writes and erases there, and nowhere else."""
     memory.store.add_fact("wifi", "open", scope="household")
-    robot = Robot(memory)
     assert robot.answer("it's sunny", "remember_fact", speaker=None, key="weather", value="sunny").startswith(
         "Rem"
     )
@@ -138,20 +139,18 @@ def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
     assert {fact.key for fact in memory.store.facts()} == {"wifi"}
 
 
-def test_what_a_tool_told_is_not_put_before_the_model_again(memory: Memory) -> None:
+def test_what_a_tool_told_is_not_put_before_the_model_again(memory: Memory, robot: Robot) -> None:
     """The prompt stays byte for byte as it was, and the fact counts as shown."""
     memory.store.add_fact("city", "Berlin")
-    robot = Robot(memory)
     first = robot.turn("which city is it", "recall_fact", key="city")
     assert first.handed[1][: len(first.handed[0])] == first.handed[0]
     second = robot.turn("which city is it", "list_facts")
     assert "<memory>" not in second.handed[0][-1]["content"]
 
 
-def test_what_a_tool_changed_is_not_told_as_news(memory: Memory) -> None:
+def test_what_a_tool_changed_is_not_told_as_news(memory: Memory, robot: Robot) -> None:
     """The next turn's block repeats neither the new value nor what was erased."""
     memory.store.add_fact("city", "Berlin", scope="household")
-    robot = Robot(memory)
     robot.turn("which city is it", "recall_fact", key="city")
     robot.turn("now it's Hanoi", "remember_fact", key="city", value="Hanoi", scope="household")
     assert "Forgotten" in robot.forget("forget the city", "city")
@@ -159,21 +158,19 @@ def test_what_a_tool_changed_is_not_told_as_news(memory: Memory) -> None:
         assert "<memory>" not in result.handed[0][-1]["content"]
 
 
-def test_a_name_that_is_not_known_brings_those_like_it(memory: Memory) -> None:
+def test_a_name_that_is_not_known_brings_those_like_it(memory: Memory, robot: Robot) -> None:
     """Models guess names; the answer says which there are."""
     memory.store.add_fact("user.allergies", "peanuts")
     memory.store.add_fact("user.diary", "x", scope="user:bob")
-    robot = Robot(memory)
     told = robot.answer("allergy", "recall_fact", key="allergies")
     assert told == "Nothing is remembered under the name allergies. Names like it: user.allergies."
     assert "user.diary" not in robot.answer("diary", "recall_fact", key="diary")
 
 
-def test_a_name_in_several_scopes_is_asked_back(memory: Memory) -> None:
+def test_a_name_in_several_scopes_is_asked_back(memory: Memory, robot: Robot) -> None:
     """Nothing is erased until the scope is clear; a lookup tells all of them."""
     memory.store.add_fact("drink", "tea")
     memory.store.add_fact("drink", "cocoa", scope="user:alice")
-    robot = Robot(memory)
     told = robot.answer("forget my drink", "forget_fact", key="drink")
     assert "several have this name" in told
     assert "drink: cocoa (me)" in told
@@ -181,10 +178,9 @@ def test_a_name_in_several_scopes_is_asked_back(memory: Memory) -> None:
     assert [fact.value for fact in memory.store.facts()] == ["tea"]
 
 
-def test_a_forget_asks_first(memory: Memory) -> None:
+def test_a_forget_asks_first(memory: Memory, robot: Robot) -> None:
     """Only a call in the next turn of the same speaker erases, and not after a no."""
     memory.store.add_fact("city", "Berlin")
-    robot = Robot(memory)
 
     def forget(said: str, speaker: str = "alice") -> str:
         told = robot.answer(said, "forget_fact", key="city", speaker=speaker)
@@ -218,21 +214,19 @@ NEITHER = (
         ("yes and what time is it?", NEITHER), ("forget the city", NEITHER), ("да", NEITHER),
     ],
 )  # fmt: skip
-def test_only_a_yes_is_a_yes(memory: Memory, answer: str, told: str) -> None:
+def test_only_a_yes_is_a_yes(memory: Memory, robot: Robot, answer: str, told: str) -> None:
     """Whatever else is answered erases nothing, and the robot can say how it is erased at the command line."""
     memory.store.add_fact("city", "Berlin")
-    robot = Robot(memory)
     assert "Not erased yet" in robot.answer("forget the city", "forget_fact", key="city")
     assert robot.answer(answer, "forget_fact", key="city") == told
     assert memory.store.get_fact("city") == "Berlin"
     assert "Forgotten" in robot.forget("forget the city", "city")
 
 
-def test_one_yes_answers_all_that_was_asked_in_one_turn(memory: Memory) -> None:
+def test_one_yes_answers_all_that_was_asked_in_one_turn(memory: Memory, robot: Robot) -> None:
     """Somebody wants two things forgotten, and each is asked about; what was not asked about stays."""
     for key in ("city", "drink", "allergy"):
         memory.store.add_fact(key, "x")
-    robot = Robot(memory)
     for say, keys in (("forget both", ("city", "drink")), ("yes", ("city", "drink", "allergy"))):
         calls = tuple(ScriptedCall("forget_fact", {"key": key}) for key in keys)
         robot.model.expect(Line(say=say, reply="ok", at=1_770_000_000.0, session="kitchen", tools=calls))
@@ -240,20 +234,18 @@ def test_one_yes_answers_all_that_was_asked_in_one_turn(memory: Memory) -> None:
     assert [fact.key for fact in memory.store.facts()] == ["allergy"]
 
 
-def test_a_yes_that_comes_later_is_none(memory: Memory) -> None:
+def test_a_yes_that_comes_later_is_none(memory: Memory, robot: Robot) -> None:
     """Two turns after the question it may answer anything."""
     memory.store.add_fact("city", "Berlin")
-    robot = Robot(memory)
     robot.answer("forget the city", "forget_fact", key="city")
     robot.turn("what time is it?", "list_facts")
     assert "Not erased yet" in robot.answer("yes", "forget_fact", key="city")
     assert memory.store.get_fact("city") == "Berlin"
 
 
-def test_asking_twice_in_one_turn_is_no_yes(memory: Memory) -> None:
+def test_asking_twice_in_one_turn_is_no_yes(memory: Memory, robot: Robot) -> None:
     """A model that calls again without waiting for the user erases nothing."""
     memory.store.add_fact("city", "Berlin")
-    robot = Robot(memory)
     call = ScriptedCall("forget_fact", {"key": "city"})
     robot.model.expect(Line(say="x", reply="ok", at=1_770_000_000.0, session="kitchen", tools=(call, call)))
     told = [result.result for result in robot.loop.run("forget the city").tools]
@@ -394,9 +386,8 @@ def test_no_reply_is_longer_than_its_bound(tmp_path) -> None:
         assert len(str(caught.value)) < 300
 
 
-def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
+def test_what_was_heard_badly_is_said_to_be(memory: Memory, robot: Robot) -> None:
     """A doubtful value does not pass for remembered."""
-    robot = Robot(memory)
     well, badly = Heard("alice", asr_confidence=0.9), Heard("alice", asr_confidence=0.1)
     robot.answer("tea", "remember_fact", key="drink", value="tea", heard=well)
     told = robot.answer("pee?", "remember_fact", key="drink", value="sea", heard=badly)
@@ -405,9 +396,8 @@ def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     assert memory.store.get_fact("drink", scope="household") == "tea"
 
 
-def test_a_tool_stores_with_the_trust_of_whoever_speaks(memory: Memory) -> None:
+def test_a_tool_stores_with_the_trust_of_whoever_speaks(memory: Memory, robot: Robot) -> None:
     """Speakers correct each other and themselves; a stranger only strangers; without any turn it is the operator's."""
-    robot = Robot(memory)
     for speaker, scope, trust in (("alice", "me", 3), ("bob", "household", 2), (None, "global", 0)):
         said = {"speaker": speaker, "scope": scope, "key": f"of.{scope}", "value": "x"}
         assert "Remembered" in robot.answer("keep it", "remember_fact", **said)
