@@ -24,7 +24,6 @@ CI = ROOT / ".ci"
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Load a script of `.ci`, which finds its neighbours beside itself."""
     monkeypatch.syspath_prepend(str(CI))
     before = set(sys.modules)
     script = importlib.import_module(name)
@@ -35,7 +34,6 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the script that makes the oldest SQLite, with a cache of its own."""
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
     return load("old_sqlite", monkeypatch)
 

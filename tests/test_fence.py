@@ -140,7 +140,6 @@ SPACES = st.sampled_from(("", "", " ", "\n", "  ", "\u200b", "\u00a0"))
 
 @st.composite
 def objects(draw: st.DrawFn) -> str:
-    """Return JSON that names a tool, as models spell it."""
     name, arguments = draw(NAMES), draw(ARGUMENTS)
     given = draw(st.sampled_from(("arguments", "parameters", "args")))
     inside = json.dumps(arguments) if draw(st.booleans()) else arguments

@@ -29,7 +29,6 @@ from support.homes import opened
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a home in which a password changed, and was then corrected for a month of the past."""
     path = tmp_path_factory.mktemp("made") / "home"
     opened(path).close()
     for args in (
@@ -43,7 +42,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(made: Path, tmp_path: Path) -> Path:
-    """Return a copy of that home to change."""
     return Path(shutil.copytree(made, tmp_path / "home"))
 
 

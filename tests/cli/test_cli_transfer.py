@@ -23,7 +23,6 @@ from support.homes import opened
 
 @pytest.fixture
 def home(tmp_path):
-    """Return a home with facts of two people, a conversation and notes."""
     path = tmp_path / "home"
     with opened(path) as memory:
         memory.store.add_fact("tea", "green", scope="user:Ann")

@@ -21,7 +21,6 @@ HEARD = "answer"
 
 
 def asked(n: int, version: int = 0) -> tuple[StoredMessage, ...]:
-    """Return what was said in turn `n` when it was accepted for the `version`th time."""
     said = StoredMessage("user", f"turn {n} {'again ' * version}" + "x" * (n * 37 % 900))
     return (said, StoredMessage("assistant", "One moment.")) if version else (said,)
 

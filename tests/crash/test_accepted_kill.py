@@ -74,7 +74,6 @@ def killed(home: Path, body: str) -> None:
 
 
 def turns(memory: Memory, reader: Reader | None = None) -> list[tuple[Any, str, str, list[Any]]]:
-    """Return of each turn who spoke, how private it is, how it ended, and what was said."""
     return [
         (turn.heard and turn.heard.speaker, turn.level, turn.state, [each.content for each in turn.messages])
         for turn in memory.sessions.journal.read_turns("kitchen", reader=reader)

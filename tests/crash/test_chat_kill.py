@@ -129,7 +129,6 @@ def accepted(home: Path) -> bytes:
 
 
 def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:
-    """Return turn, text and generated ids of each reply."""
     with edgemem.open(home, worker=False) as memory:
         return [
             (turn.n, message.content, message.tokens)

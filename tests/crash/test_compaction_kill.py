@@ -91,7 +91,6 @@ def early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
-    """Open a home whose window is full after a few turns."""
     profile = msgspec.structs.replace(
         BY_WORDS,
         store=StoreSettings(commit_wait_s=60.0),

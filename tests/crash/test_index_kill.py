@@ -51,7 +51,6 @@ def fill(folder: Path, first: int = 0, count: int = TURNS) -> None:
 
 
 def finish(folder: Path, name: str) -> None:
-    """Do all upkeep with a model and hold the index against the truth."""
     embedder = HashEmbedder(64, name=name)
     with (
         open_truth(folder / "memory.db") as truth,

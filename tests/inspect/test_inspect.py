@@ -43,14 +43,12 @@ FACTS = {"ann.tea": "green, no sugar", "ann.car": "a red van", "bo.dog": "a span
 def look(
     memory: Memory, said: str, *, speaker: str | None = "Ann", session: str = "hall", **settings: Any
 ) -> Inspection:
-    """Inspect the next prompt of a session with a tokenizer that counts words."""
     return inspect_prompt(
         memory, said, session=session, speaker=speaker, tokenizer=WordTokenizer(), **settings
     )
 
 
 def talk(home: Path, *said: str) -> None:
-    """Make a home in which Ann has said some things in the session `hall`."""
     with opened(home, "[recall]\ndeadline_ms = 60000\n") as memory:
         for key, value in FACTS.items():
             memory.store.add_fact(key, value)

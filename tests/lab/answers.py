@@ -91,7 +91,6 @@ def run(
 
 
 def is_right(reply: str, answer: str) -> bool:
-    """Tell whether a reply holds most content words of an answer."""
     wanted = set(terms(answer))
     return len(wanted.intersection(terms(reply))) >= ENOUGH * len(wanted)
 
@@ -105,7 +104,6 @@ class Listener:
         )
 
     def reply(self, text: str, speaker: str) -> str:
-        """Return what it answers."""
         said = self._loop.prepare(text, speaker=speaker).reply
         self._loop.abort()
         for failure in self._loop.hooks.failures():
@@ -114,7 +112,6 @@ class Listener:
 
 
 def _evidence(made: Weeks, question: Question) -> list[str]:
-    """Return the messages that answer a question, as a block would put them."""
     return [
         f"- {turn.speaker or 'you'} {datetime.fromtimestamp(turn.at, timezone.utc):%d %b}: {turn.text}"
         for turn in made.turns

@@ -13,8 +13,6 @@ from edgemem.errors import InvalidInputError
 
 
 class BoardFile(msgspec.Struct, frozen=True):
-    """The output of `edgemem bench board --json`."""
-
     bench: Literal["board"]
     format: Literal[1]
     board: dict[str, Any] = {}
@@ -58,6 +56,5 @@ def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _ratio(left: Any, right: Any) -> float | None:
-    """Return the second as a multiple of the first; None where one is no number."""
     numbers = all(isinstance(side, (int, float)) and not isinstance(side, bool) for side in (left, right))
     return round(right / left, 3) if numbers and left else None

@@ -59,20 +59,16 @@ class _Counting:
         return getattr(self._tokenizer, name)
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Tokenise bare text."""
         ids = self._tokenizer.encode(text, special=special)
         self.encoded += len(ids)
         return ids
 
     def count(self, messages: Sequence[Message], **how: Any) -> int:
-        """Count a whole prompt."""
         self.counted += 1
         return self._tokenizer.count(messages, **how)
 
 
 class _Fitted(NamedTuple):
-    """What it took to fit a prompt."""
-
     ms: float
     cpu_ms: float
     """Of the thread that speaks: what other processes take from it is not in it."""
@@ -92,7 +88,6 @@ class _Timed:
         self.ends: list[float] = []
 
     def guard(self, part: Compaction, moment: Moment) -> None:
-        """Guard the window."""
         prompt_log = moment.log.prompt_log
         counted, encoded = self._tokenizer.counted, self._tokenizer.encoded
         before, begun, cpu = prompt_log.epoch, perf_counter(), time.thread_time()
@@ -103,7 +98,6 @@ class _Timed:
             self.took.append(_Fitted(ms, cpu_ms, *asked))
 
     def end(self, part: Compaction, moment: Moment) -> None:
-        """End a turn."""
         begun = perf_counter()
         self._end(part, moment)
         self.ends.append((perf_counter() - begun) * 1e3)

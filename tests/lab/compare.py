@@ -26,8 +26,6 @@ OURS = "edgemem"
 
 
 class Timed(msgspec.Struct):
-    """What was measured of one system."""
-
     ms: list[float] = []
     fill_s: float = 0.0
     """To store and index all messages."""
@@ -157,7 +155,6 @@ def _peer_scores(
     named: bool,
     cache: Path | None,
 ) -> None:
-    """Have each peer asked the questions of all cases."""
     from edgemem.llama.embedder import LlamaEmbedder
 
     settings = Profile().llama

@@ -67,7 +67,6 @@ class Slowed(Lent):
         self.queries = 0
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
-        """Embed a question, not faster than a slow board."""
         begun = monotonic()
         self.queries += 1
         vector = self.real.embed_query(text, timeout_s=timeout_s)
@@ -201,7 +200,6 @@ class _Talk:
         return Spoken(whole, early, block == whole_block, bool(block), queries, took)
 
     def _block(self, text: str) -> str:
-        """Prepare a turn, and return what memory put before the utterance."""
         result = self._robot.loop.prepare(text, speaker=SPEAKER)
         content: str = result.handed[0][-1]["content"]
         return content.removesuffix(text)

@@ -135,7 +135,6 @@ class EdgevoxAgent:
         return {"choices": [{"message": message}]}
 
     def close(self) -> None:
-        """Close the store."""
         if self._store is not None:
             self._store.close()
 

@@ -62,7 +62,6 @@ class EdgevoxHome(msgspec.Struct, frozen=True):
     notes: dict[str, str]
 
     def write_json(self, folder: Path) -> None:
-        """Write `<agent>.json`, `sessions/<id>.json` and the notes."""
         (folder / "sessions").mkdir(parents=True)
         for agent in AGENTS:
             memory = {
@@ -76,7 +75,6 @@ class EdgevoxHome(msgspec.Struct, frozen=True):
         self._write_notes(folder)
 
     def write_sqlite(self, folder: Path) -> None:
-        """Write `<agent>.db`, `sessions.db` and the notes."""
         folder.mkdir(parents=True)
         # Without migrations of ours a database is an empty file with a log: what EdgeVox makes of it, too.
         for agent in AGENTS:
@@ -200,7 +198,6 @@ def _episodes(rng: random.Random, n: int) -> list[Row]:
 
 
 def _session(rng: random.Random, n: int) -> Row:
-    """Return a conversation of 1 to 6 turns, half of them with a tool call."""
     system = "You are a robot that helps in a house."
     said: list[Row] = [{"role": "system", "content": f"{system}\n\n## Memory\n- tone: short"}]
     for i, line in enumerate(conversation(1 + n % 6, seed=n)):

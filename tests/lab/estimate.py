@@ -25,8 +25,6 @@ _PREFIX = "ggml-vocab-"
 
 
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A text of one language and one kind."""
-
     script: str
     language: str
     kind: str
@@ -64,13 +62,11 @@ def run() -> dict[str, Any]:
 
 
 def samples() -> list[Sample]:
-    """Return the texts that the estimate is not set to."""
     raw = Path(__file__).with_suffix(".toml").read_bytes()
     return msgspec.toml.decode(raw, type=dict[str, list[Sample]])["texts"]
 
 
 def told(texts: Sequence[Sample], counted: Sequence[Counted]) -> dict[str, Any]:
-    """Return the figures of texts that were counted."""
     sides: dict[str, dict[str, Any]] = {}
     by_script: dict[str, list[tuple[str, Counted]]] = {}
     for script, language in dict.fromkeys((sample.script, sample.language) for sample in texts):
@@ -115,7 +111,6 @@ def _row(script: str, total: Counted, texts: list[Counted]) -> dict[str, Any]:
 
 
 def count(texts: Sequence[Sample]) -> list[Counted]:
-    """Count texts with the estimate and with every vocabulary."""
     estimate = EstimateTokenizer()
     taken: list[dict[str, int]] = [{} for _ in texts]
     for name, file in _vocabularies().items():

@@ -47,8 +47,6 @@ Value = tuple[str, str]
 
 
 class FactAsked(msgspec.Struct, frozen=True):
-    """A question, and the fact that answers it."""
-
     question: Question
     category: str
     key: str
@@ -57,7 +55,6 @@ class FactAsked(msgspec.Struct, frozen=True):
 
     @property
     def right(self) -> Value:
-        """Return key and value of what answers."""
         return self.key, self.value
 
 
@@ -80,11 +77,9 @@ class FactsTold:
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys of all that is stored."""
         return {self._key(one) for one in self._stored}
 
     def store(self, memory: Memory) -> None:
-        """Store them."""
         memory.diagnostics.database.write(self._store)
 
     def _store(self, tx: Transaction) -> None:

@@ -220,7 +220,6 @@ def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
 
 
 def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which ids are evidence."""
     import numpy as np
 
     return np.array([id_ in evidence for id_ in ids], bool)

@@ -80,7 +80,6 @@ def _asked(here: Filled, told: FactsTold) -> Iterator[Asked]:
 
 
 def _values(memory: Memory) -> dict[tuple[int, int], tuple[str, str]]:
-    """Return key and value of each statement and preference, by kind and id."""
     facts = memory.diagnostics.database.query(
         "select f.id, k.key, f.value from facts f join fact_keys k on k.id = f.key_id where f.id = f.origin"
     )

@@ -59,8 +59,6 @@ _SPREAD = 0.5
 
 
 class Sample(NamedTuple):
-    """One utterance."""
-
     home: str
     kind: str
     weight: float
@@ -69,12 +67,10 @@ class Sample(NamedTuple):
 
     @property
     def wants(self) -> bool:
-        """Tell whether it wants something of a memory."""
         return self.kind in WANTED
 
     @property
     def helps(self) -> bool:
-        """Tell whether something remembered helps with it."""
         return self.kind in HELPS
 
 
@@ -284,7 +280,6 @@ def _weighed(
 
 
 def file_of(gate: Gate) -> str:
-    """Return the file of a gate."""
     lines = [
         "# Learnt by `make lab ARGS=gate`: how likely it is that something remembered helps with what somebody said. See",
         "# recall/search/gate.py.",

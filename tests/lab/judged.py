@@ -119,22 +119,18 @@ class Household(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Outcome(NamedTuple):
-    """What became of one utterance in one figure."""
-
     holds: bool
     text: str
     shown: str
 
 
 def household(language: str) -> Household:
-    """Return what was written in a language."""
     if language not in LANGUAGES:
         raise InvalidInputError(f"Nothing is judged in {language!r}; name one of {', '.join(LANGUAGES)}.")
     return read_household(_FOLDER / f"judged_{language}.toml")
 
 
 def read_household(path: Path) -> Household:
-    """Return what was written in a file."""
     return msgspec.toml.decode(path.read_bytes(), type=Household)
 
 
@@ -278,7 +274,6 @@ def stands(answer: str, evidence: str, block: str) -> bool:
 
 
 def _pieces(evidence: str, block: str) -> Iterator[set[str]]:
-    """Yield the words of each piece of a block that was cut from a text."""
     known = set(plain_words(evidence))
     for piece in _BETWEEN_PIECES.split(block):
         head, _, said = piece.partition(": ")  # the speaker or the day, or the key of a fact

@@ -63,7 +63,6 @@ def run(
 
 
 def _figures(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[str, Any]:
-    """Return the figures of all rounds."""
     sides: dict[str, dict[str, Any]] = {
         "late_p50_ms": {way: median(ms) for way, ms in late.items()},
         "late_p99_ms": {way: percentile(ms, 0.99) for way, ms in late.items()},
@@ -131,7 +130,6 @@ class _Talk(Loop):
         )
 
     def beside(self, memory: AsyncMemory, done: Counter[str]) -> list[Any]:
-        """Return what other tasks do meanwhile."""
         numbers = itertools.count()
 
         async def forever(what: str, pause_s: float, work: Callable[[], Awaitable[object]]) -> None:

@@ -116,7 +116,6 @@ def run(
 
 
 def _embedders() -> list[str]:
-    """Return the embedders of the catalogue that are here, the default first."""
     there = [
         each.name
         for each in load_catalogue()
@@ -161,7 +160,6 @@ def _ask(folder: Path, spoken: Household, profile: Profile, way: str) -> dict[st
 
 
 def _found(memory: Memory, spoken: Household, question: str) -> list[str]:
-    """Return the ids of what is recalled."""
     hits = memory.recall(question, k=max(K), kinds=_TURNS)
     return [spoken.said[_place(hit.session, hit.turn)][0] for hit in hits]
 

@@ -21,27 +21,21 @@ class Lent(Embedder):
         self.languages, self.n_ctx = real.languages, real.n_ctx
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
-        """Embed a question."""
         return self.real.embed_query(text, timeout_s=timeout_s)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed text to be stored."""
         return self.real.embed_texts(texts)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
-        """Embed text until somebody speaks."""
         return self.real.embed_until(texts, stop)
 
     def yield_to_speech(self) -> None:
-        """Stop: somebody speaks."""
         self.real.yield_to_speech()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count what each text takes."""
         return self.real.count_tokens(texts)
 
     def warm(self) -> None:
-        """Begin to load the model."""
         self.real.warm()
 
     def close(self) -> None:

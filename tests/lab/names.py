@@ -38,14 +38,11 @@ _ASKED = {
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of names."""
-
     tuned: str
     held_out: str
 
 
 def pairs(half: Half) -> list[Pair]:
-    """Return the names of one half with what is heard of them."""
     table = msgspec.toml.decode(Path(__file__).with_name("names.toml").read_bytes(), type=_Table)
     found = []
     for line in " ".join(getattr(table, half).split()).split(", "):

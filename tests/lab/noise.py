@@ -37,8 +37,6 @@ _PIECE = re.compile(
 
 
 class Spoken(NamedTuple):
-    """A word as it is said."""
-
     word: str
     is_name: bool
     """Whether it was written as a name is: with a capital, and not because a sentence begins."""
@@ -119,8 +117,6 @@ _VOWEL = re.compile("[aeiouy]")
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it is written."""
-
     alike: str
     small: str
     pairs: str
@@ -131,8 +127,6 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Sounds(NamedTuple):
-    """The file, ready to be looked up."""
-
     alike: dict[str, list[str]]
     small: dict[str, list[str]]
     pairs: dict[tuple[str, str], str]
@@ -183,7 +177,6 @@ class Hearing:
         self._written = [[each.word] for each in self.said]
 
     def words(self) -> list[str]:
-        """Return the words that are written."""
         # Some utterances are clearer than others; the rest of a mistake is made as often as it weighs.
         clear = self._dice.pick(_CLEAR)
         mistakes = self._rate * clear * len(self.said)

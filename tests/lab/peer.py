@@ -119,7 +119,6 @@ PEERS = {"engrava": engrava, "sqlite-vec": sqlite_vec, "edgevox": edgevox}
 
 
 def main(name: str, folder: Path) -> dict[str, Any]:
-    """Run one peer."""
     sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
     sys.modules["sqlite3.dbapi2"] = sys.modules["sqlite3"]
     np: Any = importlib.import_module("numpy")

@@ -29,8 +29,6 @@ SCRIPT = Path(__file__).with_name("peer.py")
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """What a peer needs to run."""
-
     name: str
     needs: tuple[str, ...]
     alone: tuple[str, ...] = ()
@@ -77,7 +75,6 @@ def python_of(peer: Peer, folder: Path) -> Path:
 
 
 def version_of(peer: Peer, python: Path) -> str:
-    """Return the version of what is measured."""
     code = f"import importlib.metadata as m; print(m.version({peer.name!r}))"
     return call_peer([str(python), "-c", code], peer, "it does not tell its version", 60.0).strip()
 

@@ -115,7 +115,6 @@ def write_gguf(path: Path, keys: Sequence[bytes], tensors: Mapping[str, Weights]
 
 
 def key(name: str, value: str | bool | float | Sequence[str]) -> bytes:
-    """Return a key of a GGUF file with its value."""
     start = _string(name)
     if isinstance(value, bool):
         return start + struct.pack("<I?", _BOOL, value)

@@ -77,8 +77,6 @@ _OTHER = "what did {name} say {then}"
 
 
 class TimeAsked(NamedTuple):
-    """A question for a time."""
-
     text: str
     asker: str
     evidence: frozenset[str]
@@ -186,7 +184,6 @@ def figures_of(answered: Sequence[Answered], *, form: Form, least: float) -> dic
 
 
 def values_of(answered: Iterable[Answered], name: str) -> list[float]:
-    """Return one score of all questions that have it."""
     return [one.scores[name] for one in answered if name in one.scores]
 
 
@@ -223,8 +220,6 @@ def write_scores(path: Path, data: str, answered: Sequence[Answered]) -> None:
 
 
 def read_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Return what `write_scores` kept."""
-
     class _Kept(msgspec.Struct):
         bench: str
         scores: dict[str, dict[str, float]]

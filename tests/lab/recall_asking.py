@@ -82,7 +82,6 @@ def _dcg(gains: Sequence[float], k: int) -> float:
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """Return names as they come first."""
     return list(dict.fromkeys(names))
 
 
@@ -95,8 +94,6 @@ _TAG = re.compile(r"</?[a-z]+>")
 
 
 class _Hears:
-    """A model that keeps what it is handed, and says little."""
-
     def __init__(self) -> None:
         self.handed: Sequence[Message] = ()
 
@@ -109,7 +106,6 @@ class _Hears:
         on_text: Callable[[str], None],
         now: float | None = None,
     ) -> Reply:
-        """Keep the messages."""
         self.handed = messages
         return Reply("I see.")
 
@@ -118,14 +114,11 @@ class _Hears:
 
 
 class Block(NamedTuple):
-    """What stood before one utterance."""
-
     text: str
     late: bool
     """Whether the deadline of the turn passed before everything was looked at."""
 
     def lines(self) -> list[str]:
-        """Return its lines without the fence."""
         return [line for line in self.text.splitlines() if line.strip() and not _TAG.fullmatch(line.strip())]
 
 
@@ -138,7 +131,6 @@ class Turns:
         self._loop = AgentLoop(self._model, hooks=memory.hooks(session_id="bench recall", speaker=READER))
 
     def block(self, utterance: str, speaker: str | None) -> Block:
-        """Return the block of a turn."""
         self._loop.prepare(utterance, speaker=speaker or READER)
         self._loop.abort()
         for failure in self._loop.hooks.failures():
@@ -188,8 +180,6 @@ DEPTH = 100
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What became of one question."""
-
     asked: Asked
     scores: dict[str, float]
     """Empty where nothing answers the question."""
@@ -219,7 +209,6 @@ class Asking:
         self._asked = [one for one in case.asked if one.sessions or one.category in LEFT_OUT]
 
     def all(self) -> Iterator[Answered]:
-        """Yield what became of each question."""
         for asked in self._asked:
             if asked.category != ADVERSARIAL:
                 self._here.clock.at = asked.at

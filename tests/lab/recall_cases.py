@@ -45,8 +45,6 @@ Form = Literal["weeks", "locomo", "longmemeval"]
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One message."""
-
     id: str
     session: str
     at: float
@@ -58,8 +56,6 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One question."""
-
     id: str
     text: str
     asker: str | None
@@ -85,7 +81,6 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def form_set(name: str) -> FormSet:
-    """Return the set of forms of a name that somebody typed."""
     for form in get_args(FormSet):
         if form == name:
             named: FormSet = form
@@ -94,7 +89,6 @@ def form_set(name: str) -> FormSet:
 
 
 def weeks_case(weeks: Weeks, name: str = "weeks") -> Case:
-    """Return our own corpus as a case."""
     said = tuple(
         Said(turn.id, turn.session, turn.at, turn.speaker, turn.text, turn.role) for turn in weeks.turns
     )
@@ -302,7 +296,6 @@ def _message(turn: Turn) -> dict[str, Any]:
 
 
 def _date(at: int) -> str:
-    """Return a moment as LongMemEval spells it: 2023/05/30 (Tue) 23:40."""
     moment = datetime.fromtimestamp(at, timezone.utc)
     weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.weekday()]
     return f"{moment:%Y/%m/%d} ({weekday}) {moment:%H:%M}"

@@ -84,7 +84,6 @@ class KeptVectors(Lent):
         return Embedder.embed_until(self, texts, stop)
 
     def save(self) -> None:
-        """Keep what was embedded."""
         if self._path is None or not self._new:
             return
         import numpy as np
@@ -98,8 +97,6 @@ class KeptVectors(Lent):
 
 
 class Filled(NamedTuple):
-    """An open memory that holds a case."""
-
     memory: Memory
     clock: SetClock
     ids: dict[str, str]

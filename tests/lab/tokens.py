@@ -44,18 +44,15 @@ class _Counted:
         self.bare_bytes = 0
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Tokenise bare text and count its bytes."""
         self.bare_bytes += len(text.encode("utf-8", "replace"))
         ids: list[int] = self.inner.encode(text, special=special)
         return ids
 
     def render(self, messages: Sequence[Message], **options: Any) -> Prompt:
-        """Render through the real one."""
         prompt: Prompt = self.inner.render(messages, **options)
         return prompt
 
     def count(self, messages: Sequence[Message], **options: Any) -> int:
-        """Count through the real one."""
         return self.render(messages, **options).n
 
     def bytes(self) -> tuple[int, int]:

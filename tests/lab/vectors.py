@@ -241,7 +241,6 @@ class Nearest:
         self._cosines = np.zeros((len(asked), 0), np.float32)
 
     def see(self, ids: NDArray[np.int64], rows: Matrix) -> None:
-        """Compare with more vectors."""
         import numpy as np
 
         cosines = np.concatenate([self._cosines, self._asked @ rows.T], axis=1)

@@ -35,8 +35,6 @@ _SESSIONS = ((7 * 3600, 10 * 3600), (16 * 3600, 21 * 3600))
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """One message."""
-
     id: str
     session: str
     at: int
@@ -58,8 +56,6 @@ class Telling(msgspec.Struct, frozen=True):
 
 
 class _Said(msgspec.Struct):
-    """A message that has no place yet."""
-
     speaker: Person | None
     text: str
     role: Literal["user", "assistant", "tool"] = "user"
@@ -109,7 +105,6 @@ class Talk:
         return exchanges[:half], exchanges[half:]
 
     def _session(self, day: int, half: int, said: list[_Said], ids: dict[int, list[str]]) -> None:
-        """Give messages their place and time."""
         session = f"s{2 * day + half + 1:03}"
         at = weeks_days.moment(day, self._dice.between(*_SESSIONS[half]))
         for number, one in enumerate(said, 1):
@@ -197,7 +192,6 @@ class Talk:
         return [_Said(speaker, text, unknown=True), _Said(None, reply, "assistant")]
 
     def _small(self) -> list[_Said]:
-        """Return small talk: two lines, or three."""
         talk, speaker = self._forms.talk, self._dice.pick(self._people)
         line = self._small_line(speaker)
         if self._dice.chance(0.5):
@@ -240,8 +234,6 @@ SAME_NAME = 0.85
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What somebody asks."""
-
     id: str
     text: str
     asker: str
@@ -257,8 +249,6 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class _Asked(msgspec.Struct):
-    """A question that has no number yet."""
-
     category: Category
     frame: str
     telling: Telling | None
@@ -293,7 +283,6 @@ class Asking:
         return [self._question(number, one) for number, one in enumerate(self._dice.shuffled(kept), 1)]
 
     def _about(self, told: list[Telling]) -> list[_Asked]:
-        """Return what may be asked about one fact."""
         fact, last = told[0].fact, told[-1]
         kind, talk, pick = self._forms.kinds[fact.kind], self._forms.talk, self._dice.pick
         moved, dated = len(told) > 1, last.version.date is not None
@@ -378,8 +367,6 @@ def _answer(telling: Telling) -> str:
 
 
 class Weeks(msgspec.Struct, frozen=True):
-    """What was said, and what is asked after it."""
-
     turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
 

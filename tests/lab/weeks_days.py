@@ -24,17 +24,14 @@ _ORDINALS = (
 
 
 def day_of(number: int) -> date:
-    """Return the date of a day that is counted from the first."""
     return (FIRST + timedelta(days=number)).date()
 
 
 def number_of(at: int) -> int:
-    """Return the day, counted from the first, in which a moment lies."""
     return (at - int(FIRST.timestamp())) // DAY
 
 
 def moment(number: int, second: int) -> int:
-    """Return the epoch second of a second in a day."""
     return int(FIRST.timestamp()) + number * DAY + second
 
 

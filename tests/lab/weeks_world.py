@@ -24,11 +24,9 @@ class Dice:
         self._random = random.Random(str(seed))
 
     def chance(self, share: float) -> bool:
-        """Return true so often."""
         return self._random.random() < share
 
     def below(self, most: int) -> int:
-        """Return a whole number from 0 to less than `most`."""
         return int(self._random.random() * most)
 
     def between(self, least: int, most: int) -> int:
@@ -36,11 +34,9 @@ class Dice:
         return least + self.below(most - least + 1)
 
     def pick(self, items: Sequence[Item]) -> Item:
-        """Return one of some items."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[Item]) -> list[Item]:
-        """Return the items in another order."""
         keys = [self._random.random() for _ in items]
         return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__)]
 
@@ -76,14 +72,11 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file."""
-
     people: list[Person]
     pools: dict[str, str]
     kinds: dict[str, Kind]
 
     def pool(self, name: str) -> list[str]:
-        """Return some values; in the file a slash stands between them."""
         return " ".join(self.pools[name].split()).replace(" /", "/").split("/")
 
 
@@ -99,8 +92,6 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One thing that is true, and what becomes of it."""
-
     kind: str
     thing: int | None
     holder: Person | None
@@ -109,12 +100,10 @@ class Fact(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def world() -> World:
-    """Return the file."""
     return msgspec.toml.decode(Path(__file__).with_name("weeks_world.toml").read_bytes(), type=World)
 
 
 def facts(seed: int) -> list[Fact]:
-    """Return all facts of a seed, kind after kind."""
     out: list[Fact] = []
     for name, kind in world().kinds.items():
         dice = Dice(f"{seed} {name}")
@@ -195,8 +184,6 @@ class KindForms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TalkForms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The sentences that belong to no kind."""
-
     lead: str
     go_on: str
     ack: str
@@ -221,20 +208,16 @@ class TalkForms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Forms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file."""
-
     kinds: dict[str, KindForms]
     talk: TalkForms
 
 
 @lru_cache(maxsize=2)
 def forms_of(name: FormSet) -> Forms:
-    """Return a set of forms."""
     return msgspec.toml.decode(Path(__file__).with_name(f"weeks_{name}.toml").read_bytes(), type=Forms)
 
 
 def lines(text: str, between: str = "\n") -> list[str]:
-    """Return what stands on the lines of a text."""
     return [line.strip() for line in text.split(between) if line.strip()]
 
 

@@ -23,7 +23,6 @@ def embedder(minilm: Path) -> LlamaEmbedder:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """Return a model of a few kilobytes."""
     convert_bert(write_tiny_bert(tmp_path / "source"), tmp_path / "tiny.gguf", name="tiny")
     return tmp_path / "tiny.gguf"
 

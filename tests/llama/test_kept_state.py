@@ -64,17 +64,14 @@ def file(models: tuple[Path, Path]) -> Path:
 
 
 def opened(file: Path, **settings: Any) -> LlamaChat:
-    """Open the model as a robot would."""
     return LlamaChat(file, **{"n_ctx": 1024, "threads": 1, "batch": 256, **settings})
 
 
 def kept(chat: LlamaChat, folder: Path, **settings: Any) -> KeptState:
-    """Return the keeper of a model's state."""
     return KeptState(chat, folder, **{"keep": "prefix", "max_mb": CAP_MB, "now": lambda: 1.8e9, **settings})
 
 
 def said(text: str = "Where is my cup?", instructions: str = INSTRUCTIONS) -> list[dict[str, Any]]:
-    """Return the first messages of a conversation."""
     return [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
 
 
@@ -326,7 +323,6 @@ def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
 
 
 def row(memory: Memory) -> Any:
-    """Return what `edgemem check` says about the kept state."""
     return next(check for check in memory.check() if check.name == "kept state")
 
 
@@ -404,7 +400,6 @@ def test_no_conversation_is_kept_that_another_process_forgot_of(
 
 
 def by_the_writer() -> bool:
-    """Tell whether this is the thread that writes kept states."""
     return threading.current_thread().name == "edgemem-state"
 
 

@@ -36,7 +36,6 @@ def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[
 
 @pytest.fixture(scope="module")
 def bert(files: dict[str, Path]) -> LlamaReranker:
-    """Return one of BERT's kind, loaded once."""
     with LlamaReranker(files["bert"]) as made:
         yield made
 
@@ -49,7 +48,6 @@ def slow(folder: Path, vocabularies: Path) -> Path:
 
 
 def loaded(path: Path, n_ctx: int = 64) -> Any:
-    """Load a model below the reranker."""
     return closing(Forward(path, n_ctx=n_ctx, threads=1, interrupt=Interrupt(), pooling=RANK))
 
 
@@ -65,7 +63,6 @@ def plain(path: Path, text: str, *, special: bool = False) -> list[int]:
 
 
 def common(one: list[int], other: list[int]) -> list[int]:
-    """Return what two lists begin with."""
     return [mine for mine, _ in takewhile(lambda both: both[0] == both[1], zip(one, other))]  # noqa: B905
 
 

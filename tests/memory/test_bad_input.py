@@ -39,7 +39,6 @@ said_text = pytest.mark.parametrize("text", list(SAID.values()), ids=list(SAID))
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return an open memory that finds by words."""
     home = tmp_path / "home"
     with opened(home) as memory:
         yield memory
@@ -264,7 +263,6 @@ def test_a_profile_that_is_not_there_after_all_is_told(home: Path) -> None:
 
 
 def no_models(folder: Path, vocabularies: Path) -> dict[str, Path]:
-    """Write files that are not what their names say."""
     from support.models import write_llama_gguf
 
     whole = write_llama_gguf(folder / "whole.gguf", vocabularies=vocabularies).read_bytes()

@@ -60,7 +60,6 @@ def opened(folder: Path, tokenizer: Counting, **context: Any) -> Memory:
 
 
 def line(n: int) -> Line:
-    """Return a question that a fact answers, and a tool call."""
     call = ScriptedCall("keep_plan", {"text": f"look for number {n}", "who": "mara"}, "kept")
     return Line(f"Where is the {THINGS[n % 12]}?", speaker="mara", reply=f"On shelf {n}.", tools=(call,))
 

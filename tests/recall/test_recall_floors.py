@@ -124,7 +124,6 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
 
 @pytest.fixture(scope="module")
 def corpora(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Corpus]:
-    """Return what is found with MiniLM, and by words."""
     folder = tmp_path_factory.mktemp("weeks")
     with LlamaEmbedder(minilm) as embedder:
         return [asked_of_weeks("with MiniLM", folder, embedder), asked_of_weeks("by words", folder, None)]
@@ -136,7 +135,6 @@ def frozen() -> dict[str, Any]:
 
 
 def freeze(frozen: dict[str, Any]) -> None:
-    """Write down what was found, a question a line."""
     text = json.dumps(frozen, indent=1, ensure_ascii=False)
     text = re.sub(r"\[\s+([^]]*?)\s+\]", lambda scores: f"[{' '.join(scores[1].split())}]", text)
     FROZEN.write_text(f"{text}\n", "utf-8")

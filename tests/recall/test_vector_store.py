@@ -33,7 +33,6 @@ class Embedding:
 
 @pytest.fixture
 def embed() -> Embedding:
-    """Return a function without a fingerprint."""
     return Embedding()
 
 

@@ -127,7 +127,6 @@ def warm(request, warm_robot):
 
 
 def first_fact(robot, query, **options):
-    """Return key and value of the best fact."""
     first = robot.recall(query, kinds={"fact"}, **{"reader": Reader("ann")} | options)[0]
     return first.key, first.value
 

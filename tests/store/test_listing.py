@@ -16,8 +16,6 @@ from support.models import Listener
 
 
 class Watching:
-    """Looks when the prompt is ready, before the model is called."""
-
     points = frozenset({"before_llm"})
     priority = -5
 

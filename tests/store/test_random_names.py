@@ -53,7 +53,6 @@ def spelled(dice: random.Random, name: str) -> str:
 
 
 def random_scope(dice: random.Random, names: Sequence[str]) -> str:
-    """Return what somebody may write as a scope."""
     name = spelled(dice, dice.choice(names)) if dice.random() < 0.8 else ""
     head = dice.choice(_HEADS) if dice.random() < 0.5 else "user:"
     return head + name if dice.random() < 0.9 else spelled(dice, head + name)

@@ -36,7 +36,6 @@ def fact(key, value, begin, end=None, *, scope="global", source="user", number=0
 
 
 def write_json(path, *, facts=(), preferences=(), episodes=()):
-    """Write a memory as its JSONMemoryStore does."""
     data = {"facts": list(facts), "preferences": list(preferences), "episodes": list(episodes)}
     path.write_text(json.dumps(data, indent=2), encoding="utf-8")
 

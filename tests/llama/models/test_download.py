@@ -47,7 +47,6 @@ def entry(served: Served) -> ModelEntry:
 
 @pytest.fixture
 def pinned(entry: ModelEntry, content: bytes) -> ModelEntry:
-    """Return the same where the checksum is known."""
     return msgspec.structs.replace(entry, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 

@@ -44,7 +44,6 @@ def memory(memory: Memory) -> Memory:
 
 
 def robot(model: HttpLlama, memory: Memory, **settings: Any) -> AgentLoop:
-    """Return the reference loop on a server."""
     return AgentLoop(
         ChatReplies(model, max_tokens=12),
         hooks=memory.hooks(session_id="kitchen", speaker="ann", tokenizer=model.tokenizer),
@@ -146,7 +145,6 @@ def two(
 
 
 def opened(home: Path, url: str) -> edgemem.Memory:
-    """Open a home whose model is at a server and writes the summaries."""
     home.mkdir(exist_ok=True)
     (home / "edgemem.toml").write_text(PROFILE.format(url=url))
     return edgemem.open(home, worker=False, watch=False)

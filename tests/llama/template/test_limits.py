@@ -103,7 +103,6 @@ def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -
 
 @cache
 def templates(folder: Path) -> dict[str, ChatTemplate]:
-    """Return every shipped template."""
     sources = {file.stem: file.read_text() for file in folder.glob("*.jinja")}
     found = {name: ChatTemplate(source, bos="<s>", eos="</s>") for name, source in sources.items()}
     assert len(found) >= 69
@@ -259,7 +258,6 @@ class Talk:
         self._llama.generate = self._record
 
     def stop(self) -> None:
-        """Let the model generate as before."""
         self._llama.generate = self._generate
 
     def _record(self, ids: list[int], **options: Any) -> Any:
@@ -267,7 +265,6 @@ class Talk:
         return self._generate(ids, **options)
 
     def complete(self, messages: Any, *, tools: Any, stop: Any, on_text: Any, now: Any = None) -> Reply:
-        """Answer, and check the law."""
         tokenizer = self.chat.tokenizer
         held = [int(token) for token in self._llama.input_ids[: self._llama.n_tokens]]
         prompt = tokenizer.render(messages, tools=tools, now=now)
@@ -292,7 +289,6 @@ class Talk:
         return reply
 
     def cut(self, heard_text: str) -> None:
-        """Forget what was not heard."""
         self.seen = None
         self.replies.cut(heard_text)
 
@@ -305,7 +301,6 @@ def booked(new: int) -> int:
 
 
 def whole(tokenizer: Any, text: str) -> list[int]:
-    """Tokenise a rendered prompt at once."""
     vocabulary = tokenizer.vocabulary
     begins = () if text.startswith(vocabulary.bos_text) else vocabulary.begins
     return [*begins, *vocabulary.tokenize(text, special=True)]

@@ -80,13 +80,11 @@ class Letters:
     """A model of the seed's kind, to which each letter is a token."""
 
     def count_tokens(self, text: str) -> int:
-        """Count."""
         return len(text)
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a model with the vocabulary of Qwen 2 and a chat template."""
     return write_llama_gguf(tmp_path_factory.mktemp("models") / "chat.gguf", vocabularies=vocabularies)
 
 

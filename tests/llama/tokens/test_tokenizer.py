@@ -44,7 +44,6 @@ def open_tokenizer(vocabularies: Path) -> Iterator[Open]:
 
 
 def whole(tokenizer: LlamaTokenizer, text: str) -> list[int]:
-    """Tokenise a rendered prompt at once."""
     vocabulary = tokenizer.vocabulary
     begins = () if text.startswith(vocabulary.bos_text) else vocabulary.begins
     return [*begins, *vocabulary.tokenize(text, special=True)]
@@ -175,12 +174,10 @@ def tokenize(text: str) -> tuple[int, ...]:
 
 
 def piece(token: int) -> bytes:
-    """Return a token's bytes."""
     return BYTES.get(token) or bytes([token])
 
 
 def render(messages: list[tuple[str, str]], *, generate: bool = True) -> Prompt:
-    """Render messages in the manner of ChatML, cut before each marker."""
     texts = []
     for role, content in messages:
         texts += [f"<{role}>\n{content}", "<end>\n"]

@@ -17,7 +17,6 @@ from support.homes import bytes_of, check, count_docs, other_rules, say, words_o
 
 @pytest.fixture
 def index(tmp_path, truth):
-    """Return an open index of it, with vectors."""
     with Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as found:
         yield found
 

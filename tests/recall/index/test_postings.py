@@ -38,7 +38,6 @@ def opened(folder):
 
 
 def doc(ref, text, kind=TURN, **more):
-    """Return a doc that anybody may read."""
     return Doc(kind, ref, text, 0, None, None, **more)
 
 
@@ -52,12 +51,10 @@ def found_in(memory, word, statistics):
 
 
 def count_in(memory, word):
-    """Return in how many texts a word stands."""
     return sum(int((memory.table.rows["id"][slots] != 0).sum()) for _, slots, _ in memory.table.find([word]))
 
 
 def compare(database, memory):
-    """Assert that memory and FTS5 count and score alike."""
     assert memory.follow(State.read(database))
     docs = database.query("select id, terms from docs")
     oracle = sqlite3.connect(":memory:")

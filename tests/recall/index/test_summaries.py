@@ -24,7 +24,6 @@ def sum_up(robot, summary, *, first_turn=9, session="s") -> int:
 
 
 def summaries(robot, query="ladder", **options) -> list[str]:
-    """Return the summaries that are recalled."""
     return [item.text for item in robot.recall(query, k=9, **options) if item.kind == "summary"]
 
 

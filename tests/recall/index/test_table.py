@@ -23,7 +23,6 @@ texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
 
 
 def row(number, **more):
-    """Return the columns of a message that anybody may read."""
     kind = TURN if number < FIRST_OTHER else FACT
     plain = Row(
         number, kind, number, 0, None, "ann", 1, number, 0.0, 0, None, None, 0, None, None, None, "a b c", 0
@@ -43,7 +42,6 @@ def seen_by(reader, *rows):
 
 
 def may(table, only):
-    """Return which slots may be found."""
     return QueryView(table, only).findable.tolist()
 
 

@@ -20,14 +20,12 @@ from support.homes import bytes_of, check, count, say, work
 
 
 def embedder_line(memory) -> str:
-    """Return what the check says of the embedder."""
     (line,) = [one for one in memory.check() if one.name == "embedder"]
     assert line.state == "ok"
     return line.detail
 
 
 def pieces_of(index: Index, doc: int) -> int:
-    """Return how many vectors a doc has."""
     sql = "select 1 + (length(codes) - 64) / 32 from vectors where doc = ?"
     return sum(pieces for (pieces,) in index.database.query(sql, (doc,)))
 
@@ -44,7 +42,6 @@ def opened(tmp_path, truth, monkeypatch):
 
 
 def found(index, question: str, **options) -> list[tuple[str, tuple[str, ...]]]:
-    """Return what a question finds, with the signals that found it."""
     recall = Recall(index.truth, index, embedder=index.embedder)
     return [(item.text, item.why) for item in recall.recall(question, Request(reader=None, **options))]
 

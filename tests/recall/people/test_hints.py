@@ -10,13 +10,11 @@ from support.homes import BY_WORDS
 
 @pytest.fixture
 def memory(tmp_path, clock):
-    """Return an empty memory with a clock that a hand moves."""
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, clock=clock, worker=False) as memory:
         yield memory
 
 
 def say(memory, text, reply="Fine.", *, speaker="mai", **options):
-    """Have somebody say something, and the robot answer."""
     messages = (StoredMessage("user", text), StoredMessage("assistant", reply))
     n = len(memory.sessions.journal.read_turns("s"))
     memory.sessions.journal.commit(Turn("s", n, messages, heard=Heard(speaker), **options)).result()

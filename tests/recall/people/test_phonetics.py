@@ -41,7 +41,6 @@ TERM_LISTS = st.lists(st.text(LETTERS, min_size=1, max_size=8), max_size=12, uni
 
 
 def sounds_alike(word, names):
-    """Return the name that is taken for the one that was heard."""
     hits = nearest(word, names)
     return None if hits is None else hits[1]
 
@@ -74,7 +73,6 @@ def test_any_text_has_sounds_or_none(text):
 
 @pytest.fixture
 def memory(tmp_path):
-    """Return a memory that knows a few people by their names."""
     with edgemem.open(tmp_path / "home", worker=False) as memory:
         for key, value in FACTS.items():
             memory.store.add_fact(key, value)
@@ -203,7 +201,6 @@ def test_a_part_that_two_people_share_or_a_name_that_was_understood_names_nobody
 
 
 def made_of(terms: Iterable[str]) -> SimilarTerms:
-    """Return the terms of a small memory."""
     built = SimilarTerms()
     for term in dict.fromkeys(terms):
         built.add(term)

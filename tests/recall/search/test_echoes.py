@@ -46,7 +46,6 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, minilm: Path) -> Path:
 
 
 def say(memory: Memory, *spoken: str, speaker: str = "alice") -> None:
-    """Have somebody say each text in a conversation of its own."""
     player = Player(memory)
     for n, text in enumerate(spoken):
         player.turn(Line(say=text, speaker=speaker, session=f"{speaker} {n}", reply=REPLY))

@@ -36,7 +36,6 @@ CUPS = ("cup 0 stands in the tall drawer", "cup 1 stands in the low drawer")
 
 
 def matrix(*rows):
-    """Return features by name as the rows of a matrix."""
     return np.array([[row.get(name, 0.0) for name in FEATURES] for row in rows], np.float32)
 
 

@@ -45,7 +45,6 @@ TALK = (
 
 
 def say(robot: Robot, ago: float, hour: float, who: str, text: str, reply: str = REPLY, **more) -> None:
-    """Store a turn of a day."""
     at = MIDNIGHT - ago * DAY + hour * 3600
     said = (StoredMessage("user", text), StoredMessage("assistant", reply))
     n = robot.truth.query("select count(*) from turns")[0][0]

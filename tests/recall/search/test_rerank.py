@@ -51,7 +51,6 @@ class Table(Reranker):
 
 
 def items(*scores: float, kind: str = "turn", offset: int = 0) -> list[Recalled]:
-    """Return items of these scores, which say their number."""
     return [
         Recalled(kind, str(at), f"{kind} {at}", score, ("words",)) for at, score in enumerate(scores, offset)
     ]
@@ -90,14 +89,12 @@ def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
 
 
 def tell(memory: Memory, *texts: str, level: str = "household", owner: str | None = None) -> None:
-    """Store some texts, a turn each."""
     for at, text in enumerate(texts):
         homes.tell(memory, text, f"talk {level}", at, speaker=owner or "anna", level=level, owner=owner)
     memory.idle(30)
 
 
 def opened(folder: Path, reranker: Table | None, **settings: object) -> Memory:
-    """Open a memory that knows words, and a reranker."""
     profile = Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder=""))
     return edgemem.open(folder, profile=profile, embedder=None, reranker=reranker, worker=False)
 

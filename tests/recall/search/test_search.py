@@ -126,8 +126,6 @@ BIN, PAPER_BIN = "Die Tonne wird am Dienstag geleert.", "Die Papiertonne wird am
 
 @pytest.fixture(params=["at once", "indexed"])
 def tell(request: pytest.FixtureRequest, memory: Memory) -> Tell:
-    """Return a function that says something in a German home, each in a talk of its own."""
-
     def say(*texts: str) -> None:
         for text in (*texts, *OTHERS):
             homes.tell(memory, text, text, speaker="Ben")

@@ -63,7 +63,6 @@ class Knowing(HashEmbedder):
 
 
 def told(folder: Path, embedder: HashEmbedder | None, **settings: object) -> Memory:
-    """Open a memory in which a few things were said."""
     profile = Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder=""))
     memory = edgemem.open(folder, profile=profile, embedder=embedder, worker=False)
     for at, text in enumerate(SAID):
@@ -74,7 +73,6 @@ def told(folder: Path, embedder: HashEmbedder | None, **settings: object) -> Mem
 
 
 def scores(folder: Path, embedder: HashEmbedder | None, query: str, **settings: object) -> dict[str, float]:
-    """Return the score of everything that is recalled."""
     with told(folder, embedder, **settings) as memory:
         return {item.text: item.score for item in memory.recall(query, k=9)}
 

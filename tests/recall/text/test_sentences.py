@@ -38,7 +38,6 @@ point 7 30 400 05 21st may of the cat
 
 
 def days_of(span: Range) -> tuple[str, str]:
-    """Return the first day of a span, and the last."""
     first, last = (datetime.fromtimestamp(at, ZONE) for at in (span.begin, span.end - 1))
     return first.strftime("%Y-%m-%d"), last.strftime("%Y-%m-%d")
 
@@ -57,13 +56,11 @@ def likeliest(text: str) -> str:
 
 
 def only_range(text: str) -> str:
-    """Return the one time of a text."""
     spans = times_in(text, NOW, ZONE)
     return both_days(spans[0]) if len({span.text for span in spans}) == 1 else "several"
 
 
 def readings(text: str) -> str:
-    """Return the first days of all times of a text, and how sure each is."""
     return ", ".join(
         f"{days_of(span)[0]} {f'{span.sure:g}'.removeprefix('0')}" for span in times_in(text, NOW, ZONE)
     )
@@ -90,12 +87,10 @@ def digits_of(text: str) -> str:
 
 
 def called(text: str) -> str:
-    """Return whether a text speaks to Ann."""
     return "ann" if "ann" in annotate(text, NOW).called.split() else "nobody"
 
 
 def flagged(flag: int) -> Callable[[str], str]:
-    """Return a reader that tells whether a text has a flag."""
     return lambda text: "yes" if annotate(text, NOW).flags & flag else "no"
 
 

@@ -208,7 +208,6 @@ def test_a_forked_child_is_told_to_open_its_own(db):
 
 
 def remember(tx):
-    """Store one row with a tick and return it."""
     row = "insert into episodes (id, kind, payload, outcome, level) values (?, 'k', '{}', 'ok', 0)"
     tx.execute(row, (tx.tick(),))
     return tx.newest
