@@ -34,8 +34,7 @@ PAGES = {
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md")))
 }
 TEXT = "\n".join(PAGES.values())
-ANYWHERE = "http://127.0.0.1:8080"
-"""The llama-server of the pages."""
+ANYWHERE = "http://127.0.0.1:8080"  # the llama-server of the pages
 
 
 class Block(NamedTuple):

@@ -20,8 +20,7 @@ from support.kills import TRUTH, rows, start
 from support.selection import LONG
 from support.tokenizers import WordTokenizer
 
-CUT_OFF = {"role": "assistant", "content": "…"}
-"""Stands for the answer before which a turn was cut off."""
+CUT_OFF = {"role": "assistant", "content": "…"}  # stands for the answer before which a turn was cut off
 
 STEPS = ("planning", "summarising", "switching", "writing", "written")
 

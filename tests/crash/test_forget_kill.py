@@ -25,11 +25,9 @@ from support.homes import files_with
 from support.models import Caller
 from support.selection import cases
 
-WORD = "quixotry"
-"""Stands in what is forgotten, and nowhere else."""
+WORD = "quixotry"  # stands in what is forgotten, and nowhere else
 
-STEM = "quixot"
-"""What the index holds of it."""
+STEM = "quixot"  # what the index holds of it
 
 
 # Forgets, and is killed right behind the commit: nothing that follows it is begun.

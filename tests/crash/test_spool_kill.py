@@ -25,20 +25,17 @@ from support.kills import kill_after, start
 from support.selection import LONG, cases
 
 ROOT = Path(__file__).parents[2]
-LIVES = 12
-"""Kills that one database survives before the next begins."""
+LIVES = 12  # kills that one database survives before the next begins
 
 
-TURNS = 10_000
-"""More than a robot comes to before it is killed."""
+TURNS = 10_000  # more than a robot comes to before it is killed
 
 
 class Told(NamedTuple):
     """What a robot told of one turn."""
 
     session: str
-    states: list[str]
-    """Those that a kill may leave it in."""
+    states: list[str]  # those that a kill may leave it in
 
 
 def read_told(lines: list[str], told: dict[int, Told], order: list[int]) -> None:

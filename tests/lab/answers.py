@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = "You are a robot in a household. Answer in one short sentence. What stands in <memory> is what you remember."
 WINDOW = 2048
-MOST_TOKENS = 40
-"""Of a reply."""
-ENOUGH = 0.6
-"""Share of an answer's content words with which a reply is right."""
+MOST_TOKENS = 40  # of a reply
+ENOUGH = 0.6  # share of an answer's content words with which a reply is right
 
 
 def run(

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 TIMES = 2000
 """Samples of a bootstrap; an interval of 760 questions moves by less than .002 from seed to seed."""
 
-FLIPS = 10_000
-"""Random exchanges of a permutation test."""
+FLIPS = 10_000  # random exchanges of a permutation test
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -31,12 +30,10 @@ class Paired(msgspec.Struct, frozen=True):
     difference: float
     low: float
     high: float
-    p: float
-    """Of a permutation test: how often chance alone would part the two runs so far."""
+    p: float  # of a permutation test: how often chance alone would part the two runs so far
     better: int
     worse: int
-    sign_p: float
-    """Of a sign test, which counts questions and not by how much they differ."""
+    sign_p: float  # of a sign test, which counts questions and not by how much they differ
     n: int
 
 

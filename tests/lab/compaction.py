@@ -70,12 +70,9 @@ class _Counting:
 
 class _Fitted(NamedTuple):
     ms: float
-    cpu_ms: float
-    """Of the thread that speaks: what other processes take from it is not in it."""
-    counted: int
-    """Prompts that were counted as a whole."""
-    encoded: int
-    """Tokens of texts that were tokenised."""
+    cpu_ms: float  # of the thread that speaks: what other processes take from it is not in it
+    counted: int  # prompts that were counted as a whole
+    encoded: int  # tokens of texts that were tokenised
 
 
 class _Timed:
@@ -132,17 +129,14 @@ def fitted(home: Path, tokenizer: Tokenizer, lines: Iterable[Line], *, profile: 
 IDLE_S = 600.0
 BAR_MS = 20.0
 FALLBACK_BAR_MS = 5.0
-WARM = 5
-"""Turns that are not counted: models and vocabularies are loaded in them."""
-FALLBACK_TURNS = 200
-"""Some eighteen prompts of 4,096 tokens that do not fit."""
+WARM = 5  # turns that are not counted: models and vocabularies are loaded in them
+FALLBACK_TURNS = 200  # some eighteen prompts of 4,096 tokens that do not fit
 PAUSE_S, LONG_PAUSE_S = 0.04, 1.0
 """The longest pause between two turns, and while a compaction is due: it has begun and is often not done."""
 SUMMARY_CTX = 1024
 SPEECH_S = 0.2
 """From the first sound to the end of the utterance, where a loop tells of both; most people speak for longer."""
-SPOKEN_SHARE = 4
-"""One turn in so many is played again with a loop that tells when somebody begins to speak."""
+SPOKEN_SHARE = 4  # one turn in so many is played again with a loop that tells when somebody begins to speak
 
 
 def run(
@@ -294,11 +288,9 @@ def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleW
 
 class _Turn(NamedTuple):
     ms: float
-    before_ms: float
-    """Of it, what a person waits for: between the utterance and the model."""
+    before_ms: float  # of it, what a person waits for: between the utterance and the model
     commit_ms: float
-    handed: list[Message]
-    """To the model, at the first hop."""
+    handed: list[Message]  # to the model, at the first hop
 
 
 def _timed(robot: Robot, line: Line, speech_s: float) -> _Turn:

@@ -27,8 +27,7 @@ OURS = "edgemem"
 
 class Timed(msgspec.Struct):
     ms: list[float] = []
-    fill_s: float = 0.0
-    """To store and index all messages."""
+    fill_s: float = 0.0  # to store and index all messages
 
 
 def times(rows: int, asked: int, folder: Path, peers: Peers, *, forms: FormSet) -> dict[str, Timed]:
@@ -84,8 +83,7 @@ SCORES = ("recall@5", "recall@10")
 HELD = ("engrava", "edgevox")
 """Peers whose search must take so many times ours; plain sqlite-vec looks at vectors alone."""
 
-Scores = dict[str, dict[str, float]]
-"""By question and name of the score."""
+Scores = dict[str, dict[str, float]]  # by question and name of the score
 
 
 def run(

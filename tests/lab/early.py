@@ -48,14 +48,10 @@ class Spoken(NamedTuple):
 
     whole: Waited
     early: Waited
-    equal: bool
-    """Whether both ways put the same block before the model."""
-    block: bool
-    """Whether there was a block at all."""
-    queries: tuple[int, int]
-    """Embeddings without recall ahead, and with it."""
-    partial_ms: list[float]
-    """What each partial took of the caller's time."""
+    equal: bool  # whether both ways put the same block before the model
+    block: bool  # whether there was a block at all
+    queries: tuple[int, int]  # embeddings without recall ahead, and with it
+    partial_ms: list[float]  # what each partial took of the caller's time
 
 
 class Slowed(Lent):

@@ -68,8 +68,7 @@ class EdgevoxAgent:
         folder: where its store and its notes are made, with the defaults of its three memory hooks; None: no memory.
     """
 
-    _language = "en"
-    """EdgeVox reads it from its model."""
+    _language = "en"  # EdgeVox reads it from its model
 
     def __init__(
         self,

@@ -37,13 +37,11 @@ if TYPE_CHECKING:
 
 
 SCOPE = "household"
-ASKED_FOR = ("present", "updated", "superseded")
-"""Categories of questions that a value answers."""
+ASKED_FOR = ("present", "updated", "superseded")  # categories of questions that a value answers
 AT_A_TIME, ON_A_DATE, PREFERENCE = "at_a_time", "on_a_date", "preference"
 _NOON = 12 * 3600
 
-Value = tuple[str, str]
-"""A key and its value."""
+Value = tuple[str, str]  # a key and its value
 
 
 class FactAsked(msgspec.Struct, frozen=True):

@@ -91,10 +91,8 @@ def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
 
 
 CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
-LEFT_OUT_L2 = 0.1
-"""The penalty where weights need not carry over to other talk: the laboratory's."""
-WORDS_L2 = 0.1
-"""The penalty where there is no vector: few features, which need none to carry over."""
+LEFT_OUT_L2 = 0.1  # the penalty where weights need not carry over to other talk: the laboratory's
+WORDS_L2 = 0.1  # the penalty where there is no vector: few features, which need none to carry over
 
 
 def run(

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from lab.recall_home import Filled
 
-THINGS = (None, 50)
-"""Of how many things something is stored; None: all."""
+THINGS = (None, 50)  # of how many things something is stored; None: all
 LEVEL = 0.1
 COST, COST_BY_WORDS = 0.01, 0.03
 """All but so many of the facts that answer, and are among the first five, score `LEVEL`, with a vector and without one: at

@@ -36,14 +36,10 @@ if TYPE_CHECKING:
     from edgemem.recall.search.models import Evidence, Utterance
     from lab.judged import Household
 
-SEEDS = (2, 3, 4)
-"""Of the weeks; seed 1 is what is reported elsewhere."""
-THINGS = 50
-"""Of so many things of the weeks something is stored as a fact."""
-MOST = 250
-"""Questions, and sentences of small talk, of one seed."""
-WORDS = 150
-"""Words of a language that are weighed, the most frequent ones; 250 tell as much."""
+SEEDS = (2, 3, 4)  # of the weeks; seed 1 is what is reported elsewhere
+THINGS = 50  # of so many things of the weeks something is stored as a fact
+MOST = 250  # questions, and sentences of small talk, of one seed
+WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 WANTED = frozenset({"answerable", "unanswerable", "replaced"})
 """What wants something of a memory, whether that has it or not."""
 HELPS = frozenset({"answerable", "replaced", "helped"})

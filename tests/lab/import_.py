@@ -22,8 +22,7 @@ SECONDS = 5.0
 NEAR_S = 1e-5
 """When something was learnt is a microsecond that no other row has, so it may lie a few behind EdgeVox's."""
 
-TOLD = 5
-"""Differences that are told in full."""
+TOLD = 5  # differences that are told in full
 
 _TABLES = (
     "fact_keys",

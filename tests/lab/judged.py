@@ -51,19 +51,15 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
 
-    Outcomes = dict[str, list["Outcome"]]
-    """Of each figure."""
+    Outcomes = dict[str, list["Outcome"]]  # of each figure
 
 
-OLD_TURNS = 10_000
-"""Turns of an old home."""
+OLD_TURNS = 10_000  # turns of an old home
 GROUPS, A_GROUP = 5, 6
-SILENCE_S = 2.0
-"""Within which a worker, where there is one, has embedded what was told."""
+SILENCE_S = 2.0  # within which a worker, where there is one, has embedded what was told
 _DAY_S = 86_400.0
 BEGUN = RELEASED + _DAY_S
-NOW = BEGUN + 40 * _DAY_S
-"""When all is asked; nobody told anything 40 days ago."""
+NOW = BEGUN + 40 * _DAY_S  # when all is asked; nobody told anything 40 days ago
 _DEPTH = 20
 _REPLY = "All right."
 TALKED, DENIED, ALONE = "small talk with memory", "answerable, denied", "unanswerable, left alone"
@@ -103,17 +99,14 @@ class Replaced(NamedTuple):
 class Household(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file; days are counted back from when the questions are asked."""
 
-    told: tuple[tuple[str, str, float, str], ...]
-    """Key, who said it, days, and the words."""
+    told: tuple[tuple[str, str, float, str], ...]  # key, who said it, days, and the words
     facts: tuple[tuple[str, str, str, str, str], ...]
     """Key, subject, relation, value, and the only one who may read it, or empty."""
     answerable: tuple[Question, ...]
-    unanswerable: tuple[tuple[str, str], ...]
-    """Who asks, and what."""
+    unanswerable: tuple[tuple[str, str], ...]  # who asks, and what
     small_talk: tuple[tuple[str, str], ...]
     replaced: tuple[Replaced, ...] = ()
-    statements: tuple[tuple[str, str], ...] = ()
-    """Who says what, that asks for nothing."""
+    statements: tuple[tuple[str, str], ...] = ()  # who says what, that asks for nothing
     helped: tuple[tuple[str, str, str], ...] = ()
     """Who says what, that does not ask, and keys of what helps with it."""
 

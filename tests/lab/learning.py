@@ -30,10 +30,8 @@ REPLACED = "replaced"
 """That a message was replaced at all, by whichever; it may speak for that or against it."""
 AGAINST = frozenset({"asks", "old_length", "new_length"})
 """What speaks against a candidate; all else speaks for it."""
-FIRST = 5
-"""Messages of each question that a calibration looks at: what stands behind them is seldom told."""
-_WEAK = 1e-6
-"""What the squares of coefficients cost, beside the mean loss."""
+FIRST = 5  # messages of each question that a calibration looks at: what stands behind them is seldom told
+_WEAK = 1e-6  # what the squares of coefficients cost, beside the mean loss
 _ENOUGH = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
 
 
@@ -43,10 +41,8 @@ class Asked(NamedTuple):
     category: str
     candidates: Candidates
     right: Truth
-    evidence: int
-    """How many answer it, whether they are candidates or not."""
-    others: Truth | None = None
-    """Which of them tell another version of the same; None: none."""
+    evidence: int  # how many answer it, whether they are candidates or not
+    others: Truth | None = None  # which of them tell another version of the same; None: none
 
 
 def by_words(asked: Iterable[Asked]) -> list[Asked]:
@@ -77,7 +73,6 @@ def weights_of(
     """Return weights by name; those that are 0 are left out.
 
     Args:
-        features: of the candidates of each question, `float32[n, len(names)]`.
         features: of the candidates of each question, `float32[n, len(names)]`.
         right: which of them answer it; questions without any teach nothing.
         l2: half of it times the square of each weight, by the feature's standard deviation, is the penalty.

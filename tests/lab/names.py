@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
 
 Half = Literal["tuned", "held_out"]
-Pair = tuple[str, str]
-"""A name, and what is heard of it."""
+Pair = tuple[str, str]  # a name, and what is heard of it
 
-OTHERS = 60
-"""People that a memory knows besides the one who is asked for."""
+OTHERS = 60  # people that a memory knows besides the one who is asked for
 K = 5
 BAR = 0.9
 

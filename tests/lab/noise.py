@@ -38,8 +38,7 @@ _PIECE = re.compile(
 
 class Spoken(NamedTuple):
     word: str
-    is_name: bool
-    """Whether it was written as a name is: with a capital, and not because a sentence begins."""
+    is_name: bool  # whether it was written as a name is: with a capital, and not because a sentence begins
 
 
 def spoken(text: str) -> list[Spoken]:

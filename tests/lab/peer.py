@@ -20,8 +20,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-Search = Callable[[str, Any], "list[int]"]
-"""Takes a question and its vector, returns rows, best first."""
+Search = Callable[[str, Any], "list[int]"]  # takes a question and its vector, returns rows, best first
 
 _AT_ONCE = 2000
 

@@ -31,10 +31,8 @@ SCRIPT = Path(__file__).with_name("peer.py")
 class Peer(msgspec.Struct, frozen=True):
     name: str
     needs: tuple[str, ...]
-    alone: tuple[str, ...] = ()
-    """Installed without what they need: their memory needs little of it."""
-    python: tuple[int, int] = (3, 10)
-    """The oldest Python that it runs on."""
+    alone: tuple[str, ...] = ()  # installed without what they need: their memory needs little of it
+    python: tuple[int, int] = (3, 10)  # the oldest Python that it runs on
 
 
 COMMON = ("pysqlite3-binary", "numpy", "sqlite-vec")
@@ -105,16 +103,14 @@ def call_peer(command: Sequence[str], peer: Peer, failed: str, seconds: float) -
     return done.stdout
 
 
-K = 10
-"""How many rows are asked for."""
+K = 10  # how many rows are asked for
 
 
 class Peers:
     """The peers that can run here, of those named with commas, with their environments in a folder (None: the cache)."""
 
     def __init__(self, names: str, folder: Path | None = None) -> None:
-        self.absent: dict[str, str] = {}
-        """Why others cannot."""
+        self.absent: dict[str, str] = {}  # why others cannot
         self.versions: dict[str, str] = {}
         self._pythons: dict[str, Path] = {}
         for name in filter(None, (one.strip() for one in names.split(","))):

@@ -23,8 +23,7 @@ _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _UINT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
 _TENSOR_TYPES = {"float32": 0, "float16": 1, "uint8": 8}  # bytes are packed as Q8_0
 _ALIGNMENT = 32
-_PACKED, _PACKED_BYTES = 32, 34
-"""Weights of a block of Q8_0, and its bytes."""
+_PACKED, _PACKED_BYTES = 32, 34  # weights of a block of Q8_0, and its bytes
 _SPREAD = 0.02  # of random weights, as models are initialised
 
 

@@ -62,8 +62,7 @@ if TYPE_CHECKING:
 
 
 CUT = 5
-_SIX = 6 * 3600
-"""Before anybody asks the questions of the corpus: a memory's clock never runs backwards."""
+_SIX = 6 * 3600  # before anybody asks the questions of the corpus: a memory's clock never runs backwards
 _TIMES = {
     "yesterday": (69, 70), "last weekend": (68, 70), "on Saturday": (68, 69), "three days ago": (67, 68), "on Thursday": (66, 67),
     "last week": (63, 70), "between Tuesday and Thursday": (64, 67), "since Friday": (67, 70), "on the tenth of April": (39, 40),
@@ -79,8 +78,7 @@ _OTHER = "what did {name} say {then}"
 class TimeAsked(NamedTuple):
     text: str
     asker: str
-    evidence: frozenset[str]
-    """The messages that told a fact then; none where nobody said anything."""
+    evidence: frozenset[str]  # the messages that told a fact then; none where nobody said anything
     begin: float
     end: float
     answers: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -143,8 +141,7 @@ def time_questions(made: Weeks, *, seed: int, forms: FormSet) -> Iterator[TimeAs
         yield TimeAsked(frame.format(then=then, name=people[1]), people[0], frozenset(), 0.0, 0.0)
 
 
-WHOLE_ANSWER = 0.85
-"""Of the questions of our own corpus whose evidence is among the first five."""
+WHOLE_ANSWER = 0.85  # of the questions of our own corpus whose evidence is among the first five
 NOISE_BARS = {0.1: 0.05, 0.2: 0.10}
 """What so many misheard words may cost of recall@5, against a saved run without them."""
 
@@ -248,8 +245,7 @@ def compare(before: dict[str, dict[str, float]], answered: Sequence[Answered]) -
     return out
 
 
-SMALL_TALK = 400
-"""Turns of small talk that are tried."""
+SMALL_TALK = 400  # turns of small talk that are tried
 
 
 def run(

@@ -115,8 +115,7 @@ class _Hears:
 
 class Block(NamedTuple):
     text: str
-    late: bool
-    """Whether the deadline of the turn passed before everything was looked at."""
+    late: bool  # whether the deadline of the turn passed before everything was looked at
 
     def lines(self) -> list[str]:
         return [line for line in self.text.splitlines() if line.strip() and not _TAG.fullmatch(line.strip())]
@@ -175,18 +174,15 @@ def _names_day(line: str, when: datetime) -> bool:
     )
 
 
-DEPTH = 100
-"""How far down the list is read; what stands behind is not found."""
+DEPTH = 100  # how far down the list is read; what stands behind is not found
 
 
 class Answered(msgspec.Struct, frozen=True):
     asked: Asked
-    scores: dict[str, float]
-    """Empty where nothing answers the question."""
+    scores: dict[str, float]  # empty where nothing answers the question
     ms: float
     embed_ms: float
-    empty: bool
-    """Whether nothing reached the least score."""
+    empty: bool  # whether nothing reached the least score
 
 
 class Asking:

@@ -30,15 +30,13 @@ if TYPE_CHECKING:
 ADVERSARIAL = "adversarial"
 OFF_TOPIC = "off_topic"
 ABSTENTION = "abstention"
-LEFT_OUT = (ADVERSARIAL, OFF_TOPIC, ABSTENTION)
-"""Questions that nothing answers."""
+LEFT_OUT = (ADVERSARIAL, OFF_TOPIC, ABSTENTION)  # questions that nothing answers
 
 _CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: ADVERSARIAL}
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 """Two of the file's references stand in one text, one has a colon too many, one lost its numbers."""
 _STEP_S = 30.0
-_AFTER_S = 86400.0
-"""Questions without a date are asked a day after all was said."""
+_AFTER_S = 86400.0  # questions without a date are asked a day after all was said
 
 Role = Literal["user", "assistant", "tool"]
 Form = Literal["weeks", "locomo", "longmemeval"]
@@ -47,10 +45,8 @@ Form = Literal["weeks", "locomo", "longmemeval"]
 class Said(msgspec.Struct, frozen=True):
     id: str
     session: str
-    at: float
-    """Seconds since the epoch."""
-    speaker: str | None
-    """None: the robot, one of its tools, or a user without a name."""
+    at: float  # seconds since the epoch
+    speaker: str | None  # None: the robot, one of its tools, or a user without a name
     text: str
     role: Role = "user"
 
@@ -58,14 +54,11 @@ class Said(msgspec.Struct, frozen=True):
 class Asked(msgspec.Struct, frozen=True):
     id: str
     text: str
-    asker: str | None
-    """Who reads; None: the operator."""
+    asker: str | None  # who reads; None: the operator
     at: float
     category: str
-    evidence: tuple[str, ...]
-    """The messages that answer it."""
-    sessions: tuple[str, ...] = ()
-    """The sessions that do."""
+    evidence: tuple[str, ...]  # the messages that answer it
+    sessions: tuple[str, ...] = ()  # the sessions that do
     strict: bool = True
     """Whether a user's own words are among the evidence; LongMemEval skips other questions."""
     answer: str = ""

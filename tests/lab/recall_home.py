@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from lab.recall_cases import Case, Said
 
 IDLE_S = 3600.0
-_FORM = "1"
-"""Changes whenever the same case would fill a home in another way."""
+_FORM = "1"  # changes whenever the same case would fill a home in another way
 
 
 class SetClock(Clock):
@@ -99,10 +98,8 @@ class KeptVectors(Lent):
 class Filled(NamedTuple):
     memory: Memory
     clock: SetClock
-    ids: dict[str, str]
-    """Of each stored message, by the id that recall tells: its id in the case."""
-    left: dict[str, int]
-    """What was not indexed or embedded."""
+    ids: dict[str, str]  # of each stored message, by the id that recall tells: its id in the case
+    left: dict[str, int]  # what was not indexed or embedded
 
 
 @contextmanager

@@ -18,8 +18,7 @@ from lab.languages import household
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_TOGETHER = {"sentence": 1, "turn": 4, "whole window": 40}
-"""How many sentences stand together in a text."""
+_TOGETHER = {"sentence": 1, "turn": 4, "whole window": 40}  # how many sentences stand together in a text
 _RANK = 4
 _SEED = 7
 

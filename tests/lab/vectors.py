@@ -43,14 +43,11 @@ if TYPE_CHECKING:
 
 K = 10
 SCOPES = 10
-SCOPE = 3
-"""A filter lets one of the scopes through."""
-NOISE = 0.5
-"""The length of what is added to a unit vector."""
+SCOPE = 3  # a filter lets one of the scopes through
+NOISE = 0.5  # the length of what is added to a unit vector
 SEED = 5
 SIZES = 10_000, 100_000, 1_000_000
-VEC0_UP_TO = 100_000
-"""Matrix beyond which sqlite-vec is not asked: half a second for each question."""
+VEC0_UP_TO = 100_000  # matrix beyond which sqlite-vec is not asked: half a second for each question
 
 RECALL = {100_000: 0.99, 1_000_000: 0.95}
 FIFTEENTH = 1 / 15

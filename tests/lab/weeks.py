@@ -38,8 +38,7 @@ class Turn(msgspec.Struct, frozen=True):
     id: str
     session: str
     at: int
-    speaker: str | None
-    """None: the robot, or one of its tools."""
+    speaker: str | None  # None: the robot, or one of its tools
     role: Literal["user", "assistant", "tool"]
     text: str
 
@@ -50,8 +49,7 @@ class Telling(msgspec.Struct, frozen=True):
     fact: Fact
     version: Version
     speaker: Person | None
-    said: str
-    """How the value, or the day, was put."""
+    said: str  # how the value, or the day, was put
     ids: tuple[str, ...]
 
 
@@ -59,10 +57,8 @@ class _Said(msgspec.Struct):
     speaker: Person | None
     text: str
     role: Literal["user", "assistant", "tool"] = "user"
-    telling: int | None = None
-    """The number of the telling that it is evidence of."""
-    unknown: bool = False
-    """Whether it asks for what is told on a later day."""
+    telling: int | None = None  # the number of the telling that it is evidence of
+    unknown: bool = False  # whether it asks for what is told on a later day
 
 
 class Talk:
@@ -71,8 +67,7 @@ class Talk:
     def __init__(self, forms: Forms, facts: list[Fact], seed: int) -> None:
         self.turns: list[Turn] = []
         self.tellings: list[Telling] = []
-        self.unanswered: set[str] = set()
-        """The ids of questions that came too early."""
+        self.unanswered: set[str] = set()  # the ids of questions that came too early
         self._forms = forms
         self._dice = Dice(f"{seed} talk")
         self._people = world().people
@@ -229,8 +224,7 @@ MOST: dict[Category, int] = {
 }  # fmt: skip
 """How many questions there are of each category, where there are facts for so many."""
 
-SAME_NAME = 0.85
-"""How often a question calls a thing as those did who told of it."""
+SAME_NAME = 0.85  # how often a question calls a thing as those did who told of it
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -241,8 +235,7 @@ class Question(msgspec.Struct, frozen=True):
     category: Category
     """present: a fact that never changed. updated: one that did, as it is now. superseded: as it was. when: its day,
     or the day on which it was told. on_day: what a day brought. who: who did or told it. off_topic: nobody said."""
-    evidence: tuple[str, ...]
-    """Messages; two where one says what it is about and the other the rest."""
+    evidence: tuple[str, ...]  # messages; two where one says what it is about and the other the rest
     answer: str
     said: str = ""
     """The answer as the evidence words it; empty where it is the day or the speaker of the message, or there is none."""
@@ -256,8 +249,7 @@ class _Asked(msgspec.Struct):
     said: str = ""
     fact: Fact | None = None
     never: str = ""
-    unless: Person | None = None
-    """Who does not ask, as it was them who said it."""
+    unless: Person | None = None  # who does not ask, as it was them who said it
 
 
 class Asking:

@@ -42,8 +42,7 @@ class Dice:
 
 
 DAYS = 70
-THINGS = 3
-"""How many things of each kind there are facts about."""
+THINGS = 3  # how many things of each kind there are facts about
 
 _LAST_PLAN = 58
 """Plans are first told of until this day, so that most of them are over when the questions come."""
@@ -67,8 +66,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hour: bool = False
     things: bool = False
     """Whether facts about people are also about a thing of theirs; those of the household always are."""
-    people: int = 0
-    """0: facts of this kind are about the household."""
+    people: int = 0  # 0: facts of this kind are about the household
 
 
 class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,12 +81,9 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Version(msgspec.Struct, frozen=True):
     """A fact as it holds from one telling to the next."""
 
-    told: int
-    """The day of the telling."""
-    value: str = ""
-    """What is told; for plans and events the hour, or nothing."""
-    date: int | None = None
-    """The day of a plan or an event."""
+    told: int  # the day of the telling
+    value: str = ""  # what is told; for plans and events the hour, or nothing
+    date: int | None = None  # the day of a plan or an event
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -164,13 +159,10 @@ class KindForms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tell: str
     ask: str
-    topic: str
-    """What a question may call the whole matter."""
-    it: str = ""
-    """Follows somebody who has said what it is about."""
+    topic: str  # what a question may call the whole matter
+    it: str = ""  # follows somebody who has said what it is about
     things: str = ""
-    never: str = ""
-    """A thing of the kind that nobody ever speaks of."""
+    never: str = ""  # a thing of the kind that nobody ever speaks of
     change: str = ""
     before: str = ""
     day: str = ""
@@ -193,16 +185,13 @@ class TalkForms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unanswered: str
     no_idea: str
     small: str
-    tail: str
-    """May follow small talk."""
+    tail: str  # may follow small talk
     reply: str
     after: str
-    tools: str
-    """What is wanted, what the tool answers, what the robot says."""
+    tools: str  # what is wanted, what the tool answers, what the robot says
     who: str
     when: str
-    prior: str
-    """What was true before what is true now, where it changed more than once."""
+    prior: str  # what was true before what is true now, where it changed more than once
     first: str
     off: str
 

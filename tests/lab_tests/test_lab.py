@@ -135,8 +135,7 @@ def test_interval_is_as_wide_as_theory_says() -> None:
     assert interval([]).n == 0
 
 
-LEAST = {"en": (150, 45), "de": (60, 25)}
-"""Questions of each kind, and replaced values."""
+LEAST = {"en": (150, 45), "de": (60, 25)}  # questions of each kind, and replaced values
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

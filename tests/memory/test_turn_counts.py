@@ -20,8 +20,7 @@ from edgemem.store.db.database import Database
 THINGS = [
     "kettle", "ladder", "lamp", "radio", "drill", "tent", "globe", "piano", "scale", "torch", "kite", "rope",
 ]  # fmt: skip
-MOST_READ = 18
-"""Statements that a turn reads with, where nothing is embedded: 15 when this was written."""
+MOST_READ = 18  # statements that a turn reads with, where nothing is embedded: 15 when this was written
 
 
 class Counting(LlamaTokenizer):

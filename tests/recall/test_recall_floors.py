@@ -29,14 +29,10 @@ FROZEN = Path(__file__).parents[1] / "data" / "recall_floors.json"
 
 FREEZE = "EDGEMEM_FREEZE" in os.environ
 
-SHARE = 0.02
-"""By how much a share may be lower or higher than the frozen one."""
-SCORE = 0.01
-"""The same of a score: on another processor vectors are rounded otherwise."""
-EACH = 10
-"""Questions of each category whose scores are frozen."""
-FIRST = 5
-"""Things that are found of each of them."""
+SHARE = 0.02  # by how much a share may be lower or higher than the frozen one
+SCORE = 0.01  # the same of a score: on another processor vectors are rounded otherwise
+EACH = 10  # questions of each category whose scores are frozen
+FIRST = 5  # things that are found of each of them
 
 VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 
@@ -55,12 +51,9 @@ class Corpus(NamedTuple):
     name: str
     model: Model
     questions: list[Considered]
-    of_facts: list[Candidates]
-    """What was considered for the questions for a value, messages and facts."""
-    facts: float
-    """Share of the questions for a value of which it is among the first five facts."""
-    scores: dict[str, list[float]]
-    """By question, of the first that were found, of all kinds."""
+    of_facts: list[Candidates]  # what was considered for the questions for a value, messages and facts
+    facts: float  # share of the questions for a value of which it is among the first five facts
+    scores: dict[str, list[float]]  # by question, of the first that were found, of all kinds
 
     def shares(self) -> dict[str, float]:
         """Return the mean share of the evidence among the first messages, and what it scores."""
@@ -175,8 +168,7 @@ def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str,
 
 
 BAR = 0.85
-BEFORE = 600
-"""Messages of the weeks."""
+BEFORE = 600  # messages of the weeks
 PEOPLE = ("Xiomara", "Oleg", "Jo")
 
 

@@ -19,8 +19,7 @@ from support.cli import run
 from support.models import Listener
 from support.selection import LONG
 
-_AT_ONCE = 20
-"""Scopes, and as many names, that one memory is given."""
+_AT_ONCE = 20  # scopes, and as many names, that one memory is given
 
 _NAMES = [
     "Mara", "Zoë", "Jürgen Groß", "Đặng Thị Hà", "Ἀθηνᾶ", "İpek", "ﬁona", "Ǆuro", "Ann", "o'Neil", "李雷", "ᾳ",

@@ -245,8 +245,7 @@ class Talk:
     def __init__(self, chat: LlamaChat) -> None:
         self.chat = chat
         self.replies = ChatReplies(chat, max_tokens=8)
-        self.call = False
-        """Whether to answer with a call, which a model of random weights never makes."""
+        self.call = False  # whether to answer with a call, which a model of random weights never makes
         self.grew: list[bool] = []
         """For each reply that went into the history as it was: whether the next prompt begins with it."""
         self.evaluated: list[tuple[int, int]] = []

@@ -16,8 +16,7 @@ from support.homes import files_with
 from support.loops import after_a_yes
 from support.models import Caller, Listener
 
-STEM = "quixot"
-"""What files hold of the forgotten word; the index has its stem."""
+STEM = "quixot"  # what files hold of the forgotten word; the index has its stem
 
 
 @pytest.fixture
