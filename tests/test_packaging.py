@@ -29,7 +29,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that holds what the wheel installs, far from the checkout."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -37,7 +36,6 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(unpacked: Path, cwd: Path, *args: str) -> str:
-    """Run Python with the unpacked wheel as the only edgemem, and no models beside it."""
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("EDGEMEM", "PYTHON"))
     }

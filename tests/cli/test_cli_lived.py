@@ -19,7 +19,6 @@ FETCH = Procedure("fetch-cup", "Fetch", "", "bring me the red cup", (GRIP,), suc
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a home that loads no model, with two episodes and a tool's calls."""
     home = tmp_path / "home"
     with opened(home) as memory:
         add = memory.store.add_episode

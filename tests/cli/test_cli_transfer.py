@@ -192,7 +192,6 @@ LINES = read_script(SCRIPT)
 
 @pytest.fixture
 def told(demo: Demo) -> dict[str, Any]:
-    """Return all that there is to tell of the demo, and its home."""
     return {"home": demo.home, **demo.report}
 
 

@@ -41,7 +41,6 @@ def parse(text: str) -> dict[tuple[str, str], float]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a home with some of everything, and one turn that was talked."""
     path = tmp_path / "home"
     with opened(path) as memory:
         memory.store.add_fact("ann.tea", "green")

@@ -92,7 +92,6 @@ class Talk:
         return answer
 
     def kill(self) -> tuple[list[dict[str, Any]], str]:
-        """Kill it with -9; return the answers that nobody has read yet, and what it wrote to stderr."""
         self.process.send_signal(signal.SIGKILL)
         assert self.process.wait() == -signal.SIGKILL
         said = self.process.stdout.read()  # with the lines read ahead, which `communicate` passes over
@@ -102,7 +101,6 @@ class Talk:
         return [json.loads(line) for line in lines if line.startswith("{")], status
 
     def bye(self) -> str:
-        """End the talk as a person would; return what it wrote to stderr."""
         _, status = self.process.communicate("/quit\n", timeout=60)
         assert self.process.returncode == 0, status
         return status

@@ -77,7 +77,6 @@ with open_home(home, worker=step == "random") as memory:
 
 
 def line(robot: Robot) -> Line:
-    """Return the next turn of a talk that never repeats itself; every other one calls a tool."""
     n = len(robot.loop.session.messages)
     call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": "mara"}, f"kept plan {n}")
     text = f"The {n}th cup stands in drawer {n}, behind the old kettle."

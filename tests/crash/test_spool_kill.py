@@ -32,8 +32,6 @@ TURNS = 10_000  # more than a robot comes to before it is killed
 
 
 class Told(NamedTuple):
-    """What a robot told of one turn."""
-
     session: str
     states: list[str]  # those that a kill may leave it in
 

@@ -102,9 +102,8 @@ def run(
 ) -> dict[str, Any]:
     """Ask edgemem and its peers the same questions on the same texts and vectors: what is found, and ms a search.
 
-    Each peer runs in a virtual environment of its own; one that cannot run here is named with the reason. Times leave out
-    the embedding of the question, of ours too. What ours returns are texts that were read with the rights of the reader;
-    Engrava returns ids alone, and sqlite-vec row numbers.
+    Times leave out the embedding of the question. Ours returns texts that were read with the rights of the reader; Engrava
+    returns ids alone, and sqlite-vec row numbers.
 
     Args:
         data: a file of LoCoMo's form for what is found; default: our own corpus.

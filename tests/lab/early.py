@@ -81,13 +81,10 @@ def run(
 ) -> dict[str, Any]:
     """Speak to a robot that remembers many conversations, word by word in real time, and time what its reply waits for recall.
 
-    Each utterance is answered twice with the same memory and the same conversation before it: first as a whole, and that
-    turn is thrown away; then word by word. Half of them are questions for facts, half is what people say.
+    Each utterance is answered twice: first as a whole, and that turn is thrown away; then word by word.
 
     Args:
         utterances: half as recognisers write that put punctuation, half without.
-        messages: how many are stored beside 200 facts.
-        words_s: words a second.
         embed_ms: what each embedding of a question takes at least.
         end_ms: how long after the last word the end of an utterance is known.
     """
@@ -127,7 +124,6 @@ def run(
 
 
 def _plain(text: str) -> str:
-    """Return a sentence as a recogniser hears it that writes neither case nor punctuation."""
     return " ".join(re.sub(r"[^\w' -]", " ", text.lower()).split())
 
 
@@ -164,8 +160,6 @@ def _figures(spoken: list[Spoken]) -> dict[str, Any]:
 
 
 class _Talk:
-    """A conversation with the robot."""
-
     def __init__(self, memory: Memory, embedder: Slowed, session: str) -> None:
         self._embedder = embedder
         hooks = memory.hooks(session_id=session)

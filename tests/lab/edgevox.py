@@ -29,11 +29,7 @@ BARE = "edgevox_without_memory"
 
 
 def run(*, turns: int = 40, edgevox: Path | None = None, home: Path | None = None) -> dict[str, Any]:
-    """Hear the same evenings with the agent of EdgeVox, with its memory and without, and with our loop.
-
-    Args:
-        edgevox: a folder that EdgeVox was installed into; default: the one that `make server` makes in the cache.
-    """
+    """Hear the same evenings with the agent of EdgeVox, with its memory and without, and with our loop."""
     if edgevox is not None and not (edgevox / "edgevox").is_dir():
         raise InvalidInputError(f"There is no EdgeVox in {edgevox}; leave out --edgevox after `make server`.")
     package = edgevox or edgevox_path()
@@ -106,7 +102,6 @@ class EdgevoxAgent:
         self._ctx = agents.AgentContext()
 
     def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
-        """Remember what holds from now on, and write down notes."""
         if self._store is None or self._notes is None:
             return
         for fact in facts:

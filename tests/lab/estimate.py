@@ -32,8 +32,6 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What the estimate says of a text, and what each vocabulary takes."""
-
     estimated: int
     taken: dict[str, int]
 

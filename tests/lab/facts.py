@@ -22,12 +22,7 @@ _ROUNDS_A_WRITE = 50
 
 
 def run(*, superseded: int = 100_000, times: int = 200, home: Path | None = None) -> dict[str, Any]:
-    """Time facts of one scope over many superseded versions, against its 20 rows fetched by primary key.
-
-    Args:
-        superseded: versions that do not hold any more, of 20 keys.
-        times: how often each question is asked, all of them in turn.
-    """
+    """Time facts of one scope over many superseded versions, against its 20 rows fetched by primary key."""
     moment = [START]
     clock = Clock(wall=lambda: moment[0], monotonic=lambda: moment[0] - START)
     with scratch(home) as folder, SQLiteMemoryStore(folder / "facts.db", clock=clock) as store:

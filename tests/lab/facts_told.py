@@ -109,7 +109,6 @@ class FactsTold:
                 yield FactAsked(msgspec.structs.replace(question, text=dated), ON_A_DATE, key, before.value)
 
     def off_topic(self) -> list[Question]:
-        """Return the questions that nothing answers: of the same kinds, things and people."""
         stored = {one.ids for one in self._stored}
         untold = {one.ids for one in self._told if one.version.date is None} - stored
         return [

@@ -113,7 +113,6 @@ def run(
 
     Args:
         first_seed: of the corpus; seed 1 is what `make lab ARGS=recall` reports.
-        last_seed: the last one that is learnt on.
         l2: how much large weights cost; more of it carries over better to other talk.
         data: a file of LoCoMo's form, to measure on.
     """
@@ -245,7 +244,6 @@ def _recall(asked: Sequence[Asked], model: Model) -> dict[str, float]:
 
 
 def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
-    """Return the same for each conversation with weights learnt on the others."""
     sums: dict[str, float] = dict.fromkeys(CUTS, 0.0)
     total = sum(1 for some in asked.values() for one in some if one.evidence)
     for name, some in asked.items():

@@ -41,11 +41,7 @@ _TABLES = (
 def run(
     *, facts: int = 1000, episodes: int = 500, sessions: int = 100, times: int = 3, home: Path | None = None
 ) -> dict[str, Any]:
-    """Import a home of EdgeVox, as JSON and as databases, compare every row, and import it again.
-
-    Args:
-        times: how often, each time into a fresh home; medians of seconds are reported.
-    """
+    """Import a home of EdgeVox, as JSON and as databases, compare every row, and import it again."""
     old = edgevox_home(facts=facts, episodes=episodes, sessions=sessions)
     figures: dict[str, Any] = {
         "edgevox": {
@@ -210,7 +206,6 @@ def _count(memory: Memory, what: str) -> int:
 
 
 def _digests(memory: Memory) -> dict[str, str]:
-    """Return one digest of all rows for each table of the truth, and one for the notes."""
     found = {}
     for table in _TABLES:
         rows = memory.diagnostics.database.query(f"select * from {table} order by 1, 2")

@@ -137,11 +137,8 @@ def run(
 ) -> dict[str, Any]:
     """Judge what stands before the model when people at home ask, chat and tell anew, in sentences that nobody tuned on.
 
-    Shares of utterances. Found at once: five times six sentences are told, each six in a session, and asked for in new ones,
-    before the index caught up and after it: in a young home of three turns, and in an old one of 10,000.
-
     Args:
-        at_once: also try what is found at once, in English.
+        at_once: also try what is found before the index caught up and after it, in English, in a young home and an old one.
         show: of each kind of failure, this many at random, with what was shown.
     """
     homes = {name: household(name) for name in ([language] if language else LANGUAGES)}
@@ -301,7 +298,6 @@ def _index(memory: Memory) -> None:
 
 
 def open_real() -> Embedder:
-    """Return the embedder of the default profile, as a memory opens it: it knows its languages."""
     from edgemem.llama.embedder import open_embedder
 
     real_embedder()

@@ -45,12 +45,8 @@ def run(
 ) -> dict[str, Any]:
     """Tick every 5 ms on a loop that hears, answers and calls tools, without memory, with one that finds by words, and by meaning.
 
-    Beside the turns, whose hooks and tools are awaited, others recall and store facts, and upkeep goes on whenever nobody
-    speaks: each round begins with a home that nothing of is indexed or embedded. The ways take turns.
-
-    Args:
-        seconds: of each way in each round.
-        messages: how many are stored beside 200 facts.
+    Beside the turns others recall and store facts, and upkeep goes on whenever nobody speaks: each round begins with a home
+    of which nothing is indexed or embedded.
     """
     real_embedder()
     late: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -119,8 +115,6 @@ async def _tick(late: list[float]) -> None:
 
 
 class _Talk(Loop):
-    """An agent loop whose model, ears and mouth are the loop's own pauses, and what other tasks ask of its memory."""
-
     speaker = SPEAKER
 
     def __init__(self, door: AsyncConversation | None) -> None:

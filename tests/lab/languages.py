@@ -44,8 +44,6 @@ class Household(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it is written: a line each."""
-
     said: str
     asked: str
     asked_freely: str

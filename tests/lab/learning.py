@@ -36,8 +36,6 @@ _ENOUGH = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
 
 
 class Asked(NamedTuple):
-    """What was considered for one question."""
-
     category: str
     candidates: Candidates
     right: Truth

@@ -50,11 +50,7 @@ def pairs(half: Half) -> list[Pair]:
 
 
 def run(*, half: str = "held_out", home: Path | None = None) -> dict[str, Any]:
-    """Ask for people by what a recogniser wrote of their names, each in a memory that knows sixty others.
-
-    Args:
-        half: of the names: `tuned`, which the rules were written with, or `held_out`.
-    """
+    """Ask for people by what a recogniser wrote of their names, each in a memory that knows sixty others."""
     asked = pairs("tuned" if half == "tuned" else "held_out")
     right, missed = Counter[str](), []
     with scratch(home) as folder:

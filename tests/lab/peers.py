@@ -125,11 +125,9 @@ class Peers:
                 self.absent[name] = str(error)
 
     def names(self) -> list[str]:
-        """Return who can run, and has not failed yet."""
         return list(self._pythons)
 
     def run(self, name: str, job: Path) -> dict[str, Any] | None:
-        """Run one; None if it failed, which it is not asked again after."""
         peer: Peer = PEERS[name]
         try:
             return run_peer(peer, self._pythons[name], job)

@@ -68,8 +68,7 @@ def run(
 ) -> dict[str, Any]:
     """Time the first token after a restart with the kept state against a cold start, with the model loaded.
 
-    Making the hooks is part of the time, with reading, checking and putting in the state; its file is dropped from the
-    system's cache before.
+    Making the hooks is part of the time; the state's file is dropped from the system's cache before.
 
     Args:
         threads: of the model; 0: as many as llama.cpp finds good.

@@ -211,7 +211,6 @@ def bars_of(figures: dict[str, Any], *, forms: str, noise: float, block: int) ->
 
 
 def write_scores(path: Path, data: str, answered: Sequence[Answered]) -> None:
-    """Keep the scores of each question for `compare`."""
     scores = {one.asked.id: one.scores for one in answered if one.scores}
     path.write_bytes(msgspec.json.encode({"bench": "recall", "data": data, "scores": scores}))
 
@@ -268,8 +267,7 @@ def run(
 
     Messages alone are recalled (`kinds={"turn"}`), by the default profile: LoCoMo's and LongMemEval's as the operator, our
     own corpus by who asks. LoCoMo's adversarial questions and those without evidence are left out of all means. Of our own
-    corpus, what is told is then stored as facts and preferences too, and asked for: what holds, what held before, and what
-    held at a time; and how often one is found or put before the model that nobody asks for.
+    corpus, what is told is then stored as facts and preferences too, and asked for.
 
     Args:
         data: a file of LoCoMo's or LongMemEval's form; default: our own corpus.

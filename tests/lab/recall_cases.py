@@ -66,8 +66,6 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A conversation and what is asked after it."""
-
     name: str
     said: tuple[Said, ...]
     asked: tuple[Asked, ...]
@@ -216,12 +214,10 @@ def _sessions(evidence: Sequence[str], session_of: dict[str, str]) -> tuple[str,
 
 
 def _locomo_time(text: str) -> float:
-    """Read a time such as `1:56 pm on 8 May, 2023`, as UTC."""
     return datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc).timestamp()
 
 
 def _longmemeval_time(text: str) -> float:
-    """Read a time such as `2023/05/30 (Tue) 23:40`, as UTC."""
     plain = re.sub(r"\s*\([^)]*\)", "", text)
     return datetime.strptime(plain, "%Y/%m/%d %H:%M").replace(tzinfo=timezone.utc).timestamp()
 

@@ -187,7 +187,6 @@ def measure(folder: Path, n: int, questions: int) -> dict[str, float]:
 
 
 def peak_rss_mb() -> float:
-    """Return the most memory that this process has taken, in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6

@@ -44,8 +44,6 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """Where a version of a fact was told, and in which words."""
-
     fact: Fact
     version: Version
     speaker: Person | None

@@ -79,8 +79,6 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A fact as it holds from one telling to the next."""
-
     told: int  # the day of the telling
     value: str = ""  # what is told; for plans and events the hour, or nothing
     date: int | None = None  # the day of a plan or an event
@@ -211,7 +209,6 @@ def lines(text: str, between: str = "\n") -> list[str]:
 
 
 def speakers(frame: str, holder: Person | None, people: list[Person]) -> list[Person]:
-    """Return who may say a frame: of a matter of one's own one says "I", of somebody else's the name."""
     if holder is None or ("{ps}" in frame and "{p}" not in frame):
         return people
     return [person for person in people if person != holder] if "{p}" in frame else [holder]

@@ -76,7 +76,6 @@ def said(text: str = "Where is my cup?", instructions: str = INSTRUCTIONS) -> li
 
 
 def talk(file: Path, folder: Path, **settings: Any) -> Path:
-    """Let a model answer once and keep its state; return the file."""
     with opened(file) as chat:
         state = kept(chat, folder, **settings)
         list(chat.stream(said(), max_tokens=4))
@@ -317,7 +316,6 @@ def home(tmp_path: Path) -> Path:
 
 
 def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
-    """Return a loop as `edgemem chat` makes it."""
     hooks, tools = memory.hooks(model=chat), memory.tools()
     return AgentLoop(ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=INSTRUCTIONS, tools=tools)
 

@@ -24,7 +24,6 @@ RANK = 4
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
-    """Return a small model of each architecture, and one with the vocabulary of bge-reranker-v2-m3's kind."""
     folder = tmp_path_factory.mktemp("rerankers")
     made = {
         name: write_reranker_gguf(folder / f"{name}.gguf", vocabularies=vocabularies, architecture=name)
@@ -41,7 +40,6 @@ def bert(files: dict[str, Path]) -> LlamaReranker:
 
 
 def slow(folder: Path, vocabularies: Path) -> Path:
-    """Write a model that takes some milliseconds a pair."""
     return write_reranker_gguf(
         folder / "slow.gguf", vocabularies=vocabularies, layers=6, width=192, hidden=768, heads=12
     )
@@ -52,7 +50,6 @@ def loaded(path: Path, n_ctx: int = 64) -> Any:
 
 
 def ids_of(path: Path, pairs: list[tuple[str, str]], n_ctx: int = 64) -> list[list[int]]:
-    """Return how a model is told some pairs."""
     with loaded(path, n_ctx) as forward:
         return [CrossEncoderInput(forward).ids(*pair) for pair in pairs]
 

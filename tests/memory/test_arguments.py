@@ -25,7 +25,6 @@ def memory(memory: Memory) -> Memory:
 
 
 def refused(attempt: Any, *named: str) -> None:
-    """Require one short sentence that names what is wrong."""
     with pytest.raises(InvalidInputError) as caught:
         attempt()
     sentence = str(caught.value)

@@ -155,7 +155,6 @@ def test_a_session_id_is_a_name_and_never_a_path(memory: Memory, name: str) -> N
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a home with a fact, a note and a turn, all indexed."""
     home = tmp_path_factory.mktemp("original") / "home"
     with opened(home) as memory:
         memory.store.add_fact("tea", "black")
@@ -171,7 +170,6 @@ def home(original: Path, tmp_path: Path) -> Path:
 
 
 def works(*args: object) -> str:
-    """Return what a command printed that had nothing to complain about."""
     result = run(*args)
     assert (result.exit_code, result.stderr) == (0, "")
     return str(result.stdout)

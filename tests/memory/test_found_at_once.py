@@ -49,7 +49,6 @@ def tell(memory: Memory, texts: Iterable[str], session: str, hand: HandClock) ->
 
 
 def shown(memory: Memory, question: str, session: str) -> str:
-    """Return what memory puts before a question in a new session."""
     loop = AgentLoop(
         Model(otherwise="All right."), hooks=memory.hooks(session_id=session, speaker="ben"), speaker="ben"
     )

@@ -27,7 +27,6 @@ PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_
 
 
 def opened(home: Path, **settings: Any) -> Memory:
-    """Open a home without a model; idle time makes a backup whenever anything changed."""
     return edgemem.open(home, profile=PROFILE, worker=False, **settings)
 
 

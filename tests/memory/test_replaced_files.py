@@ -44,7 +44,6 @@ def truth(home: Path) -> Path:
 
 
 def replace(home: Path) -> None:
-    """Put a copy in the truth's place, as `mv` does."""
     copy = shutil.copy(backup_paths(home / "backups")[0], home / "db" / "copy")
     Path(copy).replace(truth(home))
 

@@ -49,7 +49,6 @@ def tokenizer(vocabularies: Path) -> Iterator[Counting]:
 
 
 def opened(folder: Path, tokenizer: Counting, **context: Any) -> Memory:
-    """Open a memory that knows where things are, and what was said of them."""
     context = msgspec.structs.replace(Profile().context, **context)
     profile: Profile = msgspec.structs.replace(quiet(), context=context)
     memory = edgemem.open(folder, profile=profile, tokenizer=tokenizer, worker=False)

@@ -49,7 +49,6 @@ def searches(hand: HandClock) -> Searches:
 
 @contextmanager
 def prefetching(search: Callable[..., list[Recalled]], **more: Any) -> Iterator[Prefetch]:
-    """Recall ahead with a search, at once."""
     made = Prefetch(search, **{"stamp": lambda: 0, "share": lambda: 1.0, "now": lambda: 0.0, **more})
     made.settle_s = 0.0
     yield made
@@ -65,7 +64,6 @@ def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
 
 
 def hear(ahead: Prefetch, by: object, text: str) -> None:
-    """Hand a text over, and wait for its recall."""
     ahead.ask(by, text, ASKED)
     eventually(lambda: ahead.idle)
 

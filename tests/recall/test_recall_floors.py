@@ -56,7 +56,6 @@ class Corpus(NamedTuple):
     scores: dict[str, list[float]]  # by question, of the first that were found, of all kinds
 
     def shares(self) -> dict[str, float]:
-        """Return the mean share of the evidence among the first messages, and what it scores."""
         found: dict[str, list[float]] = {"recall@1": [], "recall@5": [], "recall@10": [], "score": []}
         for one in self.questions:
             scores = shares_of(self.model, one.candidates)
@@ -173,8 +172,6 @@ PEOPLE = ("Xiomara", "Oleg", "Jo")
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A message, and a question that it answers."""
-
     said: str
     asks: str
     answer: str

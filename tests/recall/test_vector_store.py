@@ -38,7 +38,6 @@ def embed() -> Embedding:
 
 @pytest.fixture
 def store(tmp_path: Path, clock, embed: Embedding):
-    """Return an open store on it."""
     with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as made:
         yield made
 
@@ -141,7 +140,6 @@ def test_a_function_that_fails_loses_nothing(tmp_path: Path, clock, embed) -> No
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Path:
-    """Return a real embedding model of a few thousand weights."""
     folder = tmp_path_factory.mktemp("tiny")
     convert_bert(write_tiny_bert(folder / "bert"), folder / "nomic-embed-text-v1.5.Q4_K_M.gguf", name="tiny")
     return folder / "nomic-embed-text-v1.5.Q4_K_M.gguf"
@@ -149,7 +147,6 @@ def tiny(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def llm(tiny: Path):
-    """Return it opened as the seed's page does."""
     from edgemem.llama.backend import llama
 
     opened = llama().Llama(model_path=str(tiny), embedding=True, n_ctx=64, verbose=False)

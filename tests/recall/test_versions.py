@@ -49,7 +49,6 @@ def robot(request, tmp_path):
 
 @pytest.fixture(params=["at once", "indexed"])
 def settled(request, robot):
-    """Have the index seen it, or not."""
     if request.param == "indexed":
         robot.idle()
         robot.index.warm()
@@ -119,7 +118,6 @@ def warm_robot(request, tmp_path_factory):
 
 @pytest.fixture(params=["at once", "indexed"])
 def warm(request, warm_robot):
-    """Have the index seen all that, or not; in this order."""
     if request.param == "indexed":
         warm_robot.idle()
         warm_robot.index.warm()

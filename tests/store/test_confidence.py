@@ -125,7 +125,6 @@ def test_what_holds_agrees_with_a_naive_model(shared, spoken, valid_from):
 
 
 def check_beliefs(store, key, held, waiting):
-    """Check what a store believes of a key, and what waits."""
     doubts = [fact for fact in store.fact_history(key) if fact.doubtful and not fact.invalidated_at]
     assert store.get_fact(key) == held
     assert {fact.value for fact in doubts} == set(waiting)

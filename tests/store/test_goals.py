@@ -31,7 +31,6 @@ def fill(memory, person="Alice"):
 
 
 def kept(memory, person="Alice"):
-    """Return all that is kept of a person, but for times."""
     db = memory.diagnostics.database
     return (
         users.user_since(db, person) is not None,

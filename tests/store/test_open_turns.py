@@ -96,7 +96,6 @@ def heard(path: Path, session: str = "kitchen") -> list[tuple[str, str | None]]:
 
 
 def waiting(path: Path) -> list[bytes]:
-    """Return what stands beside a truth that it does not have yet."""
     return [text for spool in spool_paths(path) for text in read_foreign_spool(spool)[0]]
 
 
@@ -105,7 +104,6 @@ def held(folder: Path) -> bytes:
 
 
 def commits(path: Path) -> int:
-    """Return how many transactions stand in a truth's log."""
     log = path.with_name(f"{path.name}-wal").read_bytes()
     (size,) = struct.unpack(">I", log[8:12])
     frames = range(32, len(log), size + 24)

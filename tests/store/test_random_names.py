@@ -36,7 +36,6 @@ _BAD = ["\x00", "\x07", "\ud800", "\u2028", "x" * 4096, "é" * 2048]
 
 
 def spelled(dice: random.Random, name: str) -> str:
-    """Return a name in another spelling, of the same person or of one who only looks alike."""
     changes = [
         str.upper, str.lower, str.title, str.swapcase, lambda text: unicodedata.normalize("NFD", text),
         lambda text: unicodedata.normalize("NFC", text), lambda text: unicodedata.normalize("NFKC", text),
@@ -70,7 +69,6 @@ def same(entry: str, other: str) -> bool:
 
 
 def may_read(scope: str, name: str) -> bool:
-    """Tell whether who is recognised as `name` may read what stands under a scope, as the answer gives it."""
     if scope in ("global", "user") or scope.startswith("env:"):
         return True
     if scope == "household":
@@ -79,7 +77,6 @@ def may_read(scope: str, name: str) -> bool:
 
 
 def refused(error: EdgememError) -> None:
-    """Check that a refusal is one sentence that a person can read."""
     recalled = str(error)
     assert recalled.endswith(".")
     assert "\n" not in recalled

@@ -92,8 +92,6 @@ def hurried(tmp_path: Path) -> Iterator[Memory]:
 
 
 class SlowDisk:
-    """Lets every write of a memory wait."""
-
     def __init__(self, memory: Memory) -> None:
         self._written = threading.Event()
         self._future = memory.diagnostics.database.submit(lambda tx: self._written.wait(60))
@@ -195,7 +193,6 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[SQLiteSessionStore]:
 
 
 def rows(store: SQLiteSessionStore) -> int:
-    """Return how many message rows the file holds, dropped ones too."""
     return int(store.database.query("select count(*) from messages")[0][0])
 
 

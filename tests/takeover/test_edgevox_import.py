@@ -41,7 +41,6 @@ def write_json(path, *, facts=(), preferences=(), episodes=()):
 
 
 def write_sqlite(path, *, facts=(), preferences=(), episodes=(), sessions=()):
-    """Write a memory and sessions as its SQLite stores do, and leave a log beside them."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("pragma journal_mode = wal")
         db.executescript(TABLES)

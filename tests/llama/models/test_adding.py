@@ -51,7 +51,6 @@ def names(folder: Path) -> list[str]:
 
 
 def row(*args: object, home: Path) -> Any:
-    """Run a command with --json and return what it printed."""
     result = run(*args, "--json", "--home", home)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

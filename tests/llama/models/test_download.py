@@ -25,7 +25,6 @@ TESTS = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return a real model, long enough to be read in several pieces."""
     folder = tmp_path_factory.mktemp("tiny")
     convert_bert(write_tiny_bert(folder / "source"), folder / "tiny.gguf", name="tiny")
     return (folder / "tiny.gguf").read_bytes() + random.Random(1).randbytes(300_000)
@@ -39,7 +38,6 @@ def served(content: bytes) -> Iterator[Served]:
 
 @pytest.fixture
 def entry(served: Served) -> ModelEntry:
-    """Return what a catalogue says of a model whose checksum nobody knows."""
     return ModelEntry(name="tiny", kind="embedder", file="tiny.gguf", bytes=300_000, dimensions=WIDTH, context=32,
                       ram_mb=1, licence="CC0-1.0", credit="Random numbers, by nobody.",
                       web=Web(kind="https", url=served.url))  # fmt: skip
@@ -60,7 +58,6 @@ def names(folder: Path) -> list[str]:
 
 
 def refused(entry: ModelEntry, folder: Path, words: str) -> str:
-    """Fetch in vain, and return the one sentence that says why."""
     with pytest.raises(ModelError, match=words) as caught:
         fetch_model(entry, folder)
     assert "\n" not in str(caught.value)

@@ -31,7 +31,6 @@ def file(chat_model: Callable[[str], Path]) -> Path:
 
 @pytest.fixture
 def server(llama_server: Path, file: Path, tmp_path: Path) -> Iterator[RunningServer]:
-    """Return a running server with the window of the default profile."""
     with RunningServer(llama_server, file, tmp_path / "server", n_ctx=4096) as server:
         yield server
 

@@ -136,7 +136,6 @@ class Listens(Unforgetting):
 
 
 def prints_date(template: ChatTemplate) -> bool:
-    """Tell whether a template prints what day it is."""
     asked = [{"role": "user", "content": "hi"}]
     return template.render(asked, now=DATELESS) != template.render(asked, now=DATELESS + 400 * DAY)
 

@@ -28,7 +28,6 @@ TALK = [
 
 @pytest.fixture(scope="module")
 def tokenizers(vocabularies: Path) -> Iterator[list[LlamaTokenizer]]:
-    """Return the tokenizers that the estimate is set to."""
     with ExitStack() as stack:
         files = (vocabularies / f"ggml-vocab-{name}.gguf" for name in ("qwen2", "llama-bpe", "gemma-4"))
         yield [stack.enter_context(LlamaTokenizer(file, template=CHATML)) for file in files]
@@ -90,7 +89,6 @@ def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
 
 @pytest.fixture
 def model(file: Path) -> Iterator[Any]:
-    """Return it as llama_cpp gives it to those who use it by itself."""
     opened = llama().Llama(str(file), n_ctx=256, n_threads=1, verbose=False)
     yield opened
     opened.close()

@@ -187,7 +187,6 @@ def render(messages: list[tuple[str, str]], *, generate: bool = True) -> Prompt:
 
 
 def generate(log: TokenLog, ids: list[int]) -> str:
-    """Let the log see a reply; return its text."""
     for token in ids:
         log.append(token, piece(token))
     return b"".join(map(piece, ids)).decode("utf-8", "replace")

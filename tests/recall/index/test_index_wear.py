@@ -132,7 +132,6 @@ def memory(tmp_path: Path) -> Any:
 
 
 def found(memory: Memory, kind: Any, speaker: str | None) -> set[str]:
-    """Return what of one kind somebody recalls of the bicycle."""
     return {
         item.kind
         for item in memory.recall("bicycle", speaker=speaker, k=20, kinds={kind})
@@ -268,7 +267,6 @@ def home(tmp_path_factory) -> Home:
 
 
 def opened(folder: Path) -> Database:
-    """Open the truth with a clock that stands still."""
     return open_truth(folder / "memory.db", clock=Clock(wall=lambda: WALL, monotonic=lambda: 1.0))
 
 

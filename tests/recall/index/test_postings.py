@@ -42,7 +42,6 @@ def doc(ref, text, kind=TURN, **more):
 
 
 def found_in(memory, word, statistics):
-    """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
     table = memory.table
     view = QueryView(table, Filter(None, past=True))
     asked = {word: TermWeight(1.0, statistics.counts[word])}

@@ -37,7 +37,6 @@ LANGUAGES = {
 
 @pytest.fixture(params=["all-minilm-l6-v2", ""], ids=["with MiniLM", "by words"])
 def home(request: pytest.FixtureRequest, tmp_path: Path, minilm: Path) -> Path:
-    """Return a home with the default embedder, or without any."""
     assert minilm
     path = tmp_path / "home"
     path.mkdir()

@@ -136,7 +136,6 @@ def test_the_shipped_file_names_what_there_is() -> None:
 
 @pytest.fixture(params=["words", "meaning"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
-    """Return a home that was told a few things, by words alone and with the shipped embedder."""
     profile = Profile()
     profile = msgspec.structs.replace(
         profile,

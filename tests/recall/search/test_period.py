@@ -176,7 +176,6 @@ class Home:
         self.memory.idle(120.0)
 
     def recall(self, question: str) -> list[Any]:
-        """Return the first five messages that Ben is told of."""
         return self.memory.recall(question, speaker="Ben", k=5, kinds={"turn"})
 
 
@@ -189,7 +188,6 @@ def tells_a_day(hits: list[Any], day: str | None = None) -> bool:
 
 @pytest.fixture(params=LANGUAGES)
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Home]]:
-    """Return each language with its household."""
     built = Home(request.param, tmp_path)
     yield request.param, built
     built.memory.close()

@@ -78,7 +78,6 @@ def scores(folder: Path, embedder: HashEmbedder | None, query: str, **settings: 
 
 
 def near(expected: dict[str, float]) -> object:
-    """Return scores, but for the moment that one memory was asked later than another."""
     return pytest.approx(expected, abs=1e-6)
 
 

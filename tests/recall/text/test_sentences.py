@@ -49,7 +49,6 @@ def both_days(span: Range) -> str:
 
 
 def likeliest(text: str) -> str:
-    """Return the likeliest time of a text: a day, two days with .. between them, or none."""
     spans = times_in(text, NOW, ZONE)
     days = days_of(spans[0]) if spans else ("none",)
     return "..".join(dict.fromkeys(days))
@@ -81,7 +80,6 @@ def period(text: str) -> str:
 
 
 def digits_of(text: str) -> str:
-    """Return the words of a text behind its language, with digits for numbers."""
     language, _, said = text.partition(" ")
     return " ".join(with_digits(plain_words(said), language))
 

@@ -33,7 +33,6 @@ def home(tmp_path):
 
 @contextmanager
 def reading(file: Path):
-    """Let another program read a database: it holds a snapshot until the block ends."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)) as other:
         other.execute("begin")
         other.execute("select count(*) from sqlite_master").fetchone()

@@ -74,7 +74,6 @@ else:
 
 
 def edgevox(path, base, command):
-    """Have the real EdgeVox do something in a process of its own; return what it prints."""
     env = {**os.environ, "PYTHONPATH": str(path)}
     program = [sys.executable, "-c", EDGEVOX, str(base), command]
     return subprocess.run(program, env=env, capture_output=True, text=True, check=True).stdout

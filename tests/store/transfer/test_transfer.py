@@ -27,8 +27,6 @@ TEXTS = ("tea", "Trà đá\n## x", 'a "b" \\u0000 \\', "コーヒー", "")
 
 
 class Home:
-    """A truth with notes, and a clock that goes on by itself."""
-
     def __init__(self, path):
         self.wall = START
         self.clock = Clock(wall=lambda: self.wall, monotonic=lambda: self.wall - START)
@@ -134,7 +132,6 @@ def say(home, session, text, *, heard=None, step=0, state="complete"):
 
 
 def keep(home, session, text):
-    """Keep what a tool answered in the newest turn of a session; return its name."""
     pointer = pointer_to(session, text)
     home.write(keep_output, session, pointer, text, most_bytes=10**6)
     return pointer
