@@ -242,7 +242,6 @@ def test_goals_are_listed(tmp_path):
 Spoken = list[tuple[str | None, float | None, float | None]]
 DAY = 86400.0
 START = 1_770_000_000.0
-
 TIMES = st.one_of(st.none(), st.integers(-400, 400).map(lambda days: START + days * DAY))
 VALUES = st.one_of(
     st.none(),

@@ -18,7 +18,6 @@ from support.homes import opened
 from support.models import Listener
 
 DAY = 86400.0
-
 _SAMPLE = re.compile(r'(edgemem_[a-z_]+)\{home="([^"]*)"(?:,kind="([^"]*)")?\} (\S+)')
 
 

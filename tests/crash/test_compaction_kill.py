@@ -21,7 +21,6 @@ from support.selection import LONG
 from support.tokenizers import WordTokenizer
 
 CUT_OFF = {"role": "assistant", "content": "…"}  # stands for the answer before which a turn was cut off
-
 STEPS = ("planning", "summarising", "switching", "writing", "written")
 
 TALKER = """

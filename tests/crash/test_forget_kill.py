@@ -26,7 +26,6 @@ from support.models import Caller
 from support.selection import cases
 
 WORD = "quixotry"  # stands in what is forgotten, and nowhere else
-
 STEM = "quixot"  # what the index holds of it
 
 

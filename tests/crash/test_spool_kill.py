@@ -26,8 +26,6 @@ from support.selection import LONG, cases
 
 ROOT = Path(__file__).parents[2]
 LIVES = 12  # kills that one database survives before the next begins
-
-
 TURNS = 10_000  # more than a robot comes to before it is killed
 
 

@@ -40,7 +40,6 @@ SCOPE = "household"
 ASKED_FOR = ("present", "updated", "superseded")  # categories of questions that a value answers
 AT_A_TIME, ON_A_DATE, PREFERENCE = "at_a_time", "on_a_date", "preference"
 _NOON = 12 * 3600
-
 Value = tuple[str, str]  # a key and its value
 
 

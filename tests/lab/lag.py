@@ -36,7 +36,6 @@ WORD_S = 0.05
 TOKENS = 8
 TOKEN_S = 0.02
 QUIET_S = 0.3
-
 WAYS: dict[str, Callable[[], Profile] | None] = {"without": None, "words": quiet, "embedder": Profile}
 
 

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 Half = Literal["tuned", "held_out"]
 Pair = tuple[str, str]  # a name, and what is heard of it
-
 OTHERS = 60  # people that a memory knows besides the one who is asked for
 K = 5
 BAR = 0.9
-
 _WAYS = ("fact", "own fact", "turn")
 """How a person is known: a fact about them, a fact that they told of themselves, words in which their name fell."""
 _ASKED = {

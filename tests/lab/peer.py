@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any
 
 Search = Callable[[str, Any], "list[int]"]  # takes a question and its vector, returns rows, best first
-
 _AT_ONCE = 2000
 
 

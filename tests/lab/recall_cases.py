@@ -31,13 +31,11 @@ ADVERSARIAL = "adversarial"
 OFF_TOPIC = "off_topic"
 ABSTENTION = "abstention"
 LEFT_OUT = (ADVERSARIAL, OFF_TOPIC, ABSTENTION)  # questions that nothing answers
-
 _CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: ADVERSARIAL}
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 """Two of the file's references stand in one text, one has a colon too many, one lost its numbers."""
 _STEP_S = 30.0
 _AFTER_S = 86400.0  # questions without a date are asked a day after all was said
-
 Role = Literal["user", "assistant", "tool"]
 Form = Literal["weeks", "locomo", "longmemeval"]
 

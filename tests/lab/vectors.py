@@ -48,12 +48,10 @@ NOISE = 0.5  # the length of what is added to a unit vector
 SEED = 5
 SIZES = 10_000, 100_000, 1_000_000
 VEC0_UP_TO = 100_000  # matrix beyond which sqlite-vec is not asked: half a second for each question
-
 RECALL = {100_000: 0.99, 1_000_000: 0.95}
 FIFTEENTH = 1 / 15
 BYTES = 150.0
 RSS_MB = 1000.0
-
 _SLICE = 10_000
 _BASES = "sentences.npy"
 _PROGRAM = """

@@ -9,7 +9,6 @@ from datetime import date, datetime, timedelta, timezone
 
 DAY = 86_400
 FIRST = datetime(2026, 3, 2, tzinfo=timezone.utc)  # the Monday on which the weeks begin
-
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip

@@ -43,7 +43,6 @@ class Dice:
 
 DAYS = 70
 THINGS = 3  # how many things of each kind there are facts about
-
 _LAST_PLAN = 58
 """Plans are first told of until this day, so that most of them are over when the questions come."""
 

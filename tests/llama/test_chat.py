@@ -111,11 +111,7 @@ def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPat
 
 
 OBJECT = '{"name": "timer", "arguments": {"minutes": 6, "room": "bath"}}'
-
-
 NAMES = frozenset({"timer"})
-
-
 CALLS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "calls.toml").read_bytes())
 PRINTED = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
 REST = "<|im_end|>\n<|im_start|>user\nDone."

@@ -32,7 +32,6 @@ TEXTS = {
 }  # fmt: skip
 """What a microphone, a network or a prankster may hand over."""
 SAID = {name: text for name, text in TEXTS.items() if text.strip()}
-
 bad_text = pytest.mark.parametrize("text", list(TEXTS.values()), ids=list(TEXTS))
 said_text = pytest.mark.parametrize("text", list(SAID.values()), ids=list(SAID))
 

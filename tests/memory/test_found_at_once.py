@@ -4,14 +4,13 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 import pytest
 from conftest import HandClock
 
 import edgemem
-from edgemem.config import Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from support.homes import patient
 from support.models import Model
 
 OLDER = (
@@ -28,13 +27,6 @@ TOLD = (
      "Which socket does the washing machine work on?", "second socket"),
     ("Grandma wants lilies for her birthday, no roses.", "What does Grandma want for her birthday?", "lilies"),
 )  # fmt: skip
-
-
-def patient_profile() -> Profile:
-    """Return the default profile, with time for the embedder on a busy machine."""
-    profile = Profile()
-    recall = msgspec.structs.replace(profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0)
-    return msgspec.structs.replace(profile, recall=recall)
 
 
 def tell(memory: Memory, texts: Iterable[str], session: str, hand: HandClock) -> None:
@@ -67,7 +59,7 @@ def found(memory: Memory, told: Iterable[tuple[str, str, str]], *, name: str) ->
 @pytest.fixture
 def memory(tmp_path: Path, hand: HandClock, minilm: Path):
     """Return a memory with the shipped embedder, three older turns that are indexed, and no worker."""
-    with edgemem.open(tmp_path, profile=patient_profile(), clock=hand.clock, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=patient(), clock=hand.clock, worker=False) as memory:
         tell(memory, OLDER, "breakfast", hand)
         hand.advance(3 * 86400)
         memory.idle(60)
@@ -98,7 +90,7 @@ def test_the_newest_of_what_is_alike_is_found_without_its_vector(memory: Memory,
 
 def test_new_text_has_a_vector_after_two_quiet_seconds(tmp_path: Path, hand: HandClock, minilm: Path) -> None:
     """The worker embeds what was just said though the index file takes it in later, so it is found by what it means."""
-    with edgemem.open(tmp_path, profile=patient_profile(), clock=hand.clock) as memory:
+    with edgemem.open(tmp_path, profile=patient(), clock=hand.clock) as memory:
         tell(memory, OLDER, "breakfast", hand)
         memory.idle(60)
         tell(memory, ["Our cat has to see the animal doctor on Friday."], "errands", hand)

@@ -26,14 +26,11 @@ from lab.recall_home import IDLE_S, Filled, filled
 from lab.weeks import weeks
 
 FROZEN = Path(__file__).parents[1] / "data" / "recall_floors.json"
-
 FREEZE = "EDGEMEM_FREEZE" in os.environ
-
 SHARE = 0.02  # by how much a share may be lower or higher than the frozen one
 SCORE = 0.01  # the same of a score: on another processor vectors are rounded otherwise
 EACH = 10  # questions of each category whose scores are frozen
 FIRST = 5  # things that are found of each of them
-
 VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 
 

@@ -16,19 +16,14 @@ from edgemem.recall.times import past_times
 from edgemem.store import facts
 from support.data import sentences
 from support.embedders import HashEmbedder
-from support.homes import ALICE, BOB, STRANGER, Robot
+from support.homes import ALICE, BOB, STRANGER, Robot, at_day
 from support.models import Listener
 from support.oracles import Assertion, NaiveFacts
 
 HOUR = 3600.0
 
 
-def at(text: str) -> float:
-    """Return a moment of the local calendar, given as 2026-03-14."""
-    return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
-
-
-NOW = at("2026-11-20")
+NOW = at_day("2026-11-20")
 
 
 def days(text: str) -> list[tuple[str, str]]:

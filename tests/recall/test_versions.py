@@ -15,7 +15,7 @@ from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.data import sentences
 from support.embedders import HashEmbedder
-from support.homes import Robot
+from support.homes import Robot, at_day
 
 DAY = 86400.0
 SETTINGS = 600
@@ -25,12 +25,7 @@ said = st.lists(
 )
 
 
-def at(text: str) -> float:
-    """Return a moment of the local calendar, given as 2026-03-14."""
-    return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
-
-
-NOW = at("2026-11-20")
+NOW = at_day("2026-11-20")
 
 
 @pytest.fixture(params=["words", "meaning"])
@@ -39,10 +34,10 @@ def robot(request, tmp_path):
     clock = Clock(wall=lambda: NOW, monotonic=lambda: 1.0)
     made = Robot(tmp_path, clock, HashEmbedder() if request.param == "meaning" else None)
     for code, since in (("1111", "2025-01-01"), ("2222", "2026-02-10"), ("3333", "2026-06-05")):
-        made.store.add_fact("door.code", code, scope="household", valid_from=at(since))
+        made.store.add_fact("door.code", code, scope="household", valid_from=at_day(since))
     for town, since in (("Trieste", "2024-05-01"), ("Lisbon", "2026-04-20"), ("Oslo", "2026-09-10")):
-        made.store.add_fact("ann.home_town", town, scope="household", valid_from=at(since))
-    made.store.add_fact("window.code", "9999", scope="household", valid_from=at("2026-10-01"))
+        made.store.add_fact("ann.home_town", town, scope="household", valid_from=at_day(since))
+    made.store.add_fact("window.code", "9999", scope="household", valid_from=at_day("2026-10-01"))
     yield made
     made.close()
 
@@ -79,7 +74,7 @@ def test_who_asks_how_it_changed_gets_every_value(settled):
 
 def test_an_explicit_moment_is_stronger(settled):
     """`valid_at` says what counts, whatever the question says."""
-    found = settled.recall("What was the door code in March?", valid_at=at("2025-05-01"), kinds={"fact"})
+    found = settled.recall("What was the door code in March?", valid_at=at_day("2025-05-01"), kinds={"fact"})
     assert [item.value for item in found if item.key == "door.code"] == ["1111"]
     found = settled.recall("What was the door code in March?", include_past=False, kinds={"fact"})
     assert [item.value for item in found if item.key == "door.code"] == ["3333"]
@@ -108,8 +103,10 @@ def warm_robot(request, tmp_path_factory):
 
     made.truth.write(tell)
     for code, since in (("1111", "2025-01-01"), ("2222", "2026-02-10"), ("3333", "2026-06-05")):
-        made.store.add_fact("door.code", code, scope="household", valid_from=at(since))
-    made.store.add_fact("thermostat.battery", "a round one", scope="household", valid_from=at("2026-02-01"))
+        made.store.add_fact("door.code", code, scope="household", valid_from=at_day(since))
+    made.store.add_fact(
+        "thermostat.battery", "a round one", scope="household", valid_from=at_day("2026-02-01")
+    )
     for n in range(80):
         made.say(n + 1, f"the thermostat rattles, and it is the {n}th time", f"noted, {n}")
     yield made
@@ -132,7 +129,7 @@ def first_fact(robot, query, **options):
 def test_of_hundreds_of_versions_that_of_the_month_is_first(warm):
     """What held then is found, though the words of the question find any version; it is what held for most of that month."""
     for number, month in enumerate(MONTHS, start=1):
-        then = at(f"2026-{number:02d}-10")
+        then = at_day(f"2026-{number:02d}-10")
         asked = f"What was the thermostat target in {month}?"
         assert first_fact(warm, asked) == ("thermostat.target", usual(then))
         found = warm.recall(asked, kinds={"fact"})
@@ -143,15 +140,15 @@ def test_of_hundreds_of_versions_that_of_the_month_is_first(warm):
 @pytest.mark.parametrize("scope", ["household", "user:bob"])
 def test_what_joins_may_be_read(settled, scope):
     """A version that held then is no candidate for whoever may not read it, and nothing else about the answer changes."""
-    settled.store.add_fact("safe.code", "1212", scope="household", valid_from=at("2026-01-01"))
+    settled.store.add_fact("safe.code", "1212", scope="household", valid_from=at_day("2026-01-01"))
     for n in range(90):  # so many that the one of March is found by its time alone
-        since = at("2026-04-01") + n * DAY
+        since = at_day("2026-04-01") + n * DAY
         settled.store.add_fact("safe.code", str(5000 + n), scope="household", valid_from=since)
     asked, reader = "What was the safe code in March?", Reader("ann")
     before = settled.recall(asked, reader=reader, kinds={"fact"})
     assert before[0].value == "1212"
     for code, day in (("7777", "2026-03-05"), ("8888", "2026-03-28")):
-        since = at(day)
+        since = at_day(day)
         settled.store.add_fact("safe.code", code, scope=scope, valid_from=since, level="private", owner="bob")
     found = settled.recall(asked, reader=reader, kinds={"fact"})
     assert not {"7777", "8888"} & {item.value for item in found}
@@ -168,7 +165,7 @@ def test_what_was_forgotten_does_not_join(settled):
     """Nothing of a key that was erased comes back with its date."""
     for n in range(90):
         settled.store.add_fact(
-            "safe.code", str(5000 + n), scope="household", valid_from=at("2026-01-01") + n * DAY
+            "safe.code", str(5000 + n), scope="household", valid_from=at_day("2026-01-01") + n * DAY
         )
     asked = "What was the safe code on 2026-01-04?"
     assert settled.recall(asked, kinds={"fact"})[0].value == "5003"
@@ -222,13 +219,13 @@ def test_what_may_not_be_read_is_not_even_looked_up(robot, reader, values):
         ("of Bob", "private", "bob"),
     )
     for n, (value, level, owner) in enumerate(levels):
-        since = at("2026-03-02") + n * DAY
+        since = at_day("2026-03-02") + n * DAY
         robot.store.add_fact(
             "drawer.holds", value, scope="global", valid_from=since, level=level, owner=owner
         )
     said = dict(robot.truth.query("select id, value from facts where id = origin"))
     keys = set(keys_of(robot.truth, [ref for ref, value in said.items() if value == "of Bob"]).values())
-    month = at("2026-03-01"), at("2026-04-01")
+    month = at_day("2026-03-01"), at_day("2026-04-01")
     found = held_within(robot.truth, keys, [month], reader=reader)
     assert {said[one.origin] for one in found} == values
     assert all(one.seconds == DAY for one in found if said[one.origin] != "of Bob")

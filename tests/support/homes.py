@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import edgemem
-from edgemem.config import LlamaSettings, Profile
+from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.memory import Memory
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall, Request
@@ -23,6 +24,16 @@ PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
 """No embedder, and as long for the disk as it takes: a test's disk may be busy."""
 ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader(None)
+
+
+def patient(**recall: Any) -> Profile:
+    """Return the default profile, with time for the embedder on a busy machine."""
+    return Profile(recall=RecallSettings(deadline_ms=20_000.0, query_embed_ms=20_000.0, **recall))
+
+
+def at_day(text: str) -> float:
+    """Return a moment of the local calendar, given as 2026-03-14."""
+    return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
 
 
 def home_with(home: Path, *, wait: float) -> Path:

@@ -3,18 +3,16 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from conftest import HandClock
 
 import edgemem
-from edgemem.config import Profile
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from edgemem.records import Heard
 from support.cli import run
+from support.homes import patient
 from support.loops import block_before
 
 ASKED = "Where is the spare key?"
@@ -153,15 +151,6 @@ OTHERS = {
     "alice.birthday": "4 May", "alice.bicycle": "a blue one", "ben.job": "teacher", "wifi.password": "turnip soup",
     "car.parking": "level two",
 }  # fmt: skip
-
-
-def patient(**recall: Any) -> Profile:
-    """Return the default profile, with time for the embedder on a busy machine."""
-    profile = Profile()
-    settings = msgspec.structs.replace(
-        profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0, **recall
-    )
-    return msgspec.structs.replace(profile, recall=settings)
 
 
 @pytest.fixture

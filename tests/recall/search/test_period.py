@@ -26,7 +26,6 @@ from support.models import Listener
 DAY = 86400.0
 MIDNIGHT = datetime(2026, 11, 18).timestamp()  # noqa: DTZ001 - of this machine
 NOW = MIDNIGHT + 19 * 3600  # a Wednesday
-
 ANN, BEN = Reader("ann"), Reader("ben")
 SCARF = "I lost my red scarf on the tram"
 PLUMBER = "The washing machine leaks, the plumber comes on Friday between eight and ten"

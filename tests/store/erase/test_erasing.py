@@ -203,7 +203,6 @@ def test_a_damaged_list_of_lines_goes_with_any_forgetting(truth: Database) -> No
 
 
 STEM = "quixot"  # what files hold of the word in the episode that is forgotten; the index has its stem
-
 LOST, WON = {"name": "game", "result": "lost to quixotry"}, {"name": "game", "result": "won the marathon"}
 BEN = Heard(speaker="Ben")
 
