@@ -88,8 +88,6 @@ async def test_summarisers():
 
 
 def model(answer, after_s=0.0):
-    """Return a model that answers this, or raises it."""
-
     async def call(_prompt, _text):
         await asyncio.sleep(after_s)
         if isinstance(answer, Exception):
@@ -123,14 +121,10 @@ def provider(name, folder):
 
 
 EPISODE = Episode(
-    id="ep-001",
-    summary="User asked to deploy app to staging. Used sandbox tool.",
-    key_decisions=("chose blue-green deployment", "skipped canary"),
-    tools_used=("sandbox", "web"),
-    outcome="success",
-    session_id="sess-42",
-    tags=("deployment", "staging"),
-)
+    id="ep-001", summary="User asked to deploy app to staging. Used sandbox tool.",
+    key_decisions=("chose blue-green deployment", "skipped canary"), tools_used=("sandbox", "web"),
+    outcome="success", session_id="sess-42", tags=("deployment", "staging"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["InMemoryEpisodicMemory", "SqliteEpisodicMemory"])
@@ -156,19 +150,17 @@ async def test_procedures(name, tmp_path):
     """Defined, stored, suggested and reinforced."""
     memory = provider(name, tmp_path)
     assert isinstance(memory, edgemem.aio.ProceduralMemory)
+    tests = ProcedureStep(
+        "sandbox", args_template={"command": "run tests"}, expected_outcome="All tests pass"
+    )
+    deploy = {"command": "deploy to staging"}
+    deploys = ProcedureStep("sandbox", deploy, expected_outcome="Deployment complete")
     deploy_proc = Procedure(
         id="proc-001",
         name="Deploy to staging",
         description="Full deployment pipeline for staging environment",
         trigger="deploy application to staging",
-        steps=(
-            ProcedureStep(
-                "sandbox", args_template={"command": "run tests"}, expected_outcome="All tests pass"
-            ),
-            ProcedureStep(
-                "sandbox", {"command": "deploy to staging"}, expected_outcome="Deployment complete"
-            ),
-        ),
+        steps=(tests, deploys),
         tags=("deployment", "staging"),
     )
     await memory.store(deploy_proc)

@@ -226,21 +226,12 @@ def test_an_estimate_says_so(tmp_path: Path) -> None:
         assert memory.hooks()
 
 
-SYSTEM = {"role": "system", "content": "You help in the kitchen."}
-
-
-def talk(turns: int, *, words: int = 10) -> list[dict[str, Any]]:
-    """Return a conversation whose messages can be told apart."""
-    out: list[dict[str, Any]] = [SYSTEM]
-    for n in range(turns):
-        out.append({"role": "user", "content": f"question {n} " + "word " * words})
-        out.append({"role": "assistant", "content": f"answer {n} " + "word " * words})
-    return out
-
-
 def test_the_start_of_the_prompt_stays_put_while_a_conversation_grows() -> None:
     """With a target below the budget, the cut moves in few large steps instead of every turn."""
-    conversation = talk(200)
+    conversation: list[dict[str, Any]] = [{"role": "system", "content": "You help in the kitchen."}]
+    for n in range(400):
+        role = ("user", "assistant")[n % 2]
+        conversation.append({"role": role, "content": f"{role} {n} " + "word " * 10})
     dropped, cuts = 0, 0
     for turns in range(1, 201):
         given = conversation[: 2 * turns]

@@ -24,6 +24,7 @@ PIN = "The PIN of my diary is 4711."
 WIFI = "The wifi at the cabin is called Kirschbaum, its password is plum17harbour."
 MINE, AS_USUAL = ("household", "private"), ("household", "household")
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
+KEEP = ToolCall("remember_fact", {"key": "pin", "value": "mine", "scope": "me"})
 
 
 class Robot(Household):
@@ -104,12 +105,7 @@ def test_what_is_kept_for_the_speaker_alone_was_said_for_nobody_else(robot: Robo
 
 
 @pytest.mark.parametrize(
-    "second",
-    [
-        ToolCall("remember_fact", {"key": "pin", "value": "mine", "scope": "me"}),
-        ToolCall("recall_fact", {"key": "door.code"}),
-    ],
-    ids=["kept", "told"],
+    "second", [KEEP, ToolCall("recall_fact", {"key": "door.code"})], ids=["kept", "told"]
 )
 @pytest.mark.parametrize("at_once", [True, False], ids=["one message", "two"])
 def test_an_episode_is_as_private_as_its_ended_turn(tmp_path: Path, second: ToolCall, at_once: bool) -> None:
@@ -200,10 +196,8 @@ def test_a_summary_is_made_of_what_the_household_sees(tmp_path: Path) -> None:
         robot.hear(PIN, "Noted, 4711 it is.", private=True)
         robot.hear(WIFI, "Noted, and 4711 too.")
         for n in range(60):
-            robot.hear(
-                f"The tortoise in the garden found {n} heads of lettuce behind the old greenhouse. " * 4,
-                "I see.",
-            )
+            said = f"The tortoise in the garden found {n} heads of lettuce behind the old greenhouse. "
+            robot.hear(said * 4, "I see.")
             robot.memory.idle(2)
         epoch = latest_epoch(robot.memory.diagnostics.database, "kitchen")
         assert epoch is not None

@@ -108,15 +108,12 @@ def test_limits_are_kept_by_write_and_append(opened):
     """Size of a file and of all, number and depth bound what is written; what was there before stays."""
     bank = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=3).bank.for_person("Ann")
     bank.write("a.md", "x" * 1000)
-    for act in (
-        lambda: bank.write("b.md", "x" * 1025),
-        lambda: bank.append("a.md", "x" * 24),
-        lambda: bank.write("a/b/c.md", "x"),
-        lambda: bank.append("a/b/c.md", "x"),
-        lambda: bank.read("a/b/c.md"),
-    ):
+    large, deep = ((bank.write, "b.md", 1025), (bank.append, "a.md", 24)), "a/b/c.md"
+    for act, path, size in (*large, (bank.write, deep, 1), (bank.append, deep, 1)):
         with pytest.raises(MemoryBankViolation):
-            act()
+            act(path, "x" * size)
+    with pytest.raises(MemoryBankViolation):
+        bank.read(deep)
     bank.append("a.md", "x" * 23)
     bank.write("b.md", "x" * 1000)
     with pytest.raises(MemoryBankViolation, match="2,049 bytes, of"):

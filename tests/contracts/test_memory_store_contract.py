@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -331,11 +332,8 @@ def test_who_may_read_is_decided_for_every_record(store):
     assert [doubt.value for doubt in store.doubts(reader=Reader("alice"))] == ["misheard"]
     assert store.doubts(reader=Reader("bob")) == store.doubts(reader=Reader()) == []
     wanted = [("user:alice", "k"), ("global", "k"), ("global", "none")]
-    assert store.read_values(wanted, reader=Reader("bob")) == {
-        wanted[0]: Held(False, None),
-        wanted[1]: Held(True, "global", "shared"),
-        wanted[2]: Held(True, None),
-    }
+    values = [Held(False, None), Held(True, "global", "shared"), Held(True, None)]
+    assert store.read_values(wanted, reader=Reader("bob")) == dict(zip(wanted, values, strict=True))
 
 
 def test_a_change_of_facts_is_noticed(store):
@@ -462,12 +460,13 @@ def test_a_closed_store_says_so(make):
     store.add_fact("a", "red")
     store.close()
     store.close()
-    for call in (
-        lambda: store.add_fact("a", "b"),
-        lambda: store.get_fact("a"),
+    calls = (
+        partial(store.add_fact, "a", "b"),
+        partial(store.get_fact, "a"),
         store.recent_episodes,
         store.facts,
-    ):
+    )
+    for call in calls:
         with pytest.raises(ClosedError):
             call()
 

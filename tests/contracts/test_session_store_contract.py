@@ -44,18 +44,15 @@ def test_it_is_what_a_hook_needs(store):
 
 def test_a_session_comes_back(make):
     """Messages and state survive closing, which may be done twice; a session without messages is one too."""
+    state = {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]}
     with make() as store:
-        store.save(
-            "a", Session(conversation(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]})
-        )
+        store.save("a", Session(conversation(3), dict(state)))
         store.save("empty", Session())
         store.close()
         store.close()
     with make() as store:
         found = store.load("a")
-        assert found == Session(
-            conversation(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]}
-        )
+        assert found == Session(conversation(3), state)
         assert store.load("empty") == Session()
         found.messages.append({"role": "user", "content": "more"})
         assert store.load("a") == Session(conversation(3), found.state), "what is loaded is the caller's own"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.config import ContextSettings, LlamaSettings, Profile, StoreSettings
+from edgemem.config import ContextSettings, Profile, StoreSettings
 from edgemem.hooks import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -28,6 +28,7 @@ from edgemem.hooks import (
 )
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
+from support.homes import BY_WORDS
 from support.selection import cases
 from support.tokenizers import WordTokenizer
 
@@ -57,7 +58,6 @@ class Account:
         """`user`, `assistant` or `tool` as it was said in a turn; `nobody`: only the list ever held it."""
 
     def word(self, role: str, speaker: str | None = None) -> str:
-        """Return a word that was never said before, and note what it is."""
         n = len(self.roles)
         mark = "zq" + "".join("bcdfghjklm"[n // 10**place % 10] for place in range(7))
         self.roles[mark], self.speakers[mark] = role, speaker
@@ -65,8 +65,6 @@ class Account:
 
 
 class Loop:
-    """One loop in one session."""
-
     def __init__(self, memory: Memory, dice: random.Random, account: Account, session: str) -> None:
         self.memory, self.dice, self.account, self.session = memory, dice, account, session
         self.kind = dice.choice(LISTS)
@@ -80,7 +78,6 @@ class Loop:
         self.blocks = 0
 
     def turn(self) -> None:
-        """Say something, and have it answered."""
         dice, speaker = self.dice, self.dice.choice(PEOPLE)
         asked = self.account.word("user", speaker)
         answered = self.account.word("assistant", speaker)
@@ -116,9 +113,8 @@ class Loop:
         """Have the prompt made, look at it, and keep what the loop keeps of it."""
         if self.kind == "of the context":
             self.ctx.session.messages = self.messages
-        given = (
-            json.loads(json.dumps(self.messages)) if self.kind == "its own, copied" else list(self.messages)
-        )
+        copied = self.kind == "its own, copied"
+        given = json.loads(json.dumps(self.messages)) if copied else list(self.messages)
         fired = self.hooks.fire(BEFORE_LLM, self.ctx, {"messages": given, "hop": hop, "tools": []})
         handed = self.handed = list(fired.payload["messages"])
         placed = [m["content"] for m in self.messages if m["role"] in ("system", "developer")]
@@ -130,11 +126,9 @@ class Loop:
         return handed
 
     def call(self, tools: str, hop: int) -> None:
-        """Call tools as a loop does, and note what they answered in the list."""
         ids = [f"c{hop}{n}" for n in range(2 if tools == "two at once" else 1)]
-        calls = [
-            {"id": id_, "type": "function", "function": {"name": "look", "arguments": "{}"}} for id_ in ids
-        ]
+        look = {"name": "look", "arguments": "{}"}
+        calls = [{"id": id_, "type": "function", "function": look} for id_ in ids]
         if tools != "one, untold":
             self.hooks.fire(AFTER_LLM, self.ctx, {"content": "", "tool_calls": calls, "hop": hop - 1})
         results = [f"seen {self.account.word('tool')}" for _ in ids]
@@ -158,7 +152,6 @@ class Loop:
         return [{"role": self.dice.choice(["user", "context"]), "content": self.dice.choice(texts)}]
 
     def form(self, text: str) -> Any:
-        """Return an utterance in one of the forms that providers have."""
         part = {"type": "text", "text": text}
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
         return {
@@ -169,19 +162,12 @@ class Loop:
         }[self.dice.choice(FORMS)]  # fmt: skip
 
     def answer(self, reply: str) -> Any:
-        """Return a reply in one of the forms that models and providers have."""
         thought = f"{self.account.word('nobody')} is a thought"
-        return self.dice.choice(
-            [
-                *(reply, reply, reply, reply.strip(), f"  {reply}\n"),
-                f"<think>{thought}</think>{reply}",
-                [{"type": "thinking", "thinking": thought}, {"type": "text", "text": reply}],
-                [{"type": "output_text", "text": reply}],
-            ]
-        )
+        text = reply, reply, reply, reply.strip(), f"  {reply}\n", f"<think>{thought}</think>{reply}"
+        parts = [{"type": "thinking", "thinking": thought}, {"type": "text", "text": reply}]
+        return self.dice.choice([*text, parts, [{"type": "output_text", "text": reply}]])
 
     def edit(self) -> None:
-        """Change the list as loops do."""
         dice, how, messages = self.dice, self.dice.choice(EDITS), self.messages
         head = sum(message["role"] in ("system", "developer") for message in messages[:2])
         n = dice.randrange(head, len(messages)) if len(messages) > head else None
@@ -228,7 +214,6 @@ class Loop:
         assert stored == self.said, "each utterance is stored once, as it was said, with its reply"
 
     def hold(self, mark: str, role: str, speaker: str | None) -> None:
-        """Hold one stored word against the account."""
         known = self.account.roles[mark]
         if known == "nobody":
             assert role != "user" or speaker is None, "nobody's words were stored as a person's"
@@ -236,18 +221,14 @@ class Loop:
         elif known == "user":
             assert (role, speaker) == ("user", self.account.speakers[mark]), (mark, role, speaker)
         else:
-            assert role != "user" or speaker is None, (
-                "a tool's or the robot's words were stored as a person's"
-            )
+            assert role != "user" or speaker is None, "words of a tool or robot were stored as a person's"
 
 
 @pytest.fixture(scope="module", params=WINDOWS)
 def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """Return a memory with a small window, and with things to tell of."""
-    context = ContextSettings(window_tokens=request.param)
-    profile = Profile(
-        llama=LlamaSettings(embedder=""), store=StoreSettings(commit_wait_s=0.0), context=context
-    )
+    context, store = ContextSettings(window_tokens=request.param), StoreSettings(commit_wait_s=0.0)
+    profile = Profile(llama=BY_WORDS.llama, store=store, context=context)
     home = tmp_path_factory.mktemp("lists") / "home"
     with edgemem.open(home, profile=profile, worker=False, watch=False) as opened:
         for n in range(20):
@@ -281,7 +262,6 @@ def _place(text: str, messages: list[Message]) -> int:
 
 
 def _words(message: Message) -> Any:
-    """Return the text of a message of a prompt."""
     content = message["content"]
     if isinstance(content, str):
         return content

@@ -47,7 +47,6 @@ class OwnList:
         self.handed: list[Message] = []
 
     def turn(self, text: Any, reply: Any = "Fine.", *, ends: Any = AgentResult, **told: Any) -> None:
-        """Live one turn."""
         self.hear(text, **told)
         self.reply(reply, ends=ends)
 
@@ -65,7 +64,6 @@ class OwnList:
             self.hooks.fire(ON_RUN_END, self.ctx, ends(reply))
 
     def ask(self, hop: int = 0) -> None:
-        """Have the prompt made."""
         payload = {"messages": self.messages, "hop": hop, "tools": []}
         self.handed = self.hooks.fire(BEFORE_LLM, self.ctx, payload).payload["messages"]
 
@@ -265,9 +263,8 @@ def test_a_late_result_is_read_by_those_who_may_read_its_call(
             start = {"task": f"Look, {speaker}.", "speaker": speaker, "private": not results}
             loop.hooks.fire(ON_RUN_START, loop.ctx, start)
             loop.messages += [{"role": "user", "content": f"Look, {speaker}."}, asked]
-            loop.messages += [
-                {"role": "tool", "tool_call_id": "call_0", "content": result} for result in results
-            ]
+            for result in results:
+                loop.messages.append({"role": "tool", "tool_call_id": "call_0", "content": result})
             loop.ask(hop=1)
             loop.messages.append({"role": "assistant", "content": "I look."})
             loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("I look."))
@@ -294,13 +291,11 @@ SECRET = "Between us: Ben's ring is in the piano."
 
 
 def turns(memory: Memory) -> list[Turn]:
-    """Return the turns of the session."""
     memory.diagnostics.database.flush()
     return memory.sessions.journal.read_turns("kitchen")
 
 
 def words(turn: Turn) -> list[str | None]:
-    """Return what was said in a turn."""
     return [message.content for message in turn.messages]
 
 
@@ -340,7 +335,7 @@ def test_a_turn_that_a_guard_ends_is_not_the_speakers_before(memory: Memory) -> 
         ("anna", "private", "complete", [SECRET, "I may not say."]),
     ]
     own = OwnLoop(hooks, loop.session)
-    own.hooks.fire(ON_RUN_START, own.ctx, {"task": "the piano?", "speaker": "anna", "private": True})
+    own.begin("the piano?", "anna", private=True)
     own.said.append({"role": "user", "content": "the piano?"})
     own.end("I may not say.")
     assert whose(turns(memory))[2:] == [(None, "private", "complete", ["the piano?", "I may not say."])]
@@ -359,12 +354,9 @@ def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:
     """Nobody has heard it, so a yes to something else erases nothing; one that was asked in a turn that stays counts."""
     forget = Reply("", (ToolCall("forget_fact", {"key": "code"}),))
     memory.store.add_fact("code", "moon", scope="user:anna")
-    loop = AgentLoop(
-        Model(forget, "Shall I?", "Hello.", forget, "Shall I?", forget),
-        hooks=memory.hooks(session_id="kitchen"),
-        tools=memory.tools(),
-        speaker="anna",
-    )
+    model = Model(forget, "Shall I?", "Hello.", forget, "Shall I?", forget)
+    hooks = memory.hooks(session_id="kitchen")
+    loop = AgentLoop(model, hooks=hooks, tools=memory.tools(), speaker="anna")
     loop.prepare("Forget my code.")
     loop.abort()
     loop.run("Hello.")
@@ -390,9 +382,8 @@ def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
         *[("unfinished", ["Where is my cup?"])] * 2,
         ("complete", ["Where is my cup?", "Fine."]),
     ]
-    assert [message["role"] for message in loop.run("Thanks.", "anna")] == ["user", "assistant"] * 4 + [
-        "user"
-    ]
+    roles = [message["role"] for message in loop.run("Thanks.", "anna")]
+    assert roles == ["user", "assistant"] * 4 + ["user"]
 
 
 @pytest.mark.parametrize("usual", [None, "ben"])
@@ -405,9 +396,8 @@ def test_words_that_are_asked_again_stay_their_speakers(memory: Memory, usual: s
     loop.reply("Noted.")
     loop.turn("And now?", speaker="ben")
     assert "4711" not in str(loop.handed)
-    assert [(turn.owner, turn.level) for turn in turns(memory)] == [("alice", "private")] * 2 + [
-        ("ben", "household")
-    ]
+    levels = [(turn.owner, turn.level) for turn in turns(memory)]
+    assert levels == [("alice", "private"), ("alice", "private"), ("ben", "household")]
 
 
 @pytest.mark.parametrize("before", ["Context: the mayor is Smith.\n\nQuestion: ", "My code is 4711.\n"])
@@ -482,12 +472,9 @@ def test_a_result_that_its_loop_shortens_is_no_second_one(loop: OwnList) -> None
     """Also within the turn that has it: a call has one result."""
     loop.hear("Look.", speaker="alice")
     for n, text in enumerate(("a long result", "another")):
-        call: Message = {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": f"c{n}", "name": "look"}],
-        }
-        loop.messages += [call, {"role": "tool", "tool_call_id": f"c{n}", "content": text}]
+        calls = [{"id": f"c{n}", "name": "look"}]
+        loop.messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+        loop.messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text})
         loop.ask(n + 1)
         loop.messages[-1] = {"role": "tool", "tool_call_id": f"c{n}", "content": "(shortened)"}
     loop.ask(3)
@@ -496,14 +483,10 @@ def test_a_result_that_its_loop_shortens_is_no_second_one(loop: OwnList) -> None
     assert [[text for _, text in messages] for _, messages in loop.stored()] == [said]
 
 
-USE: Message = {
-    "role": "assistant",
-    "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}],
-}
-RESULT: Message = {
-    "role": "user",
-    "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "the code is 4711"}],
-}
+_USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+USE: Message = {"role": "assistant", "content": [_USE]}
+_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "the code is 4711"}
+RESULT: Message = {"role": "user", "content": [_RESULT]}
 
 
 @pytest.mark.parametrize(
@@ -580,9 +563,8 @@ def test_calls_and_results_as_parts_are_kept_as_such(tmp_path: Path) -> None:
                 loop.ask()
                 assert loop.handed[-2:] == [USE, RESULT]
                 loop.reply("Flour.")
-                assert [role for role, _ in loop.stored()[0][1]] == [
-                    "user", "assistant", "agent", "assistant",
-                ]  # fmt: skip
+                roles = [role for role, _ in loop.stored()[0][1]]
+                assert roles == ["user", "assistant", "agent", "assistant"]
     assert loop.handed[1:3] == [USE, RESULT]
 
 
@@ -591,10 +573,8 @@ def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory, loop: 
     shown = OwnList(memory, "hall")
     shown.hear("What is this?", speaker="alice", beside={"images": ["iVBO"]})
     shown.turn("And now?", speaker="alice")
-    assert [message.get("images") for message in shown.handed if message["role"] == "user"] == [
-        ["iVBO"],
-        None,
-    ]
+    images = [message.get("images") for message in shown.handed if message["role"] == "user"]
+    assert images == [["iVBO"], None]
     loop.hear("Look.", speaker="alice", private=True, beside={"images": ["iVBO"]})
     assert loop.handed[-1]["images"] == ["iVBO"]
     loop.messages.append({"role": "assistant", "content": "Fine."})
@@ -691,8 +671,6 @@ def test_a_list_with_memorys_block_is_no_words_after_a_restart(tmp_path: Path) -
 
 
 class Said:
-    """A message of a client's own class."""
-
     role, content = "user", "What did she say?"
 
 
@@ -810,9 +788,8 @@ def test_loops_that_begin_at_once_tell_each_its_own_words(memory: Memory) -> Non
     """Each utterance has the start of its own loop, though another began in between; a reply that comes late says so."""
     first, second = OwnList(memory), OwnList(memory)
     second.hooks = first.hooks
-    first.hooks.fire(
-        ON_RUN_START, first.ctx, {"task": "My code is 4711.", "speaker": "alice", "private": True}
-    )
+    told = {"task": "My code is 4711.", "speaker": "alice", "private": True}
+    first.hooks.fire(ON_RUN_START, first.ctx, told)
     second.hooks.fire(ON_RUN_START, second.ctx, {"task": "Hello.", "speaker": "ben"})
     for loop, text in ((first, "My code is 4711."), (second, "Hello.")):
         loop.messages.append({"role": "user", "content": text})
@@ -842,10 +819,8 @@ def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
     side_by_side(partial(second.turn, "How do I take my tea?", speaker="ben"))
     assert "black" in str(second.handed)
     first.hooks.fire(AFTER_TOOL, first.ctx, ToolCallResult("fetch", {}, "here"))
-    assert [(speaker, said[0][1]) for speaker, said in first.stored()] == [
-        ("alice", "Fetch the cup."),
-        ("ben", "How do I take my tea?"),
-    ]
+    said = [(speaker, words[0][1]) for speaker, words in first.stored()]
+    assert said == [("alice", "Fetch the cup."), ("ben", "How do I take my tea?")]
 
 
 @pytest.mark.parametrize("session", ["kitchen", "garden"])
@@ -875,10 +850,8 @@ def test_an_agent_is_in_a_tool_while_one_of_several_runs(memory: Memory, ids: tu
     loop.reply("Both are done.")
     other.turn("What now?", speaker="ben")
     assert "4711" not in str(other.handed)
-    assert [(name, words[0][1]) for name, words in loop.stored()] == [
-        ("alice", "Do two things."),
-        ("ben", "What now?"),
-    ]
+    said = [(name, words[0][1]) for name, words in loop.stored()]
+    assert said == [("alice", "Do two things."), ("ben", "What now?")]
 
 
 @pytest.mark.parametrize("point", [BEFORE_LLM, ON_RUN_END, ON_ABORT, ON_RUN_START])
@@ -888,11 +861,8 @@ def test_a_tool_that_never_returned_ends_with_its_loops_next_step(
     """What is said in that thread in another session then is no agent's within it."""
     loop.hear("Fetch.", speaker="alice", private=True)
     loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))
-    payloads: dict[str, Any] = {
-        BEFORE_LLM: {"messages": loop.messages, "hop": 1},
-        ON_RUN_END: AgentResult(""),
-    }
-    loop.hooks.fire(point, loop.ctx, payloads.get(point, {"task": "Fetch!", "speaker": "alice"}))
+    asked = {"messages": loop.messages, "hop": 1, "task": "Fetch!", "speaker": "alice"}
+    loop.hooks.fire(point, loop.ctx, AgentResult("") if point == ON_RUN_END else asked)
     hall = memory.session("hall")
     with hall.turn("My bus is late.", speaker="ben") as turn:
         turn.reply("Oh.")
