@@ -254,13 +254,8 @@ async def test_an_async_conversation_takes_other_instructions_and_another_speake
             kitchen.tools = {}  # type: ignore[misc]
         with pytest.raises(InvalidInputError, match="instructions must be text"):
             kitchen.instructions = None  # type: ignore[assignment]
-    for call in (
-        kitchen.result("c1", "x"),
-        kitchen.interrupt(),
-        kitchen.partial("x"),
-        kitchen.speech_start(),
-        kitchen.idle(1),
-    ):
+    steps = [kitchen.result("c1", "x"), kitchen.interrupt(), kitchen.partial("x"), kitchen.speech_start()]
+    for call in (*steps, kitchen.idle(1)):
         with pytest.raises(ClosedError, match="is closed"):
             await call
 

@@ -28,8 +28,6 @@ BOUND = 16_384
 
 
 class Meter(WordTokenizer):
-    """Counts the characters that it is given."""
-
     def __init__(self) -> None:
         super().__init__()
         self.characters = 0

@@ -16,7 +16,6 @@ REPLY = {"role": "assistant", "content": "Sunny."}
 
 
 def call(*ids: str, name: str = "weather") -> dict[str, Any]:
-    """Return an assistant message that calls a tool once for each id."""
     calls = [{"id": i, "type": "function", "function": {"name": name, "arguments": "{}"}} for i in ids]
     return {"role": "assistant", "content": "", "tool_calls": calls}
 
@@ -74,7 +73,6 @@ def test_malformed_calls_are_no_calls() -> None:
 def called(
     name: str, arguments: dict[str, Any], result: str = "ok", *, shown: tuple[BlockLine, ...] = ()
 ) -> PromptTurn:
-    """Return a turn in which the model called a tool."""
     function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
     calls = [{"id": "c", "type": "function", "function": function}]
     said: list[dict[str, Any]] = [

@@ -31,7 +31,6 @@ STORES = {
 
 @asynccontextmanager
 async def in_a_home(folder):
-    """Open a home, and lend what it has of users."""
     async with opened(folder / "home") as memory:
         assert all(isinstance(getattr(memory, name), store) for name, store in STORES.items())
         yield memory.messages
@@ -45,8 +44,6 @@ FORMS = {
 
 
 def with_each(test):
-    """Run a test with a provider of each form."""
-
     @pytest.mark.parametrize("form", FORMS)
     @on_loop
     async def run(form, tmp_path):
@@ -162,27 +159,18 @@ async def test_what_cannot_be_kept_is_refused(memory):
     """In one sentence, before anything is stored."""
     nan, long = float("nan"), {"a": "x" * 5000}
     refused = await raised(
-        memory.save_message("", "t", "user", "hi"),
-        memory.save_message("ann", "t", "user", 3),
-        memory.save_message("ann", "t", "", "hi"),
-        memory.save_message("ann", "t", "user", "hi", [{"a": nan}]),
+        memory.save_message("", "t", "user", "hi"), memory.save_message("ann", "t", "user", 3),
+        memory.save_message("ann", "t", "", "hi"), memory.save_message("ann", "t", "user", "hi", [{"a": nan}]),
         memory.save_message("ann", "t", "user", "hi", metadata={"a": {1}}),
-        memory.upsert_fact("ann", "k", nan),
-        memory.upsert_fact("ann", "k", long),
-        memory.upsert_fact("", "k", "v"),
-        memory.upsert_fact("ann", "k", "v", topic_id=""),
-        memory.save_goal("ann", GoalState("", "t")),
-        memory.save_goal("ann", GoalState("t", "t", plan=long)),
-        memory.save_summary("ann", "t", "", 1),
-        memory.save_summary("ann", "t", "x" * 100_000, 1),
-        memory.save_session_state("ann", "t", nan, []),
-        memory.save_phase_state("ann", "x" * 20_000),
+        memory.upsert_fact("ann", "k", nan), memory.upsert_fact("ann", "k", long),
+        memory.upsert_fact("", "k", "v"), memory.upsert_fact("ann", "k", "v", topic_id=""),
+        memory.save_goal("ann", GoalState("", "t")), memory.save_goal("ann", GoalState("t", "t", plan=long)),
+        memory.save_goal("ann", {"goal_id": "t"}), memory.save_summary("ann", "t", "", 1),
+        memory.save_summary("ann", "t", "x" * 100_000, 1), memory.save_session_state("ann", "t", nan, []),
+        memory.save_phase_state("ann", "x" * 20_000), memory.save_tool_event("ann", "web"),
         memory.save_tool_event("ann", ToolEvent("t", "web", {"q": nan})),
-        memory.save_goal("ann", {"goal_id": "t"}),
-        memory.save_tool_event("ann", "web"),
-        memory.ensure_user("\n"),
-        memory.get_messages("ann", "t", "ten"),
-    )
+        memory.ensure_user("\n"), memory.get_messages("ann", "t", "ten"),
+    )  # fmt: skip
     assert set(refused) == {InvalidInputError}
     assert await memory.count_messages("ann", "t") == 0
     assert await memory.get_user_profile("ann") == UserProfile("ann")

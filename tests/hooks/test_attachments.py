@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,6 @@ def attached(llm: Llama, memory: Memory, *, max_tokens: int = 12, **settings: An
 
 
 def last(robot: AgentLoop) -> Generation:
-    """Return what the model did last."""
     generation: Generation = robot.model.chat.last  # type: ignore[attr-defined]
     return generation
 
@@ -102,9 +102,7 @@ def test_ten_turns_evaluate_only_what_is_new(llm: Llama, memory: Memory) -> None
         assert watch.prompts[9].count(turns[n].block) == 1
     head = "<|system|>\nYou are a helpful robot."
     assert all(prompt.startswith(head) for prompt in watch.prompts)
-    assert all(
-        later.startswith(earlier) for earlier, later in zip(watch.prompts, watch.prompts[1:], strict=False)
-    )
+    assert all(later.startswith(earlier) for earlier, later in pairwise(watch.prompts))
 
 
 def test_a_barge_in_from_another_thread_stops_within_a_token(llm: Llama, memory: Memory) -> None:
@@ -208,21 +206,14 @@ SAID = "What did I say about hazelnuts, and about all of the many other things? 
 def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
     """Return a real model of random weights for each of two templates, made for 2,048 tokens."""
     folder = tmp_path_factory.mktemp("models")
+    how: dict[str, Any] = {"vocabularies": vocabularies, "layers": 1, "width": 32, "context": 2048}
     return {
-        template: write_llama_gguf(
-            folder / f"{n}.gguf",
-            vocabularies=vocabularies,
-            template=template,
-            layers=1,
-            width=32,
-            context=2048,
-        )
+        template: write_llama_gguf(folder / f"{n}.gguf", template=template, **how)
         for n, template in enumerate((APPENDS, REWRITES))
     }
 
 
 def told(memory: Memory, name: str) -> Any:
-    """Return one line of `check`."""
     return next(found for found in memory.check() if found.name == name)
 
 
@@ -239,28 +230,22 @@ def test_a_window_below_the_profiles_is_kept(memory: Memory, models: dict[str, P
                 memory.idle(0.5)
         assert loop.hooks.failures() == []
         found = told(memory, "window")
-        assert (found.state, found.detail) == (
-            "warn",
-            "the model's has 1,024 tokens and the profile says 4,096: the model's counts",
-        )
+        assert found.state == "warn"
+        assert found.detail == "the model's has 1,024 tokens and the profile says 4,096: the model's counts"
 
 
 def test_a_window_below_the_instructions_is_refused(memory: Memory, models: dict[str, Path]) -> None:
     """In `hooks` and in `attach`, in one sentence with the window of the model; what fits is taken."""
-    from llama_cpp import Llama
-
     llm = Llama(str(models[APPENDS]), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False)
     attach = load("llama_cpp_loop").attach
     try:
         orders = "Be nice to people. " * 100
-        with pytest.raises(
-            ContextOverflowError, match=r"opened with has 512: .* at least [\d,]+ \(n_ctx"
-        ) as caught:
+        least = r"opened with has 512: .* at least [\d,]+ \(n_ctx"
+        with pytest.raises(ContextOverflowError, match=least) as caught:
             attach(llm, memory, instructions=orders, memory_tools=False)
         assert "\n" not in str(caught.value)
-        with pytest.raises(
-            ContextOverflowError, match=r"The instructions and the tools take .*offer fewer tools\.$"
-        ):
+        fewer = r"The instructions and the tools take .*offer fewer tools\.$"
+        with pytest.raises(ContextOverflowError, match=fewer):
             attach(llm, memory, instructions="You are Pip.")
         robot = attach(llm, memory, instructions="You are Pip.", memory_tools=False)
         robot.model.max_tokens = 4
@@ -298,10 +283,8 @@ def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: P
         RunningServer(llama_server, models[APPENDS], tmp_path / "server", n_ctx=1024) as server,
     ):
         with HttpLlama(server.url) as model:
-            loop = AgentLoop(
-                ChatReplies(model, max_tokens=4),
-                hooks=memory.hooks(session_id="s", tokenizer=model.tokenizer),
-            )
+            hooks = memory.hooks(session_id="s", tokenizer=model.tokenizer)
+            loop = AgentLoop(ChatReplies(model, max_tokens=4), hooks=hooks)
             for n in range(18):
                 loop.run(f"{n}: {SAID}")
                 assert model.last.prompt_tokens <= 1024 - 256
@@ -309,26 +292,21 @@ def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: P
             assert "the model's has 1,024 tokens" in told(memory, "window").detail
             with pytest.raises(ContextOverflowError, match=r"opened with has 1,024"):
                 memory.hooks(model=model, instructions="Be nice to people. " * 300)
-            with pytest.raises(
-                ContextOverflowError, match=r"alone take .* start the server with a larger window"
-            ):
-                model.stream(
-                    [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}],
-                    max_tokens=1,
-                )
+            much = [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}]
+            larger = r"alone take .* start the server with a larger window"
+            with pytest.raises(ContextOverflowError, match=larger):
+                model.stream(much, max_tokens=1)
             found = told(memory, "compaction")
             assert found.state == "warn"
-            assert found.detail.startswith(
-                "summaries are made of sentences that were said: no session has a chat model"
-            )
+            without = "summaries are made of sentences that were said: no session has a chat model"
+            assert found.detail.startswith(without)
 
         home = ("--home", memory.home)
         text = run("check", "--server", server.url, *home).stdout
         assert "the model's has 1,024 tokens" in " ".join(text.split())
         assert "the chat template only appends" in " ".join(text.split())
-        found = json.loads(
-            run("inspect", "prompt", "Hello?", "--server", server.url, "--no-tools", "--json", *home).stdout
-        )
+        looked = run("inspect", "prompt", "Hello?", "--server", server.url, "--no-tools", "--json", *home)
+        found = json.loads(looked.stdout)
         assert found["window_tokens"] == 1024
         assert found["exact"]
         assert found["tokens"] + found["free_tokens"] == 1024
@@ -341,10 +319,8 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("allergy", "hazelnuts")
-    lines = {
-        one["name"]: one
-        for one in json.loads(run("check", "--llm", models[REWRITES], "--json", "--home", home).stdout)
-    }
+    checked = run("check", "--llm", models[REWRITES], "--json", "--home", home).stdout
+    lines = {one["name"]: one for one in json.loads(checked)}
     assert "is read again each turn" in lines["tokenizer"]["detail"]
     assert "the model's has 2,048 tokens and the profile says 4,096" in lines["window"]["detail"]
     looked = ("inspect", "prompt", "--llm", models[APPENDS], "--home", home)

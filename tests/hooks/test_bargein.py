@@ -50,23 +50,16 @@ def tells_of_cut(prompt: Sequence[Message], after: str) -> bool:
 @pytest.mark.parametrize(
     ("heard", "part"),
     [
-        ("", ""),
-        (RECIPE, RECIPE),
-        ("First we ba", "First we ba"),
-        ("first we bake", "First we bake"),
-        ("  First,\nWE bake!", "First we bake"),
+        ("", ""), (RECIPE, RECIPE), ("First we ba", "First we ba"), ("first we bake", "First we bake"),
+        ("  First,\nWE bake!", "First we bake"), ("first we ba ke", "First we bake"),
         ("first we bake twenty one cakes", "First we bake 21 cakes"),
         ("first we bake twenty", "First we bake 21"),
         ("first we bake twenty-one cakes at one hundred and eighty", "First we bake 21 cakes at 180"),
-        (
-            "first we bake twenty one cakes at one hundred eighty degrees celsius then doctor lang",
-            "First we bake 21 cakes at 180 °C. Then, Dr. Lang,",
-        ),
-        ("first we ba ke", "First we bake"),
-        ("something else entirely", ""),
-        ("first something else entirely", "First"),
+        ("first we bake twenty one cakes at one hundred eighty degrees celsius then doctor lang",
+         "First we bake 21 cakes at 180 °C. Then, Dr. Lang,"),
+        ("something else entirely", ""), ("first something else entirely", "First"),
     ],
-)
+)  # fmt: skip
 def test_text_is_matched_by_its_words(heard: str, part: str) -> None:
     """Case, signs, blanks and numbers may differ; the reply's own text is kept, up to the end of a word."""
     assert heard_part(RECIPE, heard_text=heard) == part
@@ -213,11 +206,8 @@ def test_what_was_heard_is_history(memory: Memory, told: dict[str, Any], heard: 
         loop.prepare(question)
         loop.abort()
         loop.run(question)
-    told_once = [
-        tells_of_cut(prompt, heard)
-        for prompt in loop.model.handed[1:]  # type: ignore[attr-defined]
-    ]
-    assert told_once == [True, True, False, False]
+    handed = loop.model.handed[1:]  # type: ignore[attr-defined]
+    assert [tells_of_cut(prompt, heard) for prompt in handed] == [True, True, False, False]
     assert any("zeppelin" in line and "unheard" in line for line in memory.export())
     memory.sessions.delete("kitchen")
     with sqlite3.connect(f"file:{memory.home}/db/memory.db?mode=ro", uri=True) as plain:
@@ -233,11 +223,9 @@ class CutLoop(OwnLoop):
         super().__init__(memory.hooks(session_id="k", speaker="alice"))
 
     def interrupt(self, **told: Any) -> Any:
-        """Tell what was heard."""
         return self.hooks.fire(ON_INTERRUPT, self.ctx, told).payload
 
     def turn(self, question: str, reply: str) -> list[Message]:
-        """Play a whole turn and return its prompt."""
         prompt = self.fail(question, "alice")
         self.end(reply)
         return prompt
@@ -249,7 +237,6 @@ def loop(memory: Memory) -> CutLoop:
 
 
 def replies(memory: Memory) -> list[tuple[Any, ...]]:
-    """Return what is stored of the replies of all turns, oldest first."""
     memory.diagnostics.database.flush()
     with closing(sqlite3.connect(f"file:{memory.home}/db/memory.db?mode=ro", uri=True)) as plain:
         return plain.execute(
@@ -258,7 +245,6 @@ def replies(memory: Memory) -> list[tuple[Any, ...]]:
 
 
 def after(heard: str) -> str:
-    """Return the block which tells what was heard last."""
     return f"<memory>you were interrupted{' after: ' + heard if heard else ''}</memory>\n"
 
 
@@ -289,11 +275,7 @@ def test_the_next_prompt_has_what_was_heard(
     assert loop.hooks.failures() == []
 
 
-@pytest.mark.parametrize(
-    "kept",
-    ["One two three four five.", "One two", "One", "One two three"],
-    ids=["whole", "same", "less", "more"],
-)
+@pytest.mark.parametrize("kept", [COUNT, "One two", "One", "One two three"])
 def test_a_loop_may_keep_as_much_of_the_reply_as_it_likes(memory: Memory, loop: CutLoop, kept: str) -> None:
     """A report that is corrected counts, and the loop's own cut is no edit of the past."""
     loop.turn("count", COUNT)
@@ -332,7 +314,6 @@ WORDS = [("first", 0, 100), ("we", 100, 200), ("bake", 200, 300), ("rolls", 300,
 
 
 def said(messages: Sequence[Message]) -> list[Any]:
-    """Return the contents of messages."""
     return [message["content"] for message in messages]
 
 

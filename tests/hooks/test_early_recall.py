@@ -47,7 +47,6 @@ class Talk:
         return self.early.last.outcome, content.removesuffix(text)
 
     def check(self) -> None:
-        """Raise if a hook failed."""
         assert self.loop.hooks.failures() == []
 
 

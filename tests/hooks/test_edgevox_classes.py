@@ -16,7 +16,6 @@ pytestmark = pytest.mark.usefixtures("patient", "edgevox")
 
 
 def turns(memory: Memory, session: str = "kitchen") -> list[tuple[str | None, list[tuple[str, str]]]]:
-    """Return who spoke in each stored turn, and its messages."""
     memory.diagnostics.database.flush()
     return [
         (turn.heard.speaker if turn.heard else None, [(m.role, str(m.content)) for m in turn.messages])
@@ -40,11 +39,7 @@ def test_the_typical_wiring_of_the_seeds_page_runs_as_written(tmp_path: Path) ->
             notes.append("The oven runs hot.")
         sessions = edgemem.SQLiteSessionStore(tmp_path / "sessions.db")
         agent, model = make_agent(
-            *(
-                [calls("remember_fact", key="salt", value="on the top shelf"), calls("look")]
-                if n == 0
-                else []
-            ),
+            *([calls("remember_fact", key="salt", value="on the top shelf"), calls("look")] * (n == 0)),
             tools=[*edgemem.memory_tools(store), tool("look", lambda: "a cup")],
             hooks=[
                 edgemem.MemoryInjectionHook(store),
@@ -57,11 +52,8 @@ def test_the_typical_wiring_of_the_seeds_page_runs_as_written(tmp_path: Path) ->
         )
         assert agent.run("Where is the salt?").reply == "ok"
         shown = str(model.handed[0])
-        assert [words in shown for words in ("on the top shelf", "peanuts", "oven runs hot")] == [
-            n == 1,
-            True,
-            True,
-        ]
+        found = [words in shown for words in ("on the top shelf", "peanuts", "oven runs hot")]
+        assert found == [n == 1, True, True]
         store.flush()
         stored = sessions.load("kitchen")
         assert stored is not None
@@ -147,9 +139,8 @@ def test_what_one_agent_asks_the_next_is_as_private_as_the_answer(memory: Memory
     hooks[0].adapter.conversation.speaker = "ben"  # type: ignore[attr-defined]
     run.run("Good evening.", ctx)
     assert not any("4711" in str(model.handed[-1][1:]) for _, model in agents)
-    assert [[role for role, _ in said] for _, said in turns(memory)] == [
-        ["user", "assistant", "agent", "assistant"]
-    ] * 2
+    roles = ["user", "assistant", "agent", "assistant"]
+    assert [[role for role, _ in said] for _, said in turns(memory)] == [roles] * 2
 
 
 def test_an_orchestrators_tasks_are_nobodys_words(memory: Memory) -> None:
@@ -183,10 +174,8 @@ def test_a_handoff_is_one_turn(memory: Memory, other_has_hooks: bool) -> None:
     agent.run("Thank you.", ctx)
     stored = turns(memory)
     assert [speaker for speaker, _ in stored] == ["anna", "anna"]
-    assert [[text for role, text in m if role == "user"] for _, m in stored] == [
-        ["What shall we eat?"],
-        ["Thank you."],
-    ]
+    asked = [text for _, said in stored for role, text in said if role == "user"]
+    assert asked == ["What shall we eat?", "Thank you."]
     assert [m[-1] for _, m in stored] == [("assistant", "Soup, I think."), ("assistant", "You are welcome.")]
 
 

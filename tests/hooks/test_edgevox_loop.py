@@ -14,7 +14,7 @@ import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import ToolOutputTruncatorHook, load
 from edgemem.memory import Memory
-from support.homes import opened
+from support.homes import opened, told, turns_of
 from support.loops import calls, calls_in_words, grows, hands_over, make_agent, new_context, tool, words
 from support.selection import cases
 from support.tokenizers import WordTokenizer
@@ -32,12 +32,10 @@ class Talk:
         self.tools = self.agent.tools
 
     def run(self, task: str) -> str:
-        """Say something, and return the reply."""
         return str(self.agent.run(task, self.ctx).reply)
 
     @property
     def handed(self) -> list[list[dict[str, Any]]]:
-        """Return the prompts."""
         return self.model.handed
 
 
@@ -188,11 +186,8 @@ def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType, ctx: An
     """Those that need nothing else are taken by EdgeVox straight."""
     counts = WordTokenizer()
     pages = tool("read", lambda: "page " * 10_000)
-    agent, model = make_agent(
-        calls("read"),
-        tools=[pages],
-        hooks=[ToolOutputTruncatorHook(max_chars=2000), edgemem.TokenBudgetHook(1000, tokenizer=counts)],
-    )
+    hooks = [ToolOutputTruncatorHook(max_chars=2000), edgemem.TokenBudgetHook(1000, tokenizer=counts)]
+    agent, model = make_agent(calls("read"), tools=[pages], hooks=hooks)
     for n in range(20):
         agent.run(f"{n}" + " word" * 80, ctx)
     assert len(model.handed[1][-1]["content"]) < 2100
@@ -219,28 +214,17 @@ def stored(
 ) -> list[tuple[str | None, str, list[tuple[str, str | None]]]]:
     """Return the stored turns: who spoke, how it ended, and what was said."""
     memory.diagnostics.database.flush()
-    return [
-        (
-            turn.heard.speaker if turn.heard else None,
-            turn.state,
-            [(message.role, message.content) for message in turn.messages],
-        )
-        for turn in memory.sessions.journal.read_turns(session)
-    ]
+    turns = turns_of(memory, session)
+    return [(turn.heard and turn.heard.speaker, turn.state, told(turn)) for turn in turns]
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_calls_in_words_are_kept_as_calls(memory: Memory, ctx: Any, way: str) -> None:
     """EdgeVox tells their results in the person's name, with an order behind; neither is the person's."""
     shelf = tool("look", lambda place: f"a red cup in the {place}", place="string")
-    agent, model = make_agent(
-        calls_in_words("look", "One moment. ", place="cellar"),
-        "A red cup.",
-        calls_in_words("look", place="attic"),
-        calls_in_words("look", place="attic"),
-        "Nothing more.",
-        tools=[shelf],
-    )
+    cellar = calls_in_words("look", "One moment. ", place="cellar")
+    attic = calls_in_words("look", place="attic")
+    agent, model = make_agent(cellar, "A red cup.", attic, attic, "Nothing more.", tools=[shelf])
     ears = attached(way, agent, ctx, memory)
     agent.run("What is in the cellar?", ctx)
     agent.run("And in the attic?", ctx)
@@ -289,12 +273,8 @@ def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, ctx: Any,
     from edgevox.agents import agent_as_tool
 
     cook, _ = make_agent("Twenty minutes.", name="cook")
-    agent, model = make_agent(
-        calls("cook", task="cook rice"),
-        "Twenty.",
-        calls_in_words("cook", task="again"),
-        tools=[agent_as_tool(cook)],
-    )
+    asks = calls("cook", task="cook rice"), "Twenty.", calls_in_words("cook", task="again")
+    agent, model = make_agent(*asks, tools=[agent_as_tool(cook)])
     ears = attached(way, agent, ctx, memory, memory_tools=False)
     agent.run("How long does rice take?", ctx)
     agent.run("Really?", ctx)
@@ -334,9 +314,9 @@ def test_an_agent_leaves_one_session_for_another(memory: Memory, ctx: Any) -> No
     agent.run("Hello kitchen.", ctx)
     loop.attach(agent, memory, session_id="hall", speaker="alice")
     agent.run("Hello hall.", new_context())
-    said = {name: memory.sessions.load(name).messages for name in ("kitchen", "hall")}
-    assert [message["content"] for message in said["kitchen"]] == ["Hello kitchen.", "ok"]
-    assert [message["content"] for message in said["hall"]] == ["Hello hall.", "ok"]
+    for name in ("kitchen", "hall"):
+        said = [message["content"] for message in memory.sessions.load(name).messages]
+        assert said == [f"Hello {name}.", "ok"]
 
 
 KINDS = ("plain", "call", "call in words", "two calls in words", "handed over", "fails", "fails behind a call",
@@ -363,7 +343,6 @@ class Account:
         self.prompts: dict[str, list[list[dict[str, Any]]]] = {}
 
     def say(self, n: int) -> None:
-        """Have one turn, of any kind."""
         chance, model = self.chance, self.model
         speaker = chance.choice(["alice", "bob", None])
         kind = chance.choice(KINDS)
@@ -415,16 +394,12 @@ class Account:
         return think
 
     def check(self) -> None:
-        """Compare what is stored and what the model was handed with the account."""
         self.ears.speaker, self.model.said = "alice", []
         self.agent.run("the last", self.ctx)
         self.turns.append(("alice", "complete", ["the last"], ["ok"]))
+        roles = ("user", "assistant")
         kept = [
-            (
-                speaker,
-                state,
-                *([text or "" for by, text in said if by == role] for role in ("user", "assistant")),
-            )
+            (speaker, state, *([text or "" for by, text in said if by == role] for role in roles))
             for speaker, state, said in stored(self.memory, self.session)
         ]
         assert kept == self.turns

@@ -17,11 +17,8 @@ from edgemem.session.tools import Tool
 from support.homes import opened
 from support.models import Unforgetting
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"n": {"type": "integer", "description": "Which."}},
-    "required": ["n"],
-}
+WHICH = {"type": "integer", "description": "Which."}
+SCHEMA = {"type": "object", "properties": {"n": WHICH}, "required": ["n"]}
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -82,13 +79,10 @@ class Robot(Unforgetting):
             raise OSError("the model is gone")
         calls = self.plan.hops[hop] if hop < len(self.plan.hops) else 0
         said = f"hop {hop} says something"
-        return Reply(
-            "" if calls and not self.plan.speaks else said,
-            tuple(ToolCall("look", {"n": n}) for n in range(calls)),
-        )
+        looks = tuple(ToolCall("look", {"n": n}) for n in range(calls))
+        return Reply("" if calls and not self.plan.speaks else said, looks)
 
     def turn(self, plan: Plan) -> bool:
-        """Live one turn; return whether the process is still there."""
         self.plan, self.hop = plan, 0
         try:
             self.loop.prepare("what is there?")

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 from llama_cpp import Llama
 
-import edgemem
-from edgemem.config import Profile
 from edgemem.errors import ClosedError
 from edgemem.hooks.builtin import part_of
 from edgemem.llama import LlamaChat
@@ -20,6 +18,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.session.log import log_of
+from support import homes
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
 WINDOW = 1024
@@ -34,7 +33,6 @@ def file(chat_model: Callable[[str], Path]) -> Path:
 
 @pytest.fixture
 def chat(file: Path) -> Iterator[LlamaChat]:
-    """Return the model, opened as a robot would."""
     with opened(file) as chat:
         yield chat
 
@@ -48,38 +46,25 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have epochs begin early."""
     monkeypatch.setattr("edgemem.context.compaction.planner.HIGH_WATER", 0.7)
 
 
 def opened(file: Path) -> LlamaChat:
-    """Open the model."""
     return LlamaChat(file, n_ctx=WINDOW, threads=1, batch=256)
 
 
 def open_home(home: Path, *, worker: bool = False) -> Memory:
     """Open a home whose window is full after some fifteen turns."""
-    plain, replace = Profile(), msgspec.structs.replace
-    profile = replace(
-        plain,
-        llama=replace(plain.llama, embedder=""),
-        chat=replace(plain.chat, keep_state="off"),
-        idle=replace(plain.idle, settle_s=0.0),
-        context=replace(
-            plain.context, window_tokens=WINDOW, reply_tokens=64, block_tokens=20, summary_tokens=60
-        ),
-    )
-    return edgemem.open(home, profile=profile, worker=worker, watch=False)
+    bounds = f"window_tokens = {WINDOW}\nreply_tokens = 64\nblock_tokens = 20\nsummary_tokens = 60\n"
+    more = f'[chat]\nkeep_state = "off"\n[idle]\nsettle_s = 0.0\n[context]\n{bounds}'
+    return homes.opened(home, more, worker=worker)
 
 
 def never() -> bool:
-    """Speak never."""
     return False
 
 
 class Kitchen:
-    """One conversation with a real model, step by step."""
-
     def __init__(self, memory: Memory, chat: LlamaChat, session: str = "kitchen") -> None:
         self.chat = chat
         hooks = memory.hooks(session_id=session, speaker="mara", model=chat)
@@ -90,27 +75,23 @@ class Kitchen:
         self.turns = 0
 
     def turn(self) -> list[dict[str, Any]]:
-        """Say something new, and return the prompt."""
         self.turns += 1
         result = self.loop.run(f"The {self.turns}th cup is in drawer {self.turns}, behind the old kettle.")
         assert not self.loop.hooks.failures()
         return result.handed[0]
 
     def until_prepared(self) -> None:
-        """Talk until an epoch waits for the next turn."""
         while not self.hook.work(stop=never):
             assert self.turns < 40
             self.turn()
 
     def read_all(self) -> int:
-        """Read ahead until nothing is left; return in how many steps."""
         steps = 0
         while self.hook.read_ahead(stop=never):
             steps += 1
         return steps
 
     def own_tokens(self, handed: list[dict[str, Any]]) -> int:
-        """Return the tokens of the newest utterance and the markers behind it."""
         count = self.chat.tokenizer.count
         return count(handed) - count(handed[:-1], add_generation_prompt=False)
 

@@ -15,8 +15,6 @@ from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookReg
 
 
 class Doing:
-    """A hook that does what a test says."""
-
     def __init__(
         self,
         do: Callable[[Any], HookResult | None],
@@ -62,13 +60,8 @@ def test_a_safety_hook_fails_closed_in_every_list() -> None:
 def test_every_hook_hears_of_the_end() -> None:
     """At on_run_end nobody can keep the others from being called."""
     heard: list[str] = []
-    registry = HookRegistry(
-        [
-            Doing(lambda p: HookResult.end("mine"), points={ON_RUN_END}),
-            Doing(broken, points={ON_RUN_END}),
-            Doing(heard.append, points={ON_RUN_END}),
-        ]
-    )
+    steps = (lambda p: HookResult.end("mine"), broken, heard.append)
+    registry = HookRegistry([Doing(step, points={ON_RUN_END}) for step in steps])
     assert not registry.fire(ON_RUN_END, None, "bye").is_end
     assert heard == ["bye"]
 
@@ -108,8 +101,6 @@ def test_what_is_no_hook_is_refused(thing: Any) -> None:
 
 
 class Answer:
-    """A result of another framework."""
-
     def __init__(self, payload: Any, *, end: bool = False, reason: str | None = None) -> None:
         self.payload, self.reason = payload, reason
         self.is_end, self.is_modify, self.is_continue = end, not end, False

@@ -38,7 +38,6 @@ class Robot:
         )
 
     def read(self, *, speaker: str | None = "alice", **how: Any) -> str:
-        """Return what the model is told of the pages."""
         self.model.answers = [Reply("", (ToolCall("read", {}),))]
         result = self.loop.run("look it up", speaker=speaker, **how)
         assert self.loop.hooks.failures() == []
@@ -57,7 +56,6 @@ def robot(memory: Memory) -> Robot:
 
 
 def name_in(shown: str) -> str:
-    """Return the name under which a shortened text is kept."""
     return shown.partition("kept as ")[2].partition(")")[0]
 
 
@@ -125,7 +123,6 @@ def test_no_name_is_told_where_nothing_is_kept(tmp_path: Path) -> None:
 
 
 def truncated(result: Any, max_chars: int = 400) -> Any:
-    """Return what the hook leaves of a result."""
     payload = ToolCallResult("read", {}, result)
     fired = ToolOutputTruncatorHook(max_chars)(AFTER_TOOL, TurnContext(Session()), payload)
     if fired is None:

@@ -48,12 +48,10 @@ def ask(robot: Robot, *calls: tuple[str, dict[str, str]], say: str = ASK, **how:
 
 
 def shown(result: TurnResult) -> str:
-    """Return the newest user message that the model was given at first."""
     return str(result.handed[0][-1]["content"])
 
 
 def counts(memory: edgemem.Memory) -> tuple[int, int]:
-    """Return how often the procedure succeeded and failed."""
     procedure = memory.procedures.get("fetch")
     assert procedure is not None
     return procedure.success_count, procedure.failure_count

@@ -25,25 +25,20 @@ WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 
 
 class Lines(logging.Handler):
-    """Keeps what was logged, as a file would have it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
         self.records.append(record)
 
     @property
     def turns(self) -> list[dict[str, Any]]:
-        """Return the logged objects."""
         return [json.loads(record.getMessage()) for record in self.records]
 
 
 @pytest.fixture
 def lines() -> Any:
-    """Return what the logger `edgemem.turn` writes."""
     handler, logger = Lines(), logging.getLogger("edgemem.turn")
     level = logger.level
     logger.addHandler(handler)
@@ -57,12 +52,8 @@ def test_each_turn_logs_one_line_of_figures(tmp_path: Path, lines: Lines) -> Non
     """Recall, hooks, commit, tokens and candidates stand in one JSON object a turn."""
     profile = Profile(recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000))
     with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
-        for key, value in (
-            ("tea", "green, no sugar"),
-            ("car", "a red van"),
-            ("dog", "a spaniel"),
-            ("job", "nurse"),
-        ):
+        facts = {"tea": "green, no sugar", "car": "a red van", "dog": "a spaniel", "job": "nurse"}
+        for key, value in facts.items():
             memory.store.add_fact(f"ann.{key}", value)
         memory.idle(10.0)
         loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(speaker="ann"))
@@ -99,8 +90,7 @@ def test_a_real_model_tells_its_own_tokens(tmp_path: Path, lines: Lines, vocabul
             told.append((chat.last.evaluated_tokens, chat.last.prompt_tokens - chat.last.evaluated_tokens))
     first, second = lines.turns
     assert [(line["new_tokens"], line["reused_tokens"]) for line in (first, second)] == told
-    assert first["counted"]
-    assert second["counted"]
+    assert first["counted"] is second["counted"] is True
     assert first["new_tokens"] > second["new_tokens"] > 0 == first["reused_tokens"]
     assert second["reused_tokens"] >= first["new_tokens"]
     assert first["model_ms"] > 0

@@ -96,7 +96,6 @@ class House(Unforgetting):
             self.memory.store.add_fact(key, value)
 
     def begin(self, session: str) -> None:
-        """Take a session up with a new loop."""
         self.session = session
         look = Tool("look", "Look.", SCHEMA, self.look)
         hooks = self.memory.hooks(session_id=session)
@@ -105,7 +104,6 @@ class House(Unforgetting):
         self.fresh = True
 
     def restart(self) -> None:
-        """Close the home and open it again."""
         self.memory.close()
         self.memory = edgemem.open(self.home, worker=False)
         self.begin(self.session)
@@ -127,7 +125,6 @@ class House(Unforgetting):
         return "seen"
 
     def play(self, orders: Sequence[Step | str]) -> None:
-        """Play an order of steps in a session of its own."""
         if len(self.sessions) == 3:
             self.check()
         self.begin(f"s{next(self.counter)}")
@@ -224,7 +221,6 @@ class House(Unforgetting):
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Return an open house."""
     house = House(tmp_path_factory.mktemp("orders") / "home")
     yield house
     house.check()

@@ -67,13 +67,11 @@ def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
 
 
 def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
-    """Return the speech and the calls of a reply."""
     meaning = read_reply(text, names)
     return meaning.text, meaning.calls
 
 
 def spoken(pieces: Iterable[str], names: frozenset[str] = frozenset()) -> list[str]:
-    """Return what a voice says of a reply."""
     voice = Voice(names)
     return [*map(voice.feed, pieces), voice.end()]
 
@@ -182,16 +180,11 @@ def model(chat_model: Callable[[str], Path]) -> Iterator[Any]:
 
 
 def weather(city: str) -> dict[str, Any]:
-    """Tell the weather."""
     return {"temp": 21, "city": city}
 
 
-WEATHER = Tool(
-    "weather",
-    "Tells the weather.",
-    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    weather,
-)
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = Tool("weather", "Tells the weather.", CITY, weather)
 
 
 @contextmanager
@@ -301,11 +294,12 @@ def test_markers_that_are_control_tokens(tmp_path: Path, memory: Memory, vocabul
     file = write_llama_gguf(tmp_path / "ministral.gguf", vocabularies=vocabularies, layers=1, width=16)
     raw = file.read_bytes()
     # Three control tokens get other names, together as long as before.
-    for old, new in (
-        (b"<|im_start|>", b"[THINK]"),
-        (b"<|im_end|>", b"[/THINK]"),
-        (b"<|endoftext|>", b"<|endoftext|>_______"),
-    ):
+    names = {
+        b"<|im_start|>": b"[THINK]",
+        b"<|im_end|>": b"[/THINK]",
+        b"<|endoftext|>": b"<|endoftext|>_______",
+    }
+    for old, new in names.items():
         entry = struct.pack("<Q", len(old)) + old
         assert raw.count(entry) == 1
         raw = raw.replace(entry, struct.pack("<Q", len(new)) + new)

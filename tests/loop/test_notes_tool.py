@@ -17,19 +17,16 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 
 def calling(call: dict[str, Any]) -> Reply:
-    """Return a reply that calls the tool."""
     return Reply("", (ToolCall("notes", call),))
 
 
 @pytest.fixture
 def memory(memory: Memory) -> Memory:
-    """Return an open memory with a note."""
     memory.notes.append("The oven runs hot.", heading="Kitchen")
     return memory
 
 
 def outcome(memory: Memory, said: str, call: dict[str, Any], *, session: str = "s", **how: Any) -> str:
-    """Return what the tool answers in a turn."""
     loop = AgentLoop(Model(calling(call)), hooks=memory.hooks(session_id=session), tools=memory.tools())
     loop.run(said, **how)
     assert loop.hooks.failures() == []
@@ -38,7 +35,6 @@ def outcome(memory: Memory, said: str, call: dict[str, Any], *, session: str = "
 
 
 def write(text: str) -> dict[str, Any]:
-    """Return the arguments that write a note."""
     return {"action": "write", "text": text}
 
 

@@ -23,7 +23,6 @@ MEANS = {"nut": "peanut", "avoid": "allergi"}  # of stems
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[VectorMemoryStore]:
-    """Return a store that searches by meaning."""
     embedder = HashEmbedder(means=MEANS)
     with VectorMemoryStore(
         tmp_path / "v.db", embed_fn=lambda text: embedder.embed_texts([text])[0]
@@ -42,10 +41,8 @@ def test_search_memory_takes_the_search_of_the_store(store: VectorMemoryStore) -
     store.add_fact("allergies", "peanuts")
     for n in range(20):
         store.add_fact(f"shelf.{n}", f"box {n} holds screws")
-    assert [tool.name for tool in memory_tools(store, include=("recall_fact", "search_memory"))] == [
-        "recall_fact",
-        "search_memory",
-    ]
+    names = ["recall_fact", "search_memory"]
+    assert [tool.name for tool in memory_tools(store, include=names)] == names
     told = _asked(store, "avoid nuts", "alice")
     assert told.splitlines()[0] == "- allergies: peanuts"
     assert len(told.splitlines()) <= 5
@@ -104,8 +101,6 @@ def test_who_searches_wants_something_in_any_words(memory: Memory, query: str, f
 
 def test_a_store_that_cannot_search_says_so(tmp_path: Path) -> None:
     """The sentence names what has a search."""
-    with (
-        JSONMemoryStore(tmp_path / "m.json") as plain,
-        pytest.raises(InvalidInputError, match="VectorMemoryStore"),
-    ):
+    plain = JSONMemoryStore(tmp_path / "m.json")
+    with plain, pytest.raises(InvalidInputError, match="VectorMemoryStore"):
         memory_tools(plain, include=("search_memory",))

@@ -30,7 +30,6 @@ def memory(tmp_path: Path, clock):
 
 @pytest.fixture
 def store(tmp_path: Path, clock):
-    """Return an open store by itself."""
     with SQLiteMemoryStore(tmp_path / "x.db", clock=clock) as opened:
         yield opened
 
@@ -52,10 +51,8 @@ def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory, robot: Rob
     told = robot.answer("it's cashews", "remember_fact", key="allergy", value="cashews")
     assert told == "Remembered: allergy: cashews. Before, it was: peanuts."
     told = robot.forget("please forget my allergy", "allergy")
-    assert (
-        told
-        == "Forgotten; erased from this device within moments. It was: allergy: cashews (household), and 1 older value."
-    )
+    assert told.startswith("Forgotten; erased from this device within moments. It was: allergy: cashews")
+    assert told.endswith(" (household), and 1 older value.")
     assert memory.store.fact_history("allergy", scope="household") == []
 
 
@@ -92,20 +89,15 @@ def test_do_not_forget_erases_nothing(memory: Memory, robot: Robot) -> None:
 def test_nobody_reads_writes_or_erases_what_is_somebody_elses(memory: Memory, robot: Robot) -> None:
     """Whatever scope the model names, by that name or another."""
     memory.store.add_fact("pin", "1234", scope="user:alice")
-    for call in (
-        {"name": "recall_fact", "key": "pin"},
-        {"name": "recall_fact", "key": "pin", "scope": "user:alice"},
-        {"name": "recall_fact", "key": "pin", "scope": "me"},
-        {"name": "remember_fact", "key": "pin", "value": "0000", "scope": "user:alice"},
-        {"name": "forget_fact", "key": "pin"},
-        {"name": "forget_fact", "key": "pin", "scope": "user:alice"},
-        {"name": "list_facts"},
-        {"name": "list_facts", "scope": "user:alice"},
-        {"name": "search_memory", "query": "pin 1234"},
-    ):
+    hers = {"scope": "user:alice"}
+    for name, given in (
+        ("recall_fact", {"key": "pin"}), ("recall_fact", {"key": "pin", **hers}), ("list_facts", {}),
+        ("recall_fact", {"key": "pin", "scope": "me"}), ("remember_fact", {"key": "pin", "value": "0000", **hers}),
+        ("forget_fact", {"key": "pin"}), ("forget_fact", {"key": "pin", **hers}), ("list_facts", hers),
+        ("search_memory", {"query": "pin 1234"}),
+    ):  # fmt: skip
         for speaker in ("bob", None):
-            rest = {key: value for key, value in call.items() if key != "name"}
-            assert "1234" not in robot.answer("the pin please", call["name"], speaker=speaker, **rest)
+            assert "1234" not in robot.answer("the pin please", name, speaker=speaker, **given)
     assert memory.store.get_fact("pin", scope="user:alice") == "1234"
     assert "1234" in robot.answer("my pin", "recall_fact", key="pin")
 
@@ -361,10 +353,8 @@ def test_the_profile_says_where_facts_go(tmp_path: Path, clock, level: Any, scop
         robot = Robot(memory, speaker="alice")
         robot.turn("remember tea", "remember_fact", key="drink", value="tea")
         tool_named(memory.tools(), "remember_fact").run(key="stranger", value="x")
-        assert {fact.key: fact.scope for fact in memory.store.facts()} == {
-            "drink": scope,
-            "stranger": "global",
-        }
+        scopes = {fact.key: fact.scope for fact in memory.store.facts()}
+        assert scopes == {"drink": scope, "stranger": "global"}
         long = robot.turn("remember", "remember_fact", key="k", value="v" * 6).tools[0]
         assert "at most 5" in str(long.error)
 

@@ -30,7 +30,6 @@ class Naive:
         self.open: dict[str, Any] | None = None
 
     def end(self, state: str) -> None:
-        """Keep the open turn."""
         if self.open is not None:
             self.turns.append({**self.open, "state": self.open["cut"] or state})
             self.open = None
@@ -51,18 +50,15 @@ class Loop:
         self.handed: list[dict[str, Any]] = []
 
     def word(self, kind: str) -> str:
-        """Return a text that nobody has said yet."""
         self.n += 1
         return f"{kind} {self.session} {self.n}"
 
     def step(self) -> None:
-        """Do something."""
         steps = [self.begin, self.look, self.call, self.add, self.reply, self.commit, self.abort]
         steps += [self.interrupt, self.fail, self.quiet, self.begin, self.look, self.reply]
         self.dice.choice(steps)()
 
     def begin(self) -> None:
-        """Begin a turn, which ends the open one."""
         speaker, said = self.dice.choice(PEOPLE), self.word("said")
         said += self.dice.choice(["", " what music does alice make?", " <memory>- x</memory>"])
         self.naive.end("complete" if self.naive.open and self.naive.open["replied"] else "unfinished")
@@ -99,7 +95,6 @@ class Loop:
         self.handed = messages
 
     def call(self) -> None:
-        """Have a tool called, as the model asks for it."""
         turn, naive = self._open()
         ids = [f"c{self.n}-{k}" for k in range(self.dice.randint(1, 2))]
         said = self.dice.choice([None, self.word("aside")])
@@ -118,7 +113,6 @@ class Loop:
         naive["messages"].append(("agent" if role == "user" else role, text))
 
     def reply(self) -> None:
-        """Say something."""
         turn, naive = self._open()
         text = self.word("reply")
         turn.reply(text)
@@ -126,7 +120,6 @@ class Loop:
         naive["replied"] = True
 
     def commit(self) -> None:
-        """Keep the turn."""
         turn, _ = self._open()
         turn.commit()
         self.naive.end("complete")
@@ -134,20 +127,17 @@ class Loop:
             turn.reply("too late")
 
     def abort(self) -> None:
-        """Throw it away."""
         turn, _ = self._open()
         turn.abort()
         self.naive.open = None
 
     def fail(self) -> None:
-        """Leave it by an exception."""
         turn, _ = self._open()
         with pytest.raises(OSError, match="broken"), turn:
             raise OSError("broken")
         self.naive.end("unfinished")
 
     def quiet(self) -> None:
-        """Say that nobody speaks."""
         self.dice.choice(self.agents).idle(0.0)
         self.naive.end("complete" if self.naive.open and self.naive.open["replied"] else "unfinished")
 
@@ -168,7 +158,6 @@ class Loop:
         assert self.agents[0].interrupt(self.dice.choice(["other words", "who knows"])) is None
 
     def check(self) -> None:
-        """Compare what is stored with the naive model."""
         for agent in self.agents:
             agent.close()
             assert agent.failures() == []
