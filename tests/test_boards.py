@@ -86,9 +86,8 @@ def test_a_step_that_fails_shows_the_end_of_its_log(tmp_path: Path, monkeypatch:
     command = [sys.executable, "-c", program, str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "trying it failed" in done.stderr
-    assert "NameError" in done.stderr
-    assert f"{tmp_path}/logs/trying-it.log" in done.stderr
+    shown = ("trying it failed", "NameError", f"{tmp_path}/logs/trying-it.log")
+    assert [part for part in shown if part not in done.stderr] == []
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])

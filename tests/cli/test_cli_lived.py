@@ -134,8 +134,7 @@ def test_notes_cannot_steer_the_terminal(kitchen: Path) -> None:
     with (kitchen / "NOTES.md").open("a", encoding="utf-8") as file:
         file.write("  \x1b[31mred\u202e\n")
     output = run("notes", "--home", kitchen).output
-    assert "\x1b" not in output
-    assert "\u202e" not in output
+    assert [part for part in ("\x1b", "\u202e") if part in output] == []
 
 
 def test_a_line_is_as_old_as_its_section(kitchen: Path) -> None:

@@ -147,9 +147,8 @@ def test_edgevox_moves_in(tmp_path):
     (old / "x.bin").write_bytes(b"\x00")
     home = tmp_path / "home"
     told = run("import", "edgevox", old, "--home", home).stdout
-    assert "kitchen.json: 1 fact" in told
-    assert "Added: 1 fact." in told
-    assert "x.bin" in told
+    shown = ("kitchen.json: 1 fact", "Added: 1 fact.", "x.bin")
+    assert [part for part in shown if part not in told] == []
     assert "cat" in run("facts", "--home", home).stdout
     again = json.loads(run("import", "edgevox", old, "--home", home, "--json").stdout)
     assert (again["added"], again["known"]) == ({}, {"facts": 1})
@@ -160,8 +159,7 @@ def test_forget_quotes_asks_and_erases_everywhere(home):
     """What will be erased is quoted; a no keeps it; a yes leaves no byte of it in any file of the home."""
     kept = run("forget", "door", "--home", home, input="n\n")
     assert kept.exit_code == 1
-    assert "2 versions" in kept.stderr
-    assert "blue" in kept.stderr
+    assert [part for part in ("2 versions", "blue") if part not in kept.stderr] == []
     assert json.loads(run("forget", "door", "--yes", "--home", home, "--json").stdout)["versions"] == 2
     assert "canoe" in run("forget", "--session", "hall", "--home", home, input="n\n").stderr
     erased = run("forget", "--session", "hall", "--yes", "--home", home).stdout
