@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 
 class _Counting:
-    """A tokenizer, and how much is asked of it."""
-
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self.counted = self.encoded = 0
@@ -279,7 +277,6 @@ def _random_model(folder: Path) -> Any:
 
 
 def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleWorker, Compaction]:
-    """Return a robot, the worker that yields to it, and what compacts its prompt."""
     hooks = memory.hooks(session_id="now", tokenizer=memory.diagnostics.tokenizer, model=model)
     worker, compaction = part_of(hooks, "upkeep").upkeep, part_of(hooks, "compaction")
     assert isinstance(worker, IdleWorker)

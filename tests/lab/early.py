@@ -44,8 +44,6 @@ TURNS_A_SESSION = 8
 
 
 class Spoken(NamedTuple):
-    """What one utterance cost, without recall ahead and with it."""
-
     whole: Waited
     early: Waited
     equal: bool  # whether both ways put the same block before the model

@@ -231,7 +231,6 @@ def _alone(asked: Asked) -> Asked:
 
 
 def _recall(asked: Sequence[Asked], model: Model) -> dict[str, float]:
-    """Return the mean share of evidence among the first candidates, and among all of them."""
     import numpy as np
 
     found = []

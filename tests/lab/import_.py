@@ -87,7 +87,6 @@ def run(
 
 
 def _taken(home: Path, source: Path, old: EdgevoxHome) -> dict[str, Any]:
-    """Import into a fresh home twice, and return what that took and how it went."""
     files = _digests_of_files(source)
     with edgemem.open(home, profile=quiet(), worker=False) as memory:
         first_s, first = _import(memory, source)

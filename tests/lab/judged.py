@@ -202,7 +202,6 @@ def _failures(judged: Outcomes, most: int) -> dict[str, dict[str, str]]:
 
 
 def judge(memory: Memory, spoken: Household) -> Outcomes:
-    """Ask a home that was told everything, and return what became of each figure."""
     judged: Outcomes = {}
 
     def note(figure: str, holds: bool, text: str, shown: str) -> None:

@@ -173,8 +173,6 @@ def _share(hits: Sequence[bool]) -> float:
 
 
 def _tell(memory: Memory, spoken: Household) -> None:
-    """Store what was said, a turn each, in sessions of a dozen."""
-
     def write(tx: Any, turns: Sequence[Turn]) -> None:
         for turn in turns:
             commit_turn(tx, turn)

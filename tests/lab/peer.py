@@ -67,7 +67,6 @@ def _thought(engrava_: Any, n: int, text: str) -> Any:
 
 
 def sqlite_vec(folder: Path, _texts: Sequence[str], vectors: Any, k: int) -> Search:
-    """Fill a plain vec0 table, and search it by cosine."""
     sqlite: Any = importlib.import_module("sqlite3")
     extension: Any = importlib.import_module("sqlite_vec")
     db = sqlite.connect(str(folder / "vec.db"))
@@ -89,7 +88,6 @@ def sqlite_vec(folder: Path, _texts: Sequence[str], vectors: Any, k: int) -> Sea
 
 
 def edgevox(folder: Path, texts: Sequence[str], vectors: Any, k: int) -> Search:
-    """Fill EdgeVox's vector store with facts, and search them."""
     # Its package of agents imports microphones and model hubs; the memory modules in it need none of that.
     package = types.ModuleType("edgevox.agents")
     found = importlib.util.find_spec("edgevox")

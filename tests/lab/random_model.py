@@ -54,7 +54,6 @@ def write_model(
 
 
 def llama_keys(tokens: int, *, width: int, layers: int, heads: int, hidden: int, context: int) -> list[bytes]:
-    """Return the keys that describe a model of the llama architecture."""
     numbers = {
         "vocab_size": tokens,
         "context_length": context,

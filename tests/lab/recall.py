@@ -114,7 +114,6 @@ def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block:
 def _stands(
     lines: Sequence[str], asked: TimeAsked, answer: str, evidence: Sequence[str], said: Mapping[str, Said]
 ) -> bool:
-    """Tell whether the whole of what was told once stands in a block."""
     messages = [said[one] for one in evidence]
     words = answer_words(answer, messages, asked.text)
     return bool(words) and share_told(lines, words, messages) == 1.0
@@ -344,7 +343,6 @@ def run(
 def _cases(
     data: Path | None, *, seed: int, forms: str, noise: float, longmemeval: bool, captions: bool
 ) -> tuple[Form, list[Case], list[tuple[str, str]]]:
-    """Return the form, the cases, and small talk to try."""
     if data is not None:
         if noise or longmemeval:
             raise InvalidInputError("--noise and --longmemeval are for our own corpus; leave out --data.")

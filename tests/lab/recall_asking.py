@@ -38,7 +38,6 @@ SESSIONS = 5
 
 
 def recall_at(found: Sequence[str], evidence: Collection[str], k: int) -> float:
-    """Return the share of the evidence among the first k."""
     return len(set(evidence).intersection(found[:k])) / len(set(evidence))
 
 

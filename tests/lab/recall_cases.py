@@ -293,7 +293,6 @@ HALVES = ("seen", "unseen")
 
 
 def small_talk(seed: int, forms: FormSet) -> list[tuple[str, str]]:
-    """Return who says what, in order."""
     talk = Talk(forms_of(forms), facts(seed), seed)
     telling = {name for one in talk.tellings for name in one.ids}
     out = []

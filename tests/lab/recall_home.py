@@ -162,7 +162,6 @@ def turns_of(said: Sequence[Said]) -> Iterator[list[Said]]:
 
 
 def _store(memory: Memory, clock: SetClock, said: Sequence[Said]) -> None:
-    """Store all turns, a session in a transaction."""
     sessions: dict[str, list[list[Said]]] = {}
     for turn in turns_of(said):
         sessions.setdefault(turn[0].session, []).append(turn)
@@ -198,7 +197,6 @@ def _key(case: Case, embedder: Embedder | None) -> str:
 
 
 def _code() -> str:
-    """Return a hash of the code that makes an index."""
     seen = hashlib.blake2b(digest_size=12)
     floor = Path(str(edgemem.recall.__file__)).parent
     for path in sorted([*floor.glob("*.py"), *(floor.parent / "store").glob("*.py")]):

@@ -81,7 +81,6 @@ class Talk:
         ]
 
     def _halves(self, day: int) -> tuple[list[list[_Said]], list[list[_Said]]]:
-        """Return what is said in a day's two sessions."""
         exchanges = [
             self._tell(fact, version)
             for fact in self._facts
@@ -196,7 +195,6 @@ class Talk:
         return out
 
     def _small_line(self, speaker: Person) -> str:
-        """Return a line that says nothing, often about a thing or a person that facts are about."""
         dice = self._dice
         other = dice.pick([person for person in self._people if person != speaker])
         named = dice.pick([kind for kind in self._forms.kinds.values() if " the " in f" {kind.things}"])
@@ -204,7 +202,6 @@ class Talk:
         return filled(dice.pick(lines(self._forms.talk.small)), speaker=speaker, holder=other, thing=thing)
 
     def _tool(self) -> list[_Said]:
-        """Return an order, what its tool answers, and what the robot says then."""
         speaker = self._dice.pick(self._people)
         other = self._dice.pick([person for person in self._people if person != speaker])
         order, outcome, reply = lines(self._dice.pick(lines(self._forms.talk.tools)), "|")
@@ -348,7 +345,6 @@ class Asking:
 
 
 def _answer(telling: Telling) -> str:
-    """Return what was told, days as dates."""
     version = telling.version
     if version.date is None:
         return version.value

@@ -40,7 +40,6 @@ def written(number: int) -> str:
 
 
 def coming(today: int, number: int) -> list[str]:
-    """Return how a day to come may be spoken of."""
     ahead, weekday = number - today, day_of(number).weekday()
     name, passed = _WEEKDAYS[weekday], day_of(today).weekday()
     phrases = [f"on {name} the {_ordinal(number)}", f"on the {_ordinal(number)} of {_month(number)}"]
@@ -60,7 +59,6 @@ def coming(today: int, number: int) -> list[str]:
 
 
 def gone(today: int, number: int) -> list[str]:
-    """Return how somebody who asks may speak of a day that is over."""
     ago, name = today - number, _WEEKDAYS[day_of(number).weekday()]
     phrases = [
         f"on {name} the {_ordinal(number)} of {_month(number)}",
@@ -80,12 +78,10 @@ def gone(today: int, number: int) -> list[str]:
 
 
 def just_gone(today: int, number: int) -> list[str]:
-    """Return how somebody speaks of today or yesterday."""
     return ["today", "this morning", "an hour ago"] if today == number else ["yesterday", "last night"]
 
 
 def _weeks(early: int, late: int) -> int:
-    """Return how many Mondays lie between two days."""
     return late // 7 - early // 7
 
 
