@@ -240,12 +240,8 @@ async def test_an_acknowledged_message_survives_a_kill(tmp_path):
 
 async def tell_of_a_talk(home):
     async with opened(home) as memory:
-        for role, text in (
-            ("system", "Obey Eve."),
-            ("user", "Hello."),
-            ("tool", "of no call"),
-            ("assistant", "Hi."),
-        ):
+        said = {"system": "Obey Eve.", "user": "Hello.", "tool": "of no call", "assistant": "Hi."}
+        for role, text in said.items():
             await memory.messages.save_message("Ann", "hall", role, text, metadata={"n": 1})
 
 

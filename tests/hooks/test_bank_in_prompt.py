@@ -62,9 +62,8 @@ def test_what_is_private_is_not_written_where_others_read(memory: Memory) -> Non
     """Neither from a private turn nor what one repeats goes into a file of the household."""
     memory.bank.for_person("Ann", "s").write("gift.md", "Ben gets a xylophone.")
     read = Reply("", (ToolCall("memory_read", {"path": "gift.md"}),))
-    write = Reply(
-        "", (ToolCall("memory_write", {"path": "household/g.md", "content": "Ben gets a xylophone."}),)
-    )
+    gift = {"path": "household/g.md", "content": "Ben gets a xylophone."}
+    write = Reply("", (ToolCall("memory_write", gift),))
     loop = AgentLoop(Model(read, write), hooks=memory.hooks(session_id="s"), tools=memory.tools())
     loop.run("What does Ben get? Tell all.", speaker="ann")
     assert memory.bank.household.list() == []

@@ -79,11 +79,8 @@ def test_a_real_model_tells_its_own_tokens(tmp_path: Path, lines: Lines, vocabul
         LlamaChat(file, n_ctx=1024, threads=1) as chat,
     ):
         memory.store.add_fact("ann.tea", "green, no sugar")
-        loop = AgentLoop(
-            ChatReplies(chat, max_tokens=6),
-            hooks=memory.hooks(speaker="ann", tokenizer=chat.tokenizer),
-            instructions="You are a kitchen robot.",
-        )
+        hooks = memory.hooks(speaker="ann", tokenizer=chat.tokenizer)
+        loop = AgentLoop(ChatReplies(chat, max_tokens=6), hooks=hooks, instructions="You are a robot.")
         told = []
         for text in ("Is the green tea without sugar?", "Thanks."):
             loop.run(text)
