@@ -63,7 +63,6 @@ class Robot:
 
 
 def killed(home: Path, body: str) -> None:
-    """Run a robot in a home until it stands, and kill it."""
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n')
     program = PROGRAM.format(tests=str(TESTS), home=str(home), body=indent(dedent(body), "    "))

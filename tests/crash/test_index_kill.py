@@ -243,7 +243,6 @@ def ask_anyway(recall: Recall, index: Index, *questions: str) -> None:
 
 @contextmanager
 def index_suspected(index):
-    """Have the index looked at, whatever comes out of it."""
     try:
         yield
     except DAMAGED as error:

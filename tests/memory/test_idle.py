@@ -67,8 +67,6 @@ def test_no_step_begins_once_somebody_speaks() -> None:
 
 
 class Embedding(HashEmbedder):
-    """Embeds stored text for as long as nobody tells it to give way."""
-
     def __init__(self) -> None:
         super().__init__()
         self.busy, self.given_way = threading.Event(), threading.Event()

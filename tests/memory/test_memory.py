@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: Clock):
-    """Return an open memory with an embedder of hashes and no upkeep thread."""
     # However busy the machine is, what is found by meaning is found.
     profile = Profile(
         recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000),

@@ -63,7 +63,6 @@ def clean_name(name: str) -> str:
 
 
 def same(entry: str, other: str) -> bool:
-    """Tell whether two names are one person's, by the definition of the Unicode standard (D145)."""
     decomposed = (unicodedata.normalize("NFD", clean_name(name)) for name in (entry, other))
     return len({unicodedata.normalize("NFD", name.casefold()) for name in decomposed}) == 1
 

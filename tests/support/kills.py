@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parents[2]
-TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
-"""The tables of what was said."""
+TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")  # the tables of what was said
 _PLACES = (_ROOT, _ROOT / "tests", _ROOT / "tests" / "crash")
 
 

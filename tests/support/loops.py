@@ -217,8 +217,7 @@ def after_a_yes(tool: Tool, /, *, speaker: str | None = None, **arguments: Any) 
 class EdgeVoxModel:
     """Answers in the place of EdgeVox's model, one after the other, and keeps every prompt; then it says `ok`."""
 
-    _language = "en"
-    """EdgeVox reads it from its own model."""
+    _language = "en"  # EdgeVox reads it from its own model
 
     def __init__(self, *said: Said) -> None:
         self.said = list(said)

@@ -56,8 +56,7 @@ HEAVY_EVENTS = {"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket
 """What Python tells its audit hooks when a process begins or somebody speaks to a server."""
 MODEL = "all-minilm-l6-v2-q8_0.gguf"
 """The file of the default embedder, which a home opens unless its profile says otherwise."""
-LONG = bool(os.environ.get("EDGEMEM_LONG"))
-"""Whether this is `make test-long`."""
+LONG = bool(os.environ.get("EDGEMEM_LONG"))  # whether this is `make test-long`
 
 
 class Watch:

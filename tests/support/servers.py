@@ -29,8 +29,7 @@ WATCHED = (
     *("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"),
 )
 seen: list[str] = []
-reached: list[str] = []
-"""The hosts that were connected to."""
+reached: list[str] = []  # the hosts that were connected to
 
 
 class Served:

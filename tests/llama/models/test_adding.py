@@ -35,7 +35,6 @@ def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a home, and let nothing else of this machine be looked through."""
     monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return tmp_path / "home"

@@ -41,7 +41,6 @@ def files(
 def started(
     llama_server: Path, files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], RunningServer]]:
-    """Return what starts a server for a model that goes on for the other tests."""
     with ExitStack() as running:
 
         def get(name: str) -> RunningServer:
@@ -60,7 +59,6 @@ def opened(started: Callable[[str], RunningServer]) -> Iterator[Callable[[str], 
 
 @pytest.fixture
 def start(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> Iterator[Start]:
-    """Return what starts a server that the test may treat badly."""
     running: list[RunningServer] = []
 
     def run(name: str = "phi-3", **options: Any) -> RunningServer:

@@ -34,7 +34,6 @@ def tokenizers(vocabularies: Path) -> Iterator[list[LlamaTokenizer]]:
 
 
 def counts(texts: list[str], tokenizers: list[LlamaTokenizer]) -> tuple[int, list[int]]:
-    """Return what the estimate says, and what the vocabularies take, the cheapest first."""
     estimated = sum(len(EstimateTokenizer().encode(text)) for text in texts)
     return estimated, sorted(sum(len(t.encode(text)) for text in texts) for t in tokenizers)
 

@@ -117,7 +117,6 @@ KINDS = ("fact", "preference", "episode", "turn", "note")
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Any:
-    """Return a memory that knows where the bicycle is from every kind of record, all of it indexed."""
     with edgemem.open(tmp_path / "home", worker=False) as opened:
         opened.store.add_fact("bicycle key", "bicycle key hangs behind the oven", scope="household")
         opened.store.set_preference("bicycle", "bicycle lamp always on", scope="household")

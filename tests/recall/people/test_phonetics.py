@@ -124,7 +124,6 @@ def test_questions_about_what_is_known_are_taken_as_they_were_said():
 
 
 def names_like(memory, heard: str) -> list[str]:
-    """Return the names that docs tell and that may have been heard so."""
     return memory.diagnostics.index.postings.table.names.sounding_like(sounds_heard(heard))
 
 

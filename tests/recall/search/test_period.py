@@ -179,7 +179,6 @@ class Home:
 
 
 def tells_a_day(hits: list[Any], day: str | None = None) -> bool:
-    """Tell whether most of what was found was told because it was said on a day; None: on any."""
     shown_text = [item for item in hits if item.why == ("date",) and item.score >= TOLD]
     of_day = [item for item in shown_text if day in (None, (item.session or "").removeprefix("day "))]
     return bool(shown_text) and len(of_day) > len(hits) / 2

@@ -298,7 +298,6 @@ class Model(Listener):
 
 
 def _remembered(memory: Memory) -> tuple[AgentLoop, Model]:
-    """Return a loop whose model has remembered a pin, looked it up and listed it."""
     model = Model()
     loop = AgentLoop(model, hooks=memory.hooks(session_id="k"), tools=memory.tools())
     for name, arguments in (
