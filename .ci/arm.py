@@ -16,17 +16,7 @@ import sys
 import time
 from typing import Any
 
-from arm_root import (
-    CPU,
-    FOLDER,
-    INSIDE,
-    VENV,
-    check_ground,
-    command_inside,
-    emulation,
-    inside,
-    make_system,
-)
+from arm_root import CPU, FOLDER, INSIDE, VENV, check_ground, command_inside, emulation, inside, make_system
 from arm_wheels import FOR_TESTS, WHEELS, check_libraries, make_wheels
 from setup_env import PYTHON, ROOT, fail, run, say
 

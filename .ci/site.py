@@ -103,8 +103,7 @@ def collect() -> None:
 
     exported = "\n".join(f"::: edgemem.{name}\n" for name in edgemem.__all__)
     (PAGES / "python.md").write_text(
-        f"# Python\n\nAll that `edgemem` exports. `edgemem.open` is `Memory`.\n\n{exported}",
-        encoding="utf-8",
+        f"# Python\n\nAll that `edgemem` exports. `edgemem.open` is `Memory`.\n\n{exported}", encoding="utf-8"
     )
 
 

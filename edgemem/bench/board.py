@@ -79,12 +79,7 @@ class Board:
         self.values.setdefault(part, {})[key] = value
 
 
-def run(
-    *,
-    quick: bool = False,
-    llm: str | None = None,
-    home: Path | None = None,
-) -> dict[str, Any]:
+def run(*, quick: bool = False, llm: str | None = None, home: Path | None = None) -> dict[str, Any]:
     """Measure this board in about a minute; `make lab ARGS=boards` compares two.
 
     `quick` leaves out the 10,000 records; `llm`, by name or as a file, has its prefill measured; `home` is on the measured disk.

@@ -35,9 +35,7 @@ llm_option = click.option(
     help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
 )
 server_option = click.option(
-    "--server",
-    metavar="URL",
-    help="A llama-server in place of --llm, such as http://127.0.0.1:8080.",
+    "--server", metavar="URL", help="A llama-server in place of --llm, such as http://127.0.0.1:8080."
 )
 
 

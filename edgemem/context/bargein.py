@@ -134,11 +134,7 @@ def tells_of_earlier(
 
 
 def may_tell_of(
-    speeches: Sequence[str],
-    *,
-    heard_text: str | None = None,
-    words: Sequence[Timed] | None = None,
-    **_: Any,
+    speeches: Sequence[str], *, heard_text: str | None = None, words: Sequence[Timed] | None = None, **_: Any
 ) -> bool:
     """Tell whether a voice may have played these speeches: its words, if it tells any, begin one of them."""
     played = _played(heard_text, words)

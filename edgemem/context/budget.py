@@ -315,13 +315,7 @@ def measure_head(
 class Budget:
     """The plan of one session, made anew when the profile, the model's window, the instructions or the tools change."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        tokenizer: Tokenizer,
-        *,
-        model: Any = None,
-    ) -> None:
+    def __init__(self, settings: Settings, tokenizer: Tokenizer, *, model: Any = None) -> None:
         self.settings = settings
         self.tokenizer = tokenizer
         self._model = model

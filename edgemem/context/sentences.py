@@ -68,10 +68,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 def gather(
-    turns: Iterable[Sequence[Message]],
-    *,
-    previous: str,
-    stop: Callable[[], bool] | None = None,
+    turns: Iterable[Sequence[Message]], *, previous: str, stop: Callable[[], bool] | None = None
 ) -> list[Sentence]:
     """Return the sentences of an earlier summary and of the turns, oldest first, without empty phrases.
 

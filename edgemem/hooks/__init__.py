@@ -14,11 +14,7 @@ from edgemem.hooks.builtin import (
     ToolOutputTruncatorHook as ToolOutputTruncatorHook,
     TurnLogHook as TurnLogHook,
 )
-from edgemem.hooks.loader import (
-    available as available,
-    hook as hook,
-    load as load,
-)
+from edgemem.hooks.loader import available as available, hook as hook, load as load
 from edgemem.session.points import (
     AFTER_LLM as AFTER_LLM,
     AFTER_TOOL as AFTER_TOOL,

@@ -213,16 +213,7 @@ class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 DateWord = Literal[
-    "number",
-    "ordinal",
-    "month",
-    "season",
-    "weekday",
-    "weekend",
-    "day",
-    "part",
-    "unit",
-    "shift",
+    "number", "ordinal", "month", "season", "weekday", "weekend", "day", "part", "unit", "shift"
 ]
 DateForm = Literal[
     "ignored",

@@ -293,7 +293,5 @@ def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str |
     entry = next(named, None)
     query, text = (entry.query_prefix, entry.text_prefix) if entry is not None else ("", "")
     return LlamaEmbed(
-        llm,
-        query if query_prefix is None else query_prefix,
-        text if text_prefix is None else text_prefix,
+        llm, query if query_prefix is None else query_prefix, text if text_prefix is None else text_prefix
     )

@@ -198,11 +198,7 @@ class AgentLoop:
         try:
             started = perf_counter()
             self._turn = self.conversation.turn(
-                text,
-                speaker=speaker,
-                audience=audience,
-                private=private,
-                heard=heard,
+                text, speaker=speaker, audience=audience, private=private, heard=heard
             )
             with self._lock:
                 self._hear_late()

@@ -257,8 +257,7 @@ def _clock(home: Home) -> Finding:
     if trust.trusted:
         return _ok(trust.reason)
     return _warn(
-        trust.reason,
-        "Let the clock be set (NTP or an RTC); the order of memories is right all the same.",
+        trust.reason, "Let the clock be set (NTP or an RTC); the order of memories is right all the same."
     )
 
 
@@ -314,7 +313,7 @@ def _tokenizer(home: Home) -> Finding:
     costs = dict(filter(None, map(_append_only, [*own, *using])))
     if not costs:
         return _ok(
-            "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
+            "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere"
         )
     detail = "; ".join(costs)
     if any(costs.values()):

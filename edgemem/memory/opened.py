@@ -186,11 +186,7 @@ class Home:
 
     def _open_files(self, opened: ExitStack, restore: str | None) -> None:
         settings, store = self.settings, self.profile.store
-        self.truth = TruthFile(
-            self.path,
-            clock=self.clock,
-            timeout_s=store.busy_timeout_s,
-        )
+        self.truth = TruthFile(self.path, clock=self.clock, timeout_s=store.busy_timeout_s)
         opened.callback(self.truth.close)
         self.database = self.truth.open(store, restore=restore)
         opened.callback(self.database.close)
@@ -273,12 +269,7 @@ class Home:
         opened.callback(self.reload.close)
         self.prefetch = Prefetch(
             self.search.recall,
-            stamp=lambda: (
-                self.database.version(),
-                notes_stamp(self.notes),
-                self.bank.stamp(),
-                self.profile,
-            ),
+            stamp=lambda: (self.database.version(), notes_stamp(self.notes), self.bank.stamp(), self.profile),
             late=lambda: self.search.last.late,
             warm=self.preload,
             share=lambda: self.settings.now.recall.ahead_share,

@@ -112,11 +112,7 @@ def session_parts(
         episodes=ToolEpisodes(home.store, agent),
         prefetch=prefetch,
         figures=TurnLog(
-            settings=settings,
-            keep=home.figures.note,
-            search=home.search,
-            early=home.prefetch.counts,
-            now=now,
+            settings=settings, keep=home.figures.note, search=home.search, early=home.prefetch.counts, now=now
         ),
         upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=settings.renew),
         state=state_keeping(home, model),

@@ -218,9 +218,7 @@ class SessionLog:
                 f"Calls of several people wait for the result of {call_id!r:.40}; give each call an id of its own."
             )
         return max(
-            waited,
-            key=lambda each: (RANK[each[0].answer], each[0].awaits(call_id), each[0].n),
-            default=None,
+            waited, key=lambda each: (RANK[each[0].answer], each[0].awaits(call_id), each[0].n), default=None
         )
 
     def finish(self, state: TurnState) -> None:

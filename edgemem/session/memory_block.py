@@ -498,11 +498,7 @@ class Proposals:
             return None
         visible = prompt_log.committed().visible
         for row, procedure in self._procedures.fitting(
-            prompt_log.utterance,
-            reader=prompt_log.reader,
-            tools=offered,
-            least=LEAST,
-            deadline_s=_DEADLINE_S,
+            prompt_log.utterance, reader=prompt_log.reader, tools=offered, least=LEAST, deadline_s=_DEADLINE_S
         ):
             name = f"procedure:{row}"
             text = told_text(procedure)

@@ -127,12 +127,7 @@ class SessionPrefetch:
 
     name = "prefetch"
 
-    def __init__(
-        self,
-        prefetch: Prefetch,
-        *,
-        request: Callable[[Reader | None], Request],
-    ) -> None:
+    def __init__(self, prefetch: Prefetch, *, request: Callable[[Reader | None], Request]) -> None:
         self.last = Waited("unheard", 0.0)
         self._prefetch = prefetch
         self._request = request

@@ -122,9 +122,7 @@ class Steps:
             (p.prefetch, SessionPrefetch.speech),
         )
         self.partial = _steps(
-            (p.upkeep, UpkeepHold.partial),
-            (hooks(ON_PARTIAL), fire),
-            (p.prefetch, SessionPrefetch.partial),
+            (p.upkeep, UpkeepHold.partial), (hooks(ON_PARTIAL), fire), (p.prefetch, SessionPrefetch.partial)
         )
         # They have spoken: before the log opens the turn, and behind that.
         self.begin = _steps(
@@ -134,10 +132,7 @@ class Steps:
             (hooks(ON_RUN_START), fire),
         )
         self.adopt = _steps((p.session, StoredSession.adopt))
-        self.open = _steps(
-            (p.compaction, Compaction.switch),
-            (p.prefetch, SessionPrefetch.begin),
-        )
+        self.open = _steps((p.compaction, Compaction.switch), (p.prefetch, SessionPrefetch.begin))
         self.prompt = _steps(
             (p.head, PromptHead.compare),
             (p.budget, WindowBudget.measure),
@@ -153,16 +148,11 @@ class Steps:
             (p.figures, TurnLog.call),
         )
         # Before the log takes the answer.
-        self.answer = _steps(
-            (p.figures, TurnLog.answer),
-            (hooks(AFTER_LLM), fire),
-        )
+        self.answer = _steps((p.figures, TurnLog.answer), (hooks(AFTER_LLM), fire))
         self.accept = _steps((p.session, StoredSession.accept))
         # A tool runs, and has run: before the log takes the result.
         self.call = _steps(
-            (hooks(BEFORE_TOOL), fire),
-            (p.session, StoredSession.accept),
-            (p.episodes, ToolEpisodes.begin),
+            (hooks(BEFORE_TOOL), fire), (p.session, StoredSession.accept), (p.episodes, ToolEpisodes.begin)
         )
         self.result = _steps(
             (p.proposals, Proposals.note),
@@ -171,14 +161,8 @@ class Steps:
             (p.episodes, ToolEpisodes.note),
         )
         # A tool answers after the turn of its call: before the log takes the result, and behind that.
-        self.told = _steps(
-            (hooks(AFTER_TOOL), fire),
-            (p.results, ToolResults.shorten),
-        )
-        self.late = _steps(
-            (p.session, StoredSession.keep_result),
-            (p.episodes, ToolEpisodes.keep_result),
-        )
+        self.told = _steps((hooks(AFTER_TOOL), fire), (p.results, ToolResults.shorten))
+        self.late = _steps((p.session, StoredSession.keep_result), (p.episodes, ToolEpisodes.keep_result))
         # The turn ends, or is thrown away.
         self.end = _steps(
             (p.session, StoredSession.commit),

@@ -187,13 +187,7 @@ class ToolResults:
 
     name = "results"
 
-    def __init__(
-        self,
-        max_chars: int = 2000,
-        *,
-        budget: Budget | None = None,
-        keep_bytes: int = 0,
-    ) -> None:
+    def __init__(self, max_chars: int = 2000, *, budget: Budget | None = None, keep_bytes: int = 0) -> None:
         if whole_number(max_chars, "max_chars") < MIN_CHARS:
             raise InvalidInputError(f"max_chars must be at least {MIN_CHARS}; it is {max_chars}.")
         self.max_chars = max_chars

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.messages import (
-    NO_RESULT,
-    awaits_results,
-    bounded,
-    tool_calls,
-)
+from edgemem.context.messages import NO_RESULT, awaits_results, bounded, tool_calls
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BY_AGENT, BlockLine, Epoch, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.arguments import (

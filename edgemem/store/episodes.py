@@ -174,12 +174,7 @@ def find_episodes(db: Tables, *, n: int = 20, reader: Reader | None = None, **fi
 
 
 def recent_episodes(
-    db: Tables,
-    n: int = 5,
-    *,
-    kind: str | None = None,
-    reader: Reader | None = None,
-    keep: int = 500,
+    db: Tables, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
 ) -> list[Episode]:
     """Return the newest `n` episodes, the oldest of them first."""
     n = checked_count(n, "the number of episodes")
@@ -282,10 +277,7 @@ def spell_out(key: str) -> str:
 def read_episode(db: Tables, episode_id: str, *, reader: Reader | None = None) -> Episode | None:
     """Return one episode by its id; None: there is none that the reader may read."""
     rule, values = reading_rule(reader)
-    rows = db.query(
-        f"{_SELECT} where id = :id and {rule}",
-        {**values, "id": row_number(episode_id)},
-    )
+    rows = db.query(f"{_SELECT} where id = :id and {rule}", {**values, "id": row_number(episode_id)})
     return _episode_of(rows[0]) if rows else None
 
 

@@ -89,11 +89,7 @@ def end_erasings(db: Database, upto: int) -> None:
 
 
 def erase_in_truth(
-    db: Database,
-    *,
-    alone: bool,
-    wait_s: float | None = None,
-    stop: Callable[[], bool] = lambda: False,
+    db: Database, *, alone: bool, wait_s: float | None = None, stop: Callable[[], bool] = lambda: False
 ) -> bool:
     """Take the bytes of forgotten records out of a truth and its log; return whether they are gone.
 

@@ -60,13 +60,7 @@ read_steps = msgspec.json.Decoder(tuple[ProcedureStep, ...]).decode
 class Procedures:
     """The procedures of a memory, with `Recall.procedures` as `recall`. Without a reader, its methods are the operator's view."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        recall: Callable[..., list[Recalled]],
-        eraser: Eraser,
-    ) -> None:
+    def __init__(self, database: Database, *, recall: Callable[..., list[Recalled]], eraser: Eraser) -> None:
         self._database = database
         self._recall = recall
         self._eraser = eraser
@@ -106,11 +100,7 @@ class Procedures:
     ) -> list[tuple[int, Procedure]]:
         """Return the `most` procedures of relevance `least` (0 to 1) or more, best first, with row ids (one pass by a deadline)."""
         items = self._recall(
-            checked_text(query, "the query"),
-            reader=reader,
-            k=most,
-            min_score=least,
-            deadline_s=deadline_s,
+            checked_text(query, "the query"), reader=reader, k=most, min_score=least, deadline_s=deadline_s
         )
         rows = {f"i{n}": int(item.id) for n, item in enumerate(items)}
         known = self._read(f"id in (:{', :'.join(rows)})", rows, reader) if rows else {}

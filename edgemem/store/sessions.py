@@ -291,13 +291,7 @@ class _Revision:
                 (kept[0], session_id, kept[1]),
             )
 
-    def insert_turn(
-        self,
-        tx: Transaction,
-        session_id: int,
-        part: _Part,
-        ids: Sequence[int],
-    ) -> None:
+    def insert_turn(self, tx: Transaction, session_id: int, part: _Part, ids: Sequence[int]) -> None:
         """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
         keys = [(message.role, message.content) for message in part.messages]
         old = next((self._turn_by_text[key] for key in keys if key in self._turn_by_text), None)

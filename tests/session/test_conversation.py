@@ -571,8 +571,7 @@ def test_an_agent_within_a_tool_is_as_closed_as_the_outer_answer(memory: Memory)
 
 
 @pytest.mark.parametrize(
-    "told",
-    [{}, {"speaker": "alice"}, {"speaker": "alice", "audience": ("carl",)}, {"speaker": "ben"}],
+    "told", [{}, {"speaker": "alice"}, {"speaker": "alice", "audience": ("carl",)}, {"speaker": "ben"}]
 )
 def test_who_hears_the_outer_answer_hears_the_agent_within_its_tool(
     memory: Memory, told: dict[str, Any]

@@ -15,14 +15,7 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.block.render import (
-    LINE_CHARS,
-    MOST_CHARS,
-    VisibleLines,
-    asked_for,
-    day_of,
-    line_text,
-)
+from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, VisibleLines, asked_for, day_of, line_text
 from edgemem.context.budget import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms

@@ -278,11 +278,7 @@ def find_limits(show: Show) -> TemplateLimits:
 
 def _called(*values: str) -> list[Message]:
     calls = [
-        {
-            "id": f"call_0_{n}",
-            "type": "function",
-            "function": {"name": "probe", "arguments": {"key": value}},
-        }
+        {"id": f"call_0_{n}", "type": "function", "function": {"name": "probe", "arguments": {"key": value}}}
         for n, value in enumerate(values)
     ]
     results: list[Message] = [

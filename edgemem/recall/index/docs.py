@@ -12,12 +12,7 @@ import msgspec
 
 from edgemem.languages.words import Exact, all_words, in_any, small
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.index.file import (
-    FIRST_OTHER,
-    get_meta,
-    note_removals,
-    set_meta,
-)
+from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_meta
 from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.table import Row
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors

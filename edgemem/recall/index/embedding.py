@@ -122,12 +122,7 @@ class Embedding:
     """The vectors of one model in one index file; used by one upkeep at a time, and by any number of questions."""
 
     def __init__(
-        self,
-        database: Database,
-        embedder: Embedder,
-        *,
-        originals: Originals,
-        settings: Settings,
+        self, database: Database, embedder: Embedder, *, originals: Originals, settings: Settings
     ) -> None:
         self._database = database
         self.embedder = embedder

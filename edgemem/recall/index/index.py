@@ -18,13 +18,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
-from edgemem.recall.index.docs import (
-    add_docs,
-    add_rows,
-    read_row,
-    remove_doc,
-    replace_doc,
-)
+from edgemem.recall.index.docs import add_docs, add_rows, read_row, remove_doc, replace_doc
 from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import (
     NOT_BROKEN,

@@ -310,9 +310,7 @@ class PackedQuery:
         return total
 
 
-def pack(
-    vectors: NDArray[np.float32],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.float16]]:
+def pack(vectors: NDArray[np.float32]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.float16]]:
     """Return the signs and the second bits, both `uint64[n, words]`, and the scales `float16[n]` of vectors."""
     import numpy as np
 

@@ -84,12 +84,7 @@ def statements(reader: Reader | None) -> dict[str, tuple[str, dict[str, object]]
 
 
 def find_hints(
-    truth: Database,
-    *,
-    reader: Reader | None,
-    now: float,
-    names: Iterable[str] = (),
-    limit: int = 60,
+    truth: Database, *, reader: Reader | None, now: float, names: Iterable[str] = (), limit: int = 60
 ) -> list[str]:
     """Return at most `limit` names and terms, the most important first.
 

@@ -11,13 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from edgemem.languages.words import (
-    Names,
-    all_words,
-    bare,
-    common_words,
-    is_english,
-)
+from edgemem.languages.words import Names, all_words, bare, common_words, is_english
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.text.analyse import (

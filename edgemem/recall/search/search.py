@@ -142,12 +142,7 @@ class Search:
             table = DocTable() if self._state is None else postings.table
             unindexed.add_to(table)
             view = QueryView(table, self._filter)
-            search = WordSearch(
-                view,
-                names=names,
-                reader=reader,
-                candidates=self._limits.candidates,
-            )
+            search = WordSearch(view, names=names, reader=reader, candidates=self._limits.candidates)
             question = search.look_up(asked)
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:

@@ -148,12 +148,7 @@ class WordSearch:
     """
 
     def __init__(
-        self,
-        view: QueryView,
-        *,
-        names: Mapping[str, str],
-        reader: str | None,
-        candidates: int,
+        self, view: QueryView, *, names: Mapping[str, str], reader: str | None, candidates: int
     ) -> None:
         self._view = view
         self._names = names
@@ -285,10 +280,7 @@ class WordSearch:
 
 
 def _highest(
-    slots: NDArray[np.intp],
-    scores: NDArray[np.float32],
-    most: int,
-    at: NDArray[np.float64] | None = None,
+    slots: NDArray[np.intp], scores: NDArray[np.float32], most: int, at: NDArray[np.float64] | None = None
 ) -> NDArray[np.intp]:
     """Return at most `most` slots with the highest scores above 0; of equals the latest by `at`."""
     import numpy as np

@@ -206,11 +206,7 @@ def read_value(path: Path, sql: str) -> Any:
 
 def copy_database(source: Path, target: Path) -> None:
     """Write a complete and checked copy of a truth, wherever it is; `target` is replaced in one step."""
-    with (
-        translated_errors(source),
-        copied(source) as copy,
-        closing(connect(copy, "rw", 0.0)) as connection,
-    ):
+    with translated_errors(source), copied(source) as copy, closing(connect(copy, "rw", 0.0)) as connection:
         write_copy(connection, target, connect=plain_connection)
 
 

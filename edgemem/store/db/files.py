@@ -65,11 +65,7 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
         CorruptError,
         "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover",
     ),
-    (
-        ("disk I/O error",),
-        DiskError,
-        _BROKEN,
-    ),
+    (("disk I/O error",), DiskError, _BROKEN),
 )
 _OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
     errno.ENOSPC: (DiskFullError, _FULL),

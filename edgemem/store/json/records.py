@@ -87,13 +87,7 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 def state_fact(
-    tx: Transaction,
-    key: str,
-    value: Any,
-    *,
-    valid_from: float | None,
-    doubtful_below: float,
-    **options: Any,
+    tx: Transaction, key: str, value: Any, *, valid_from: float | None, doubtful_below: float, **options: Any
 ) -> bool:
     """Believe or doubt a statement, as `facts.assert_fact` does, with its tick as id; return whether that is news."""
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
