@@ -96,7 +96,7 @@ def model(file: Path) -> Iterator[Any]:
 def _sent(hook: Any, llm: Any) -> list[dict[str, Any]]:
     registry = HookRegistry([hook])
     ctx = TurnContext(Session([*TALK]), llm=llm)
-    registry.fire("on_run_start", ctx, {"task": "hi"})
+    registry.fire("on_run_start", ctx, {"task": TALK[-1]["content"]})
     fired = registry.fire("before_llm", ctx, {"messages": ctx.session.messages, "hop": 0, "tools": []})
     assert registry.failures() == []
     sent: list[dict[str, Any]] = fired.payload["messages"]
