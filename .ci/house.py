@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of issue 28)
-    "lines": (50_221, 47_000),
-    "lines of code": (35_702, 32_500),
-    "lines of the core": (39_474, 36_000),
+    "lines": (50_213, 47_000),
+    "lines of code": (35_697, 32_500),
+    "lines of the core": (39_466, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),

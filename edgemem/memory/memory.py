@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,6 +32,7 @@ from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.session.conversation import Conversation, checked_tools
 from edgemem.session.points import Hook, HookRegistry
 from edgemem.session.steps import Steps
+from edgemem.store.db.files import Closable
 from edgemem.store.kinds import EPISODES
 from edgemem.store.validation import checked_number, checked_text, item_count
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from edgemem.store.transfer.merge import ImportReport
 
 
-class Memory:
+class Memory(Closable):
     """The memory of one robot.
 
     Args:
@@ -378,11 +378,3 @@ class Memory:
 
     def _most(self, k: int | None) -> int:
         return self.profile.recall.k if k is None else item_count(k, "k")
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

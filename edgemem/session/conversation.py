@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import iscoroutinefunction, unwrap
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -39,17 +38,15 @@ from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, ToolTurn
 from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log, result_text
+from edgemem.store.db.files import Closable
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.validation import checked_amount, checked_text
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Speaker = str | msgspec.UnsetType | None
 """A name; None is a voice that nobody recognised; left out, the conversation's."""
 
 
-class Conversation:
+class Conversation(Closable):
     """One agent's side of a session; agents of one session id share its log.
 
     Turns may begin in any thread: one that begins ends the open one. `interrupt`, `partial` and `speech_start` may be called from
@@ -340,14 +337,6 @@ class Conversation:
         with self.log.lock:
             if self.log.open_turn is not None:
                 self.log.open_turn.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def checked_tools(tools: Any) -> list[Tool]:

@@ -183,9 +183,10 @@ class SessionLog:
             self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
     def older_turns(self, turns: Iterable[PromptTurn]) -> list[PromptTurn]:
-        """Return the turns of the session beside some: those that left the prompt, as far as they were not erased."""
+        """Return the stored turns with calls or instructions beside some: those that left the prompt, and were not erased."""
         numbers = {turn.n for turn in turns}
-        stored = () if self.journal is None else self.journal.read_turns(self.prompt_log.session)
+        journal, session = self.journal, self.prompt_log.session
+        stored = () if journal is None else journal.read_turns(session, talk=False)
         return [turn_of(turn) for turn in stored if turn.n not in numbers]
 
     def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:

@@ -283,9 +283,11 @@ class TurnJournal:
         """Return the epoch that a session is in."""
         return turns.latest_epoch(self.database, session)
 
-    def read_turns(self, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
-        """Return a session's written turns, oldest first."""
-        return turns.read_turns(self.database, session, from_n=from_n, reader=reader)
+    def read_turns(
+        self, session: str, *, from_n: int = 0, reader: Reader | None = None, talk: bool = True
+    ) -> list[Turn]:
+        """Return a session's written turns, oldest first; without `talk` those alone that have calls or instructions."""
+        return turns.read_turns(self.database, session, from_n=from_n, reader=reader, talk=talk)
 
     def _store_open(self, session: str | None = None, *, alone: bool = False) -> int:
         """Have the open turns of a session (None: of all) written, their speakers' `alone` where these go on; return their number."""

@@ -40,6 +40,12 @@ LIVE = (
     " and m.dropped is null"
 )
 
+_BESIDE_TALK = (
+    f"exists (select 1 from messages x where {LIVE.replace('m.', 'x.')}"  # noqa: S608 - our own constants
+    " and (x.extra is not null or x.role in ('system', 'developer')))"
+)
+"""Of a turn with more than plain talk: calls, their results, instructions."""
+
 MESSAGE_LEVEL = "case {m}.id when t.utterance then t.level else t.answer end"
 """Who may read a message of the table `m`."""
 
@@ -196,8 +202,10 @@ def erase_turn(tx: Transaction, session: str, n: int) -> tuple[str | None, str |
     return people[0]
 
 
-def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
-    """Return a session's turns from a number on, oldest first, of each what a reader may read."""
+def read_turns(
+    db: Database, session: str, *, from_n: int = 0, reader: Reader | None = None, talk: bool = True
+) -> list[Turn]:
+    """Return a session's turns from a number on, oldest first, of each what a reader may read; without `talk` not plain ones."""
     rule, values = reading_rule(reader, "t.", level=MESSAGE_LEVEL.format(m="m"))
     answer, _ = reading_rule(reader, "t.", level="t.answer")
     # A cross join keeps the order of the loops: from the turns to their few messages.
@@ -205,8 +213,8 @@ def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | 
         f"select {_TURN},"  # noqa: S608 - our own constants
         f" {answer}, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"
         " where t.session_id = (select id from sessions where name = :session) and t.n >= :from_n"
-        f" and {rule} order by t.n, m.id",
-        {"session": session, "from_n": from_n, **values},
+        f" and {rule} and (:talk or {_BESIDE_TALK}) order by t.n, m.id",
+        {"session": session, "from_n": from_n, "talk": talk, **values},
     )
     turns: list[Turn] = []
     stored: list[StoredMessage] = []
