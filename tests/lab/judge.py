@@ -1,0 +1,265 @@
+"""Let homes live through the hooks of a memory, and judge what stands before the model.
+
+Each home is told at its times, a session each day, through `memory.hooks()` in the reference loop; then each utterance is asked as the newest of a
+session of its own, behind the exchanges before it. What memory shows is what the messages of people hold beside their words. An
+answer is shown where all of its words stand in one line. Nothing of `edgemem` is used but its public doors, so that an older
+tree can be judged by the same file (`PYTHONPATH`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import edgemem
+from edgemem.bench.ground import report, say
+from edgemem.clock import RELEASED, Clock
+from edgemem.config import LlamaSettings, Profile
+from edgemem.errors import InvalidInputError
+from edgemem.loop.loop import AgentLoop
+from edgemem.records import Heard, Reply
+from lab.bootstrap import interval, paired
+from lab.judge_homes import Asked, Home, Told, paths, read, words
+
+if TYPE_CHECKING:
+    from edgemem.memory import Memory
+
+_IDLE_S = 3600.0
+_REPLY = "All right."
+_DEPTH = 50
+_CUTS = (1, 5, 10)
+
+Outcomes = dict[str, dict[str, float]]
+"""Of each utterance, by file and id, its figures."""
+
+
+class Shown(msgspec.Struct):
+    """What memory put before the model for one utterance, and in which order it found what was told."""
+
+    asked: Asked
+    block: str
+    found: list[str]
+    """Texts of what was found, best first."""
+
+
+class Model:
+    """A model that keeps the prompt, and says what it was told to."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.reply = _REPLY
+
+    def complete(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        tools: Sequence[dict[str, Any]],
+        stop: Callable[[], bool],
+        on_text: Callable[[str], None],
+        now: float | None = None,
+    ) -> Reply:
+        """Keep the prompt."""
+        self.messages = [dict(message) for message in messages]
+        on_text(self.reply)
+        return Reply(self.reply)
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing: nobody interrupts."""
+
+
+class Talk:
+    """One session of a home; in the reference loop, which an older tree has as well."""
+
+    def __init__(self, memory: Memory, session: str) -> None:
+        self.session, self._model = session, Model()
+        self._said: list[str] = []
+        self._loop = AgentLoop(self._model, hooks=memory.hooks(session_id=session))
+
+    def say(self, text: str, speaker: str, reply: str, **told: Any) -> None:
+        """Have a turn."""
+        self._model.reply = reply
+        self._loop.run(text, speaker=speaker or None, **told)
+        self._said.append(text)
+
+    def ask(self, text: str, speaker: str, audience: Sequence[str]) -> str:
+        """Ask something, and return all that stands beside what people said in the prompt; the turn is thrown away."""
+        self._loop.prepare(text, speaker=speaker or None, audience=list(audience))
+        self._loop.abort()
+        said = [str(message["content"]) for message in self._model.messages if message["role"] == "user"]
+        return "\n".join(
+            content.replace(words, "", 1) for content, words in zip(said, [*self._said, text], strict=True)
+        )
+
+
+class SetClock(Clock):
+    """A clock that stands where it is set."""
+
+    def __init__(self) -> None:
+        self.at = RELEASED
+        super().__init__(wall=lambda: self.at, monotonic=lambda: self.at)
+
+    def _estimate(self) -> float:
+        return self.at
+
+
+def judge(home: Home, *, embedder: bool = True) -> Iterator[Shown]:
+    """Tell a home everything, and yield what memory shows for each utterance; without an embedder by words alone."""
+    clock, profile = SetClock(), Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
+    with tempfile.TemporaryDirectory() as folder:
+        clock.at = home.time(home.told[0].at) - 60 if home.told else home.time(home.asked_at)
+        memory = edgemem.open(Path(folder) / "home", profile=profile, clock=clock, worker=False)
+        with memory:
+            for day, told in groupby(home.told, key=lambda each: each.at[:10]):
+                _tell(memory, clock, home, day, list(told))
+            clock.at = home.time(home.asked_at)
+            memory.idle(_IDLE_S)
+            for asked in home.asked:
+                yield _ask(memory, clock, home, asked)
+
+
+def _tell(memory: Memory, clock: SetClock, home: Home, day: str, told: Sequence[Told]) -> None:
+    talk = Talk(memory, f"day {day}")
+    for each in told:
+        clock.at = home.time(each.at)
+        heard = Heard(speaker=each.speaker or None, asr_confidence=each.confidence, event_time=clock.at)
+        if each.fact is not None:
+            scope = f"user:{each.fact.scope}" if each.fact.scope in home.people else each.fact.scope
+            memory.store.add_fact(each.fact.key, each.fact.value, scope=scope or "household")
+        talk.say(
+            each.text,
+            each.speaker,
+            each.reply or _REPLY,
+            private=each.private,
+            audience=list(each.audience),
+            heard=heard,
+        )
+
+
+def _ask(memory: Memory, clock: SetClock, home: Home, asked: Asked) -> Shown:
+    clock.at = home.time(asked.at or home.asked_at)
+    talk = Talk(memory, f"asked {asked.id}")
+    for before in asked.before:
+        talk.say(before.text, before.speaker, before.reply)
+        clock.at += 10
+    block = talk.ask(asked.text, asked.speaker, asked.audience)
+    found = memory.recall(asked.text, speaker=asked.speaker or None, k=_DEPTH, min_score=0.0)
+    if asked.before:
+        memory.forget(session=talk.session)
+    return Shown(asked, block, [item.text for item in found])
+
+
+# What is right
+
+
+def outcomes(shown: Shown, home: Home) -> dict[str, float]:
+    """Return each figure of one utterance, 0 to 1."""
+    asked, lines = shown.asked, _lines(shown.block)
+    answer = any(_stands(part, lines) for part in asked.answer)
+    outdated = any(_stands(part, lines) for part in asked.outdated)
+    row = asked.row
+    if row in ("none", "talk", "not_helped"):
+        return {f"{row}: silent": float(not lines)}
+    if row == "safe":
+        return {"safe: nobody's safety": float(not lines or not outdated)}
+    figures = {f"{row}: answer": float(answer), f"{row}: empty": float(not lines)}
+    if row == "household":
+        figures["household: answer, nothing outdated"] = float(answer and not outdated)
+    if row in ("replaced", "former", "series"):
+        figures[f"{row}: right above wrong"] = float(_is_above(shown, home))
+        figures[f"{row}: wrong alone"] = float(outdated and not answer)
+    if row == "follow":
+        figures["follow: another's alone"] = float(outdated and not answer)
+    told = {each.id: each.text for each in home.told}
+    for cut in _CUTS:
+        there = [told[key] for key in asked.evidence if told[key] in shown.found[:cut]]
+        figures[f"{row}: evidence among {cut}"] = float(bool(there))
+    return figures
+
+
+def _is_above(shown: Shown, home: Home) -> bool:
+    """Tell whether what answers stands above all else that would answer wrongly."""
+
+    def place(parts: Sequence[str], *, but: Sequence[str] = ()) -> int:
+        places = [
+            n
+            for n, text in enumerate(shown.found)
+            if any(_stands(part, [text]) for part in parts) and not any(_stands(part, [text]) for part in but)
+        ]
+        return min(places, default=_DEPTH)
+
+    right = place(shown.asked.answer)
+    return right < _DEPTH and right < place(shown.asked.outdated, but=shown.asked.answer)
+
+
+def _lines(block: str) -> list[str]:
+    lines = re.split(r"\n| / ", re.sub(r"</?[a-z_]+[^>]*>", "\n", block))
+    return [line.strip() for line in lines if words(line)]
+
+
+def _stands(part: str, lines: Sequence[str]) -> bool:
+    if not part.isascii() and re.search(r"[\u3400-\u9fff]", part):
+        return any(part in line for line in lines)
+    wanted = set(words(part))
+    return any(wanted <= set(words(line)) for line in lines)
+
+
+def run(
+    *,
+    kind: str = "train",
+    language: str = "",
+    embedder: bool = True,
+    show: int = 0,
+    out: Path | None = None,
+    against: Path | None = None,
+) -> dict[str, Any]:
+    """Judge what stands before the model when people ask, chat and tell, in homes that somebody else wrote (judge/BRIEF.md).
+
+    Args:
+        kind: `train`: the sets that learn; `test`: those that judge, at most three times.
+        language: default: all.
+        embedder: find by meaning too.
+        show: of the sets that learn, this many misses of each figure.
+        out: keep what became of each utterance in this file.
+        against: a file that another tree has kept; differences are paired, with 95 % intervals.
+    """
+    if kind != "train" and show:
+        raise InvalidInputError("A miss that somebody has read makes its set one that learns.")
+    seen: dict[str, dict[str, float]] = {}
+    misses: dict[str, list[str]] = defaultdict(list)
+    for path in paths(kind):
+        home = read(path)
+        if language not in ("", home.language):
+            continue
+        say(f"{path.stem} …")
+        for shown in judge(home, embedder=embedder):
+            each = outcomes(shown, home)
+            seen[f"{path.stem}/{shown.asked.id}"] = each
+            for name, value in each.items():
+                if len(misses[name]) < show and not value:
+                    misses[name].append(f"{shown.asked.speaker}: {shown.asked.text} -> {shown.block}")
+    if out is not None:
+        out.write_text(json.dumps(seen))
+    sides = _summary(seen, json.loads(against.read_text()) if against is not None else {})
+    return report("judge", {"side_by_side": sides} | ({"misses": dict(misses)} if show else {}), {})
+
+
+def _summary(seen: Outcomes, other: Outcomes) -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for name in sorted({name for each in seen.values() for name in each}):
+        ids = [key for key, each in seen.items() if name in each]
+        values = [seen[key][name] for key in ids]
+        mean = interval(values)
+        rows[name] = {"n": len(ids), "mean": mean.mean, "low": mean.low, "high": mean.high}
+        if other:
+            both = [key for key in ids if name in other.get(key, {})]
+            gain = paired([other[key][name] for key in both], [seen[key][name] for key in both])
+            rows[name] |= {"other": gain.difference, "from": gain.low, "to": gain.high}
+    return rows

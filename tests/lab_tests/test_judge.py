@@ -1,0 +1,46 @@
+"""The sets of the judge: their homes can be read, and those that learn share nothing with those that judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgemem.errors import InvalidInputError
+from lab.judge import judge, outcomes, run
+from lab.judge_homes import Asked, Home, Told, paths, read, shared
+
+
+def test_sets_that_learn_share_nothing_with_sets_that_judge() -> None:
+    """No name, answer or row of three uncommon words stands in both."""
+    assert shared(map(read, paths("train")), map(read, paths("test"))) == []
+
+
+@pytest.mark.parametrize("path", [*paths("train"), *paths("test")], ids=lambda path: path.stem)
+def test_what_is_asked_has_its_evidence(path: Path) -> None:
+    """Each row names what was told, by people of the home, before it is asked."""
+    home = read(path)
+    told = {each.id: home.time(each.at) for each in home.told}
+    assert all(each.speaker in ("", *home.people) for each in (*home.told, *home.asked))
+    assert all(at < home.time(home.asked_at) for at in told.values())
+    for asked in home.asked:
+        assert set(asked.evidence) <= set(told)
+        assert bool(asked.answer) is (asked.row not in ("none", "talk", "not_helped", "safe"))
+
+
+def test_a_home_is_judged_by_what_stands_before_the_model() -> None:
+    """An answer, silence and a follow-up are told apart; nobody is shown misses of the sets that judge."""
+    told = (
+        Told("key", "2027-01-10T09:00:00", "mira", "The spare key hangs behind the blue barrel."),
+        Told("horn", "2027-01-11T09:00:00", "joss", "I sold the old accordion for ninety euros."),
+    )
+    asked = (
+        Asked("a", "direct", "joss", "Where is the spare key?", answer=("blue barrel",), evidence=("key",)),
+        Asked("b", "talk", "joss", "Lovely evening, isn't it?"),
+    )
+    home = Home("en", ("mira", "joss"), "Europe/Berlin", "2027-02-01T18:00:00", told, asked)
+    first, second = (outcomes(shown, home) for shown in judge(home, embedder=False))
+    assert first["direct: answer"] == first["direct: evidence among 1"] == 1
+    assert second == {"talk: silent": 1}
+    with pytest.raises(InvalidInputError, match="learns"):
+        run(kind="test", show=1)
