@@ -16,7 +16,8 @@ import msgspec
 
 from edgemem.bench.ground import report, say, scratch
 from edgemem.config import Profile
-from edgemem.recall.search.models import FITS, WANTS, Direction, Gate, GateModels, LinearModel
+from edgemem.recall.search.gate import FITS, WANTS, Direction, Gate, GateModels
+from edgemem.recall.search.models import LinearModel
 from edgemem.records import Reader
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
-    from edgemem.recall.search.models import Evidence, Utterance
+    from edgemem.recall.search.gate import Evidence, Utterance
     from lab.judged import Household
 
 SEEDS = (2, 3, 4)  # of the weeks; seed 1 is what is reported elsewhere

@@ -59,7 +59,7 @@ class Floors(NamedTuple):
     """The least scores."""
 
     any: float = 0.0
-    """The least score of the best item; below it nothing is said. See `edgemem.recall.search.models`."""
+    """The least score of the best item; below it nothing is said. See `edgemem.recall.search.gate`."""
     safety: float = 0.0
 
     @property

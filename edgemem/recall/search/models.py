@@ -1,12 +1,9 @@
-"""The linear models: how likely each candidate answers, and how likely any memory helps with an utterance.
+"""The linear models: how likely each candidate answers, and which newer message replaces an older one.
 
 Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
-`ranking.toml`; each weight can be read, and changed. They order candidates even where none answers or nobody asked, so the gate
-comes first: an utterance's words and meaning say how likely a memory is wanted, the best candidates' evidence how likely it is
-there. The product is the chance; a candidate scores the chance times its share, 1 for the best. `make lab ARGS=gate` learns the
-gate on invented households and on the weeks, and writes `gate.toml`.
+`ranking.toml`; each weight can be read, and changed. A candidate scores the gate's chance (`gate.py`) times its share, 1 for the best.
 
-A third model says which newer message, if any, replaces each of the best: a softmax over the newer ones and "none", by features
+Another model says which newer message, if any, replaces each of the best: a softmax over the newer ones and "none", by features
 of each pair. With a chance over .5 the new one ranks above where the question asks for the present state, and below where it asks
 for a former one. The replaced one loses only its place, so a question with several answers keeps them all.
 """
@@ -33,26 +30,11 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
-RANKING_FILE, GATE_FILE = "ranking.toml", "gate.toml"
+RANKING_FILE = "ranking.toml"
 _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
 _MOST_LOG_ODDS = 30.0
 """A probability is no nearer to 0 and 1."""
-WANTS = ("word_odds", "vector_odds")
-"""Whether a memory is wanted: log odds by an utterance's words, and by its vector."""
-FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
-"""How well the best candidates fit.
-
-nearest: the cosine of the nearest text or fact.
-nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more than how near.
-best: the log odds of the best text that is no question, or of the best fact or preference.
-best_15: the same, at most -1.5.
-known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
-terms: its words that are looked for, at most `MOST_TERMS`.
-"""
-NOTHING = -4.0
-"""The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
-MOST_TERMS = 8
 SCORE_ROOT = 2.0
 """A share is this root of the odds relative to the best's, so that scores fall slowly."""
 PAIR_FEATURES = (
@@ -144,114 +126,11 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Model(words.answers.mix(both.answers, meaning), words.replaces.mix(both.replaces, meaning))
 
 
-class Utterance(NamedTuple):
-    """An utterance for the gate."""
-
-    words: frozenset[str]
-    """In small letters, without accents."""
-    language: str
-    vector: Numbers | None
-    embedder: str
-    """The fingerprint of its embedder."""
-    asked: bool = False
-    """Whether the memory is asked, and so wanted for sure."""
-
-
-class Evidence(NamedTuple):
-    """How well the best candidates fit; see `FITS`."""
-
-    nearest: float
-    best: float
-    known: float
-    terms: int
-
-
-class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An embedder's direction towards utterances that want a memory."""
-
-    embedder: str
-    """The beginning of its fingerprint."""
-    bias: float
-    weights: tuple[float, ...]
-
-    def knows(self, utterance: Utterance) -> bool:
-        """Tell whether an utterance's vector is that embedder's."""
-        vector = utterance.vector
-        return (
-            vector is not None
-            and len(vector) == len(self.weights)
-            and utterance.embedder.startswith(f"{self.embedder}:")
-        )
-
-    def odds(self, vector: Numbers) -> float:
-        """Return the log odds that a vector's utterance wants a memory."""
-        import numpy as np
-
-        return self.bias + float((vector * np.array(self.weights, np.float32)).sum())
-
-
-class GateModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether a memory is wanted, and whether the candidates are evidence."""
-
-    wants: LinearModel
-    fits: LinearModel
-
-    def chance(self, features: Mapping[str, float], *, asked: bool = False) -> float:
-        """Return the probability of both; `asked`: the memory is wanted for sure."""
-        return self.fits.chance(features) * (1.0 if asked else self.wants.chance(features))
-
-
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How likely a memory helps."""
-
-    words_only: GateModels
-    """Without a vector."""
-    with_meaning: GateModels
-    """With any embedder's vector."""
-    with_vector: GateModels
-    """With a vector that `vector_odds` knows."""
-    direction: Direction
-    vocabularies: dict[str, LinearModel]
-    """By language, the weights of words for wanting a memory; a word counts once."""
-
-    def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
-        """Return the features by name; `vector_odds` is 0 with another embedder."""
-        words = self.vocabularies.get(utterance.language)
-        best = max(evidence.best, NOTHING)
-        vector = utterance.vector if self.direction.knows(utterance) else None
-        return {
-            "nearest": evidence.nearest,
-            "nearest_45": min(evidence.nearest, 0.45),
-            "nearest_30": min(evidence.nearest, 0.30),
-            "best": best,
-            "best_15": min(best, -1.5),
-            "known": evidence.known,
-            "terms": float(min(evidence.terms, MOST_TERMS)),
-            "word_odds": words.odds_of(dict.fromkeys(utterance.words, 1.0)) if words is not None else 0.0,
-            "vector_odds": self.direction.odds(vector) if vector is not None else 0.0,
-        }
-
-    def chance(self, utterance: Utterance, evidence: Evidence, *, meaning: float) -> float:
-        """Return how likely a memory helps; `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder."""
-        features = self.features(utterance, evidence)
-        chance = (1 - meaning) * self.words_only.chance(features, asked=utterance.asked)
-        if meaning:
-            embedded = self.with_vector if self.direction.knows(utterance) else self.with_meaning
-            chance += meaning * embedded.chance(features, asked=utterance.asked)
-        return chance
-
-
 @preloaded
 def shipped_models() -> Models:
     """Read the package's models."""
     text = Path(__file__).with_name(RANKING_FILE).read_text("utf-8")
     return msgspec.toml.decode(text, type=Models)
-
-
-@preloaded
-def shipped_gate() -> Gate:
-    """Read the package's gate."""
-    return msgspec.toml.decode(Path(__file__).with_name(GATE_FILE).read_text("utf-8"), type=Gate)
 
 
 class Contents(NamedTuple):

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.recall.index.docs import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.search.features import PLACES, are_values, features_of, rank
-from edgemem.recall.search.models import (
-    COMPARED,
-    NOTHING,
-    SCORE_ROOT,
-    Candidates,
-    Contents,
-    Evidence,
-    odds_of,
-    shipped_gate,
-    shipped_models,
-)
+from edgemem.recall.search.gate import NOTHING, Evidence, shipped_gate
+from edgemem.recall.search.models import COMPARED, SCORE_ROOT, Candidates, Contents, odds_of, shipped_models
 from edgemem.recall.times import period_candidates
 from edgemem.store.fact_queries import held_within, keys_of
 
@@ -31,7 +22,8 @@ if TYPE_CHECKING:
 
     from edgemem.recall.index.view import QueryView
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.models import Model, Utterance
+    from edgemem.recall.search.gate import Utterance
+    from edgemem.recall.search.models import Model
     from edgemem.recall.text.calendar import Range
     from edgemem.records import Reader
     from edgemem.store.db.database import Database

@@ -16,7 +16,7 @@ from edgemem.recall.index.file import FIRST_OTHER, State
 from edgemem.recall.index.sources import TURN, Doc
 from edgemem.recall.index.table import DocTable
 from edgemem.recall.index.view import QueryView
-from edgemem.recall.search.models import Utterance
+from edgemem.recall.search.gate import Utterance
 from edgemem.recall.search.ranking import Ranking
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
