@@ -13,6 +13,7 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.recall.index.table import NOBODY
+from edgemem.recall.search import gate as gate_models
 from edgemem.recall.search import models
 from edgemem.recall.search.features import FEATURES
 from edgemem.recall.text.analyse import plain_words, terms
@@ -119,11 +120,11 @@ def test_what_is_another_thing_or_the_robots_own_replaces_nothing(name, texts, a
 
 def test_the_shipped_file_names_what_there_is() -> None:
     """It has the words of five languages, the direction of the shipped embedder, and finite weights of features that there are."""
-    gate = models.shipped_gate()
+    gate = gate_models.shipped_gate()
     assert gate.vocabularies.keys() == set(LANGUAGES)
     assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
     for both in (gate.words_only, gate.with_meaning, gate.with_vector):
-        for weighed, names in ((both.wants, models.WANTS), (both.fits, models.FITS)):
+        for weighed, names in ((both.wants, gate_models.WANTS), (both.fits, gate_models.FITS)):
             assert weighed.weights.keys() <= set(names)
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
     assert not [feature for feature in gate.words_only.fits.weights if feature.startswith("nearest")]
@@ -131,7 +132,7 @@ def test_the_shipped_file_names_what_there_is() -> None:
     for words in gate.vocabularies.values():
         assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file
-        msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, models.Gate)
+        msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, gate_models.Gate)
 
 
 @pytest.fixture(params=["words", "meaning"])
