@@ -107,13 +107,6 @@ class RecallSettings(_Section, frozen=True):
     """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
     when they have ended."""
 
-    rerank: str = ""
-    """A model that reads the question together with the best that was found and puts that in order again: a reranker, by its
-    name in the catalogue or a GGUF file; empty: none. It holds from the next start. Threads and tokens are those of
-    `embed_threads` and `embed_context`."""
-    rerank_ms: Amount = 60.0
-    """Milliseconds of the deadline that it may take; a text that was not read by then keeps its place."""
-
 
 class ContextSettings(_Section, frozen=True):
     """`[context]`: what the model sees."""

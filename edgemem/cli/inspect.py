@@ -149,10 +149,9 @@ def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> No
         click.echo(f"{count(inspection.over_tokens, 'token')} too many for {answer}")
     recall = inspection.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
-    again = f", {recall.rerank_ms:.1f} to read {recall.reranked} again" if recall.reranked else ""
     click.echo(
-        f"recall {recall.embed_ms + recall.search_ms + recall.rerank_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question"
-        f"{again}): {count(recall.candidates, 'candidate')} by {by}"
+        f"recall {recall.embed_ms + recall.search_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question): "
+        f"{count(recall.candidates, 'candidate')} by {by}"
     )
     if not inspection.exact:
         click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")

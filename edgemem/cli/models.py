@@ -110,7 +110,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
 def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home: Path, as_json: bool) -> None:
     """Make a GGUF of your own one of this home's models, and say what it is.
 
-    `edgemem chat --llm NAME`, `embedder = "NAME"` and `rerank = "NAME"` in the profile then find it. It is linked where
+    `edgemem chat --llm NAME` and `embedder = "NAME"` in the profile then find it. It is linked where
     the disk can, else copied, and its checksum is kept. With --as and a name of the catalogue it is that model, with its prefixes.
 
     \b
@@ -136,7 +136,6 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
     click.echo(f"{about}, about {row['ram_mb']:,} MB of RAM; sha256 {row['sha256']}")
     use = {
         "embedder": f'embedder = "{name}" under [llama] of the profile',
-        "reranker": f'rerank = "{name}" under [recall] of the profile',
         "chat": f"edgemem chat --llm {name}",
         "base": "nothing here: it has no chat template, so it completes text and cannot be talked to",
     }

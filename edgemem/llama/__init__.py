@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder as Embedder
     from edgemem.llama.protocols import Generation as Generation
     from edgemem.llama.protocols import Prompt as Prompt
-    from edgemem.llama.protocols import Reranker as Reranker
     from edgemem.llama.protocols import Segment as Segment
     from edgemem.llama.protocols import Tokenizer as Tokenizer
-    from edgemem.llama.reranker import LlamaReranker as LlamaReranker
     from edgemem.llama.server.chat import HttpLlama as HttpLlama
     from edgemem.llama.template.append_only import appends_only as appends_only
     from edgemem.llama.tokens.estimate import EstimateTokenizer as EstimateTokenizer
@@ -32,10 +30,8 @@ _HOMES = {
     "HttpLlama": "server.chat",
     "LlamaChat": "chat",
     "LlamaEmbedder": "embedder",
-    "LlamaReranker": "reranker",
     "LlamaTokenizer": "tokens.tokenizer",
     "Prompt": "protocols",
-    "Reranker": "protocols",
     "Segment": "protocols",
     "Tokenizer": "protocols",
     "estimate_tokens": "tokens.estimate",

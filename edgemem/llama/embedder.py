@@ -58,7 +58,7 @@ class Encoder:
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it, none special in the text."""
-        return self.forward.tokenize(text.strip(), around=True)
+        return self.forward.tokenize(text.strip())
 
     def count(self, text: str) -> int:
         """Return how many ids a text has."""

@@ -44,13 +44,11 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "gguf_get_arr_n": (ctypes.c_size_t, _NUMBER),
     "gguf_get_arr_str": (ctypes.c_char_p, _NUMBER, ctypes.c_size_t),
     "gguf_get_n_tensors": (_NUMBER,),
-    "gguf_find_tensor": (_NUMBER, ctypes.c_char_p),
     "gguf_get_tensor_offset": (ctypes.c_size_t, _NUMBER),
     "gguf_get_tensor_size": (ctypes.c_size_t, _NUMBER),
     "gguf_get_data_offset": (ctypes.c_size_t,),
 }
 _MOST_LANGUAGES = 300  # there are 183 codes of two letters
-_HEADS = (b"cls.weight", b"cls.output.weight")
 _MIB = 1 << 20
 _SAMPLES, _SAMPLE = 256, 4096
 
@@ -62,8 +60,6 @@ class Header(msgspec.Struct, frozen=True):
     tensors: int
     metadata: dict[str, Scalar]
     size: int
-    classifies: bool = False
-    """Whether its head gives a text a number, as a reranker's does."""
     languages: tuple[str, ...] = ()
     """Languages of its training, in two letters, if it tells them."""
     words: int = 0
@@ -157,9 +153,8 @@ def _read(api: Any, gguf: int, size: int) -> Header:
         else:
             metadata[key] = _SCALARS[kind].from_address(api.gguf_get_val_data(gguf, n)).value
     tensors = int(api.gguf_get_n_tensors(gguf))
-    classifies = any(api.gguf_find_tensor(gguf, head) >= 0 for head in _HEADS)
     architecture = str(metadata.get("general.architecture", ""))
-    return Header(architecture, tensors, metadata, size, classifies, languages, words)
+    return Header(architecture, tensors, metadata, size, languages, words)
 
 
 def _text(raw: bytes) -> str:

@@ -101,36 +101,12 @@ class Embedder(Protocol):
         ...
 
 
-@runtime_checkable
-class Reranker(Protocol):
-    """Tells how well texts answer a question, reading both together; derive your own from this."""
-
-    def score(
-        self,
-        query: str,
-        texts: Sequence[str],
-        *,
-        timeout_s: float | None = None,
-        stop: Callable[[], bool] | None = None,
-    ) -> Sequence[float] | None:
-        """Return the logit of each text, in order; fewer, or None, when time ran out or `stop()` became true."""
-        ...
-
-    def warm(self) -> None:
-        """Begin to load the model, and return at once."""
-        return
-
-    def close(self) -> None:
-        """Free the model; a second call does nothing."""
-        ...
-
-
 def common_prefix(items: Sequence[object], other: Sequence[object]) -> int:
     """Count the items, such as token ids, that two sequences begin with in common."""
     return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
 
 
-def model_file(model: Embedder | Reranker | None) -> Path | None:
+def model_file(model: Embedder | None) -> Path | None:
     """Return the file of a model, if there is one."""
     path = getattr(model, "path", None)
     return path if isinstance(path, Path) else None

@@ -1,4 +1,4 @@
-"""The worker that owns a model which embeds or ranks: a thread that serves queries first, and stored text when nobody speaks."""
+"""The worker that owns a model which embeds: a thread that serves queries first, and stored text when nobody speaks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHARS_A_TOKEN = 64  # characters of a very long text beyond this a token cannot
 
 
 class Forward:
-    """Loads a model that embeds or ranks, and runs one text at a time through it; not thread-safe.
+    """Loads a model that embeds, and runs one text at a time through it; not thread-safe.
 
     llama.cpp attends over the whole batch: packing is no faster on a CPU, and alone a text always gets the same bits.
     """
@@ -53,24 +53,17 @@ class Forward:
         self.vocabulary = self.api.llama_model_get_vocab(self.model)
         self._tokens = backend.TokenBuffer(self.vocabulary)
 
-    def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
-        """Return the ids of a text, also beyond `n_ctx`, of a very much longer one those of its beginning.
-
-        `around` adds those that the model puts around a text; with `special`, text may become special tokens.
-        """
+    def tokenize(self, text: str) -> list[int]:
+        """Return the ids of a text, with those that the model puts around it, also beyond `n_ctx`, of a far longer one its beginning's."""
         raw = text[: self.n_ctx * _CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
-        return self._tokens.ids(raw, around=around, special=special)
+        return self._tokens.ids(raw, around=True)
 
-    def run(self, ids: Sequence[int], count: int, *, reuse: bool = False) -> NDArray[np.float32] | None:
-        """Read at most `n_ctx` ids and return `count` numbers; None if the interrupt was raised meanwhile.
-
-        With `reuse` a decoder goes on where these ids begin to differ from the last ones, on which the bits then depend.
-        """
+    def run(self, ids: Sequence[int], count: int) -> NDArray[np.float32] | None:
+        """Read at most `n_ctx` ids and return `count` numbers; None if the interrupt was raised meanwhile."""
         import numpy as np
 
-        if not reuse:
-            self._context.clear()
-        if not self._context.read(ids[self._context.keep(ids) :]):
+        self._context.clear()
+        if not self._context.read(ids):
             return None
         pointer = self.api.llama_get_embeddings_seq(self._context.context, 0)
         return np.array(np.ctypeslib.as_array(pointer, (count,)), dtype=np.float32)

@@ -25,7 +25,6 @@ from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
 from edgemem.llama.state import headers_in
 from edgemem.llama.template.append_only import appends_only
-from edgemem.recall.search.selection import MOST_READ
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.session.prompt import WINDOW
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
     from edgemem.context.budget import Budget
-    from edgemem.llama.protocols import Embedder, Reranker, Tokenizer
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.memory.opened import Home
 
     Finding = tuple[Literal["ok", "warn", "fail"], str, str]
@@ -204,8 +203,9 @@ def _embedder(home: Home) -> Finding:
         return _fail(home.embedder_fault, advice)
     if home.embedder is None:
         return _warn(f"{name or 'none'}: not here; recall goes by words alone", advice)
-    if gone := _gone(home.embedder):
-        words = f"{gone}; without it recall goes by words alone, and its vectors are kept until it is back"
+    path = model_file(home.embedder)
+    if path is not None and not path.is_file():
+        words = f"{path} is gone; without it recall goes by words alone, and its vectors are kept until it is back"
         return _warn(words, advice)
     detail = f"{name}, {home.embedder.dimensions} dimensions, {home.profile.llama.embed_threads} thread"
     waiting = home.index.pending()["vectors"]
@@ -213,27 +213,6 @@ def _embedder(home: Home) -> Finding:
         detail += (
             f"; waiting for vectors: {count(waiting, 'text')}, found by words until idle time has made them"
         )
-    return _ok(detail)
-
-
-def _gone(model: Embedder | Reranker | None) -> str:
-    path = model_file(model)
-    return f"{path} is gone" if path is not None and not path.is_file() else ""
-
-
-def _reranker(home: Home) -> Finding:
-    settings, last, gone = home.profile.recall, home.search.last, _gone(home.reranker)
-    fault = home.reranker_fault or last.rerank_fault
-    if fault or gone:
-        advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
-        return _warn(fault or f"{gone}; after a restart nothing is read again", advice)
-    if home.reranker is None:
-        return _ok("none ([recall] rerank)")
-    name = settings.rerank or "the caller's own"
-    detail = f"{name}, reads {MOST_READ} at most in {settings.rerank_ms:g} ms"
-    if last.reranked or last.rerank_late:
-        late = ", and was late for more" if last.rerank_late else ""
-        detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
     return _ok(detail)
 
 
@@ -442,7 +421,6 @@ CHECKS: dict[str, Callable[[Home], Finding]] = {
     "index": _index,
     "vectors": _vectors,
     "embedder": _embedder,
-    "reranker": _reranker,
     "tokenizer": _tokenizer,
     "window": _window,
     "kept state": _state,

@@ -39,7 +39,7 @@ from edgemem.store.validation import checked_number, checked_text, item_count
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile
-    from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
+    from edgemem.llama.protocols import ChatModel, Embedder, Tokenizer
     from edgemem.records import Forgotten
     from edgemem.session.log import SessionLog
     from edgemem.session.steps import Parts
@@ -54,7 +54,6 @@ class Memory(Closable):
         home: the directory; `~` is expanded.
         profile: itself, the name of a shipped one (`"pi5"`), or a file; default: the home's `edgemem.toml`.
         embedder: finds meaning; default: the profile's model, if it was fetched.
-        reranker: orders the found items; default: the profile's model, if it names one.
         tokenizer: your chat model's; without one, counts are estimates and say so.
         clock: for tests and replays.
         worker: do upkeep in a thread. False: only when `idle()` is called.
@@ -76,14 +75,13 @@ class Memory(Closable):
         *,
         profile: Profile | str | Path | None = None,
         embedder: Embedder | None = None,
-        reranker: Reranker | None = None,
         tokenizer: Tokenizer | None = None,
         clock: Clock | None = None,
         worker: bool = True,
         watch: bool | None = None,
         restore: str | None = None,
     ) -> None:
-        equipment = Equipment(embedder, reranker, tokenizer, clock)
+        equipment = Equipment(embedder, tokenizer, clock)
         self._home = Home(home, profile, equipment, restore=restore)
         self._home.start(worker=worker, watch=worker if watch is None else watch)
         self.store = self._home.store

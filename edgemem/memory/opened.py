@@ -24,7 +24,7 @@ from edgemem.errors import (
     ReadOnlyError,
 )
 from edgemem.llama.models.catalog import find_model
-from edgemem.llama.protocols import Embedder, Reranker
+from edgemem.llama.protocols import Embedder
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.memory.home import TruthFile, make_home, profile_file, profile_of
 from edgemem.memory.idle import AGAIN_S, IdleWorker, Stop
@@ -102,7 +102,6 @@ class Equipment(NamedTuple):
     """The parts that a caller brings along; None: those that the profile names, or the machine's."""
 
     embedder: Embedder | None
-    reranker: Reranker | None
     tokenizer: Tokenizer | None
     clock: Clock | None
 
@@ -120,12 +119,10 @@ class Home:
     ) -> None:
         self.closed = True
         self._process = os.getpid()
-        for given, kind in zip(equipment, (Embedder, Reranker), strict=False):
-            if given is not None and not isinstance(given, kind):
-                name = kind.__name__
-                raise InvalidInputError(
-                    f"{type(given).__name__} is no {name.lower()}; derive it from edgemem.llama.{name}"
-                )
+        if equipment.embedder is not None and not isinstance(equipment.embedder, Embedder):
+            raise InvalidInputError(
+                f"{type(equipment.embedder).__name__} is no embedder; derive it from edgemem.llama.Embedder"
+            )
         self.path = make_home(Path(home).expanduser().absolute())
         self.settings = Settings(profile_of(self.path, profile))
         self.clock = equipment.clock or Clock()
@@ -151,11 +148,11 @@ class Home:
         return self.settings.now
 
     def _open_models(self, opened: ExitStack, equipment: Equipment) -> None:
-        self.embedder_fault = self.reranker_fault = ""
+        self.embedder_fault = ""
         """Why a model that is there could not be opened; empty if nothing is wrong."""
-        self.embedder, self.reranker = equipment.embedder, equipment.reranker
+        self.embedder = equipment.embedder
         opened.callback(self._close_models)
-        name, llama = self.profile.recall.rerank, self.profile.llama
+        llama = self.profile.llama
         if (
             self.embedder is None
             and llama.embedder
@@ -169,20 +166,10 @@ class Home:
                 )
             except ModelError as error:
                 self.embedder_fault = str(error)
-        if self.reranker is None and name:
-            from edgemem.llama.reranker import open_reranker
-
-            try:
-                self.reranker = open_reranker(
-                    name, home=self.path, n_ctx=llama.embed_context, threads=llama.embed_threads
-                )
-            except ModelError as error:
-                self.reranker_fault = str(error)
 
     def _close_models(self) -> None:
-        for model in (self.embedder, self.reranker):
-            if model is not None:
-                model.close()
+        if self.embedder is not None:
+            self.embedder.close()
 
     def _open_files(self, opened: ExitStack, restore: str | None) -> None:
         settings, store = self.settings, self.profile.store
@@ -204,7 +191,6 @@ class Home:
             self.database,
             self.index,
             embedder=self.embedder,
-            reranker=self.reranker,
             notes=self.notes,
             sections=self.sections,
             settings=settings,
@@ -285,9 +271,8 @@ class Home:
 
     def load_models(self) -> None:
         """Begin to load the models, and return at once."""
-        for model in (self.embedder, self.reranker):
-            if model is not None:
-                model.warm()
+        if self.embedder is not None:
+            self.embedder.warm()
 
     def _forget(self, erased: Erased) -> None:
         """Have no session say or write erased text; their prompts keep it until their epochs end (law 2)."""

@@ -47,7 +47,7 @@ KINDS = "FileClosed FileCreated FileDeleted FileMoved DirCreated DirDeleted DirM
 
 HELD = frozenset(
     {
-        *("store.busy_timeout_s", "store.wal_limit_mb", "recall.rerank", "log.turn"),
+        *("store.busy_timeout_s", "store.wal_limit_mb", "log.turn"),
         *("llama.embedder", "llama.embed_threads", "llama.embed_context"),
         *("llama.chat_threads", "llama.chat_gpu_layers"),
         *("hooks.tool_output_chars", "compaction.summarizer"),

@@ -87,7 +87,7 @@ class Prefetch:
     """Recalls for half-heard sentences in a thread of its own; safe to use from several threads.
 
     Args:
-        search: as `Recall.recall`; a true `stop` ends it.
+        search: as `Recall.recall`.
         stamp: returns a value that changes with everything that is recalled from.
         late: tells whether the last search was cut short by its deadline.
         warm: brings a search's needs into memory, until its argument, a function, returns true.
@@ -273,17 +273,11 @@ class Prefetch:
             return
 
     def _recall(self, speech: _Speech, request: _Request) -> None:
-        begun, result, fault, cut = self._clock(), None, "", False
-
-        def stop() -> bool:
-            nonlocal cut
-            cut = cut or self.closed or request != speech.newest
-            return cut
-
+        begun, result, fault = self._clock(), None, ""
         try:
             stamp = self._stamp()
-            items = self.search(request.text, request.asked, stop=stop)
-            if not (cut or self._late()):
+            items = self.search(request.text, request.asked)
+            if not self._late():
                 result = _Result(request, items, stamp, self._clock())
         except ClosedError:
             pass

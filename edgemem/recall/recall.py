@@ -18,16 +18,7 @@ from edgemem.recall.query import read_question
 from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.ranking import choose_versions
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.selection import (
-    MOST_READ,
-    Echoes,
-    SecondPass,
-    Selection,
-    best_of_groups,
-    first_of,
-    name_of,
-    second_pass,
-)
+from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling
@@ -35,7 +26,7 @@ from edgemem.store.rights import spellings, with_stored_spelling
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.llama.protocols import Embedder, Reranker
+    from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.search.ranking import Ranking
@@ -92,7 +83,6 @@ class Recall:
         truth: all memories; every result is read from there.
         index: makes it quick; a broken one is done without.
         embedder: for meaning; None: words only.
-        reranker: for a second pass; None: there is none.
         notes: recalled by the line.
         sections: of the bank.
     """
@@ -103,7 +93,6 @@ class Recall:
         index: Index,
         *,
         embedder: Embedder | None = None,
-        reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         sections: BankSections | None = None,
         settings: Settings | None = None,
@@ -111,7 +100,6 @@ class Recall:
         self._truth = truth
         self._index = index
         self._embedder = embedder
-        self._reranker = reranker
         self._notes, self._sections = notes, sections
         self._clock = truth.clock
         self._settings = settings or Settings()
@@ -136,13 +124,11 @@ class Recall:
         """Return how many rows and docs wait for idle time."""
         return self._index.pending()
 
-    def recall(
-        self, query: str, request: Request, *, stop: Callable[[], bool] | None = None
-    ) -> list[Recalled]:
+    def recall(self, query: str, request: Request) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
         A message that only asks the same scores 0, and copies are returned once; see `Echoes`. Where nobody asks the memory, a
-        greeting or thanks finds nothing. Once `stop` is true there is no second pass.
+        greeting or thanks finds nothing.
         """
         begin, settings = monotonic(), self._settings.now.recall
         if not request.asked and only_greets(query):
@@ -189,47 +175,41 @@ class Recall:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
         times = FactTimes(now, past=past, future=bool(request.include_past), when=when)
         rows = Rows(self._truth, self._notes, self._sections, reader=reader, times=times)
-        k, known = request.k, request.known
-        most = k if self._reranker is None else max(k, MOST_READ)
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
-            most, echoes, request.min_score, frozenset(request.exclude), known, settings.safety_keys
+            request.k,
+            echoes,
+            request.min_score,
+            frozenset(request.exclude),
+            request.known,
+            settings.safety_keys,
         )
         groups = best_of_groups(ranking, request.apart or (KINDS.values(),), rows, selection)
-        # A model that reads a question for its words cannot judge one that has none.
-        passed = (
-            SecondPass(groups) if ranking.by_period else self._read_again(query, groups, limits, known, stop)
-        )
-        results = [item for group in passed.groups for item in first_of(group, k, known, name_of)]
+        results = [item for group in groups for item in group]
         if not request.noted:
             return results
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
-            search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
-            rerank_ms=passed.seconds * 1e3,
-            signals=search.signals + (("reranker",) if passed.read else ()),
+            search_ms=(monotonic() - begin - search.embed_s) * 1e3,
+            signals=search.signals,
             late=search.late,
-            rerank_late=passed.late,
-            rerank_fault=passed.fault,
             candidates=len(ranking),
-            reranked=passed.read,
         )
         return results
 
     def procedures(
         self, query: str, *, reader: Reader | None, k: int, min_score: float, deadline_s: float | None
     ) -> list[Recalled]:
-        """Return procedures that fit a task; a deadline excludes a second pass, and `last` stays a turn's."""
-        hurried = deadline_s is not None
+        """Return procedures that fit a task; with a deadline, `last` stays a turn's."""
         request = Request(
             reader=reader,
             k=k,
             kinds=_PROCEDURES,
             min_score=min_score,
             deadline_s=deadline_s,
-            noted=not hurried,
+            noted=deadline_s is None,
         )
-        return self.recall(query, request, stop=lambda: hurried)
+        return self.recall(query, request)
 
     def ranking_of(
         self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None
@@ -267,22 +247,6 @@ class Recall:
             outcome = self._search(asked, reader, names, allowed, limits, indexed=False)
             self._index.mark_broken(error)
             return outcome
-
-    def _read_again(
-        self,
-        query: str,
-        groups: list[list[Recalled]],
-        limits: Limits,
-        known: Collection[str],
-        stop: Callable[[], bool] | None,
-    ) -> SecondPass:
-        """Let the reranker, if any, read the best in the time that is left."""
-        if self._reranker is None or (stop is not None and stop()):
-            return SecondPass(groups)
-        seconds = None
-        if limits.deadline is not None:
-            seconds = min(self._settings.now.recall.rerank_ms / 1e3, limits.deadline - monotonic())
-        return second_pass(self._reranker, query, groups, seconds=seconds, known=known, stop=stop)
 
     def _session_id(self, session: str) -> int | None:
         if not session:

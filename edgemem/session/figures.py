@@ -184,7 +184,7 @@ class TurnLog:
             ready_early=0 if early is None else early.ready,
         )
         if running.hooks_ms is not None and recall is not None:
-            figures.recall_ms = round(recall.embed_ms + recall.search_ms + recall.rerank_ms, 2)
+            figures.recall_ms = round(recall.embed_ms + recall.search_ms, 2)
             figures.embed_ms = round(recall.embed_ms, 2)
             figures.candidates, figures.late = recall.candidates, recall.late
         self._keep(figures)

@@ -10,7 +10,8 @@ import pytest
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.models.convert import convert_bert
-from support.models import write_llama_gguf, write_reranker_gguf, write_tiny_bert
+from lab.random_model import key
+from support.models import write_llama_gguf, write_tiny_bert
 
 LONG = "The doctor's appointment was moved to Thursday because of the strike. " * 30
 
@@ -224,9 +225,8 @@ def test_an_embedder_knows_what_its_file_says(minilm: Path, tmp_path: Path, voca
     (tmp_path / "own.gguf").symlink_to(minilm)
     with open_embedder(str(tmp_path / "own.gguf")) as own:
         assert own.languages == ()
-    told_file = write_reranker_gguf(
-        tmp_path / "told.gguf", vocabularies=vocabularies, head=False, languages=("de", "en")
-    )
+    told = key("general.languages", ("de", "en"))
+    told_file = write_llama_gguf(tmp_path / "told.gguf", vocabularies=vocabularies, more=[told])
     with LlamaEmbedder(told_file) as embedder:
         assert embedder.languages == ("de", "en")
 

@@ -1,6 +1,5 @@
 """Prefetch: when it begins, what it costs, what it forgets, and which ways of writing a sentence are the same to it."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,38 +81,6 @@ def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: Han
     ahead.wake()
     eventually(lambda: ahead.idle)
     assert searches.asked == ["first", "second"]
-
-
-@pytest.mark.parametrize("way", ["another sentence", "another word", "dropped"])
-def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
-    """It may stop then; what it has by then is lent to nobody."""
-    go, running = threading.Event(), threading.Event()
-    told: list[bool] = []
-
-    def search(text: str, _asked: Request, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
-        told.append(stop())
-        running.set()
-        assert go.wait(20)
-        told.append(stop())
-        return [Recalled("note", "1", text, 1.0, ())]
-
-    by = Talk()
-    with prefetching(search) as ahead:
-        ahead.ask(by, "so far", ASKED)
-        assert running.wait(20)
-        if way == "another sentence":
-            ahead.claim(by, "so far so good", ASKED)
-        elif way == "another word":
-            ahead.settle_s = 60.0
-            ahead.ask(by, "so far so", ASKED)
-        elif way == "dropped":
-            ahead.drop(by)
-        go.set()
-        eventually(lambda: len(told) == 2)
-        assert told == [False, True]
-        if way == "another word":
-            ahead.ask(by, "so far", ASKED)
-        assert ahead.claim(by, "so far", ASKED).items is None
 
 
 def test_what_is_said_tells_sentences_apart_and_not_how_it_is_written() -> None:

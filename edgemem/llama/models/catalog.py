@@ -106,7 +106,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """One model of the catalogue."""
 
     name: str
-    kind: Literal["embedder", "reranker", "chat"]
+    kind: Literal["embedder", "chat"]
     file: str
     sha256: str = ""
     """Empty where nobody could check it: the first file is pinned beside itself."""
@@ -118,7 +118,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     context: int
     """Tokens that the model was made for; longer text is cut."""
     ram_mb: int
-    """All that a process takes with a chat model, window 4,096; what an embedder or reranker adds, 256 tokens and one thread."""
+    """All that a process takes with a chat model, window 4,096; what an embedder adds, 256 tokens and one thread."""
     licence: str
     credit: str
     """Makers, terms, and our changes; part of the notice beside the file."""
@@ -126,7 +126,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     web: Web | None = None
     """Without either, no published file is known: it comes with `models add`."""
     languages: tuple[str, ...] = ()
-    """In two letters, of an embedder or a reranker; empty: many."""
+    """In two letters, of an embedder; empty: many."""
     dimensions: int = 0
     pooling: Literal["mean", "cls"] = "mean"
     query_prefix: str = ""
@@ -293,7 +293,7 @@ def _checkout() -> Path | None:
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A model of which nothing is known but its header."""
 
-    kind: Literal["embedder", "reranker", "chat", "base"]
+    kind: Literal["embedder", "chat", "base"]
     """A base model has weights and no chat template: it completes text only."""
     architecture: str
     bytes: int
@@ -307,14 +307,12 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(path: Path) -> Description:
-    """Read the header of a model; raise ModelError for one that can neither embed, rank nor chat."""
+    """Read the header of a model; raise ModelError for one that can neither embed nor chat."""
     header = read_header(path)
     _check_usable(header, path)
     template = "tokenizer.chat_template" in header.metadata
-    if header.classifies and header.number("pooling_type") not in _POOLINGS:
-        kind: Literal["embedder", "reranker", "chat", "base"] = "reranker"
-    elif header.number("pooling_type") in _POOLINGS or _encodes(header):
-        kind = "embedder"
+    if header.number("pooling_type") in _POOLINGS or _encodes(header):
+        kind: Literal["embedder", "chat", "base"] = "embedder"
     else:
         kind = "chat" if template else "base"
     embeds = kind == "embedder"
@@ -350,12 +348,12 @@ def _kind(kind: str, dimensions: int, pooling: str) -> str:
 
 
 def _ram_mb(header: Header, kind: str) -> int:
-    """Return the MB of a process with a language model, or those that an embedder or a reranker adds."""
+    """Return the MB of a process with a language model, or those that an embedder adds."""
     heads, layers = header.number("attention.head_count"), header.number("block_count")
     width = header.number("attention.key_length") or header.number("embedding_length") // max(1, heads)
     # Keys and values: two numbers a layer, head and dimension for each token.
     token = 2 * layers * header.number("attention.head_count_kv", heads) * width * _HALF
-    if kind in ("embedder", "reranker"):
+    if kind == "embedder":
         tables = _TABLES if header.words > _LARGE else 0
         return round((header.size + _EMBEDDER_REST + tables) / 1e6)
     scores = heads * _BATCH * WINDOW * _FLOAT
@@ -368,8 +366,8 @@ def _encodes(header: Header) -> bool:
 
 
 def _check_usable(header: Header, path: Path) -> None:
-    if header.number("pooling_type") == _RANK and header.tensors and not header.classifies:
-        raise ModelError(f"{path} is to rank texts, and lacks the head that does; name another file")
+    if header.number("pooling_type") == _RANK:
+        raise ModelError(f"{path} ranks texts, and neither embeds nor chats; name another file")
     parts = header.metadata.get("split.count", 0)
     if isinstance(parts, int) and parts > 1:
         raise ModelError(

@@ -45,19 +45,12 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Without the question's embedding and the second pass."""
-    rerank_ms: float = 0.0
-    """Of the second pass."""
+    """Without the question's embedding."""
     signals: tuple[str, ...] = ()
-    """In use: `words`, `meaning`, `reranker`."""
+    """In use: `words`, `meaning`."""
     late: bool = False
-    """Whether the deadline cut off anything but the second pass."""
-    rerank_late: bool = False
-    """Whether time was too short for all of the second pass."""
-    rerank_fault: str = ""
-    """The second pass's error; empty: none."""
+    """Whether the deadline cut off anything."""
     candidates: int = 0
-    reranked: int = 0
 
 
 class Limits(NamedTuple):

@@ -2,44 +2,31 @@
 
 Echoes only repeat the question, copies another message. Who asks again wants the answer, not the memory of the first time, and
 three equal messages tell one thing: neither changes the score of any other candidate.
-
-In a second pass a reranker reads question and best items together and says which come first, never how many: they exchange the
-scores of the first pass, so every bound on these holds. The first pass's log odds and the reranker's logits, on scales of their
-own, are told in their spread over these items, and mixed by a share; a difference below one logit is not blown up. Messages
-keep apart from the rest, whose scores are made otherwise. An item that is not read in time keeps its place.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from functools import cache, partial
-from itertools import chain, zip_longest
-from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.errors import ClosedError, ModelError
 from edgemem.languages.words import all_words, comes_up_with, small
 from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
-from edgemem.recall.text.analyse import MAX_CHARS, analyse, language_in, read_utterance, terms
+from edgemem.recall.text.analyse import analyse, language_in, read_utterance, terms
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeVar
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from edgemem.languages.words import Words
-    from edgemem.llama.protocols import Reranker
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.results import Rows
     from edgemem.recall.search.ranking import Hit, Ranking
     from edgemem.records import Kind, Recalled
-
-    T = TypeVar("T")
 
 
 MOST_CHARS = 1000
@@ -50,12 +37,6 @@ SAFETY = 2
 """At most so many facts about somebody's safety are returned without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
-_SURE = 1e-9  # a score is no nearer than this to 0 and 1
-_LEAST_SPREAD = 1.0
-SHARE = 0.5
-"""The reranker's part in the order of the items that it read."""
-MOST_READ = 16
-"""Most items for the reranker, best first: one takes as long as embedding question and text together."""
 
 
 def name_of(item: Recalled) -> str:
@@ -248,13 +229,11 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
     return selected
 
 
-def first_of(items: Iterable[T], k: int, known: Collection[str], name: Callable[[T], str]) -> Iterator[T]:
-    """Yield the first k items, and uncounted the known ones among them; take no more from an iterator."""
-    if k <= 0:
-        return
-    for item in items:
-        yield item
-        k -= name(item) not in known
+def _first_of(hits: Iterable[Hit], k: int, known: Collection[str]) -> Iterator[Hit]:
+    """Yield the first k hits, and uncounted the known ones among them; take no more from an iterator."""
+    for hit in hits:
+        yield hit
+        k -= hit.name not in known
         if not k:
             return
 
@@ -265,7 +244,7 @@ def _read(
     """Return the best hits still in the truth with their items, until k, besides known ones, echoes and copies, are there."""
     pairs: list[tuple[Hit, Recalled]] = []
     texts: set[str] = set()
-    while len(texts) < k and (some := list(first_of(hits, k, known, lambda hit: hit.name))):
+    while len(texts) < k and (some := list(_first_of(hits, k, known))):
         items = rows.read([(hit.kind, hit.ref) for hit in some])
         for hit in some:
             item = items.get((hit.kind, hit.ref))
@@ -278,85 +257,3 @@ def _read(
                 continue
             texts.add(hit.name if echoes is None else echoes.wording(item))
     return pairs
-
-
-class SecondPass(NamedTuple):
-    """The result of a second pass."""
-
-    groups: list[list[Recalled]]
-    read: int = 0
-    """Items that the reranker read."""
-    late: bool = False
-    """Whether time was too short for all of them."""
-    seconds: float = 0.0
-    fault: str = ""
-    """The reranker's error; empty: none."""
-
-
-def second_pass(
-    reranker: Reranker,
-    query: str,
-    groups: Sequence[Sequence[Recalled]],
-    *,
-    seconds: float | None = None,
-    known: Collection[str] = (),
-    stop: Callable[[], bool] | None = None,
-) -> SecondPass:
-    """Order each group, given best first, again; without a working reranker they stay as they are.
-
-    It takes at most `seconds`, and ends once `stop` is true; the order of `known` items does not matter: they are not read.
-    """
-    begin = monotonic()
-    unread = SecondPass([list(group) for group in groups])
-    readable = [[item for item in group if name_of(item) not in known] for group in groups]
-    first = (item for item in chain.from_iterable(zip_longest(*readable)) if item is not None)
-    texts = {name_of(item): item.text for item, _ in zip(first, range(MOST_READ))}  # noqa: B905 - whichever ends
-    if len(texts) < 2 or (seconds is not None and seconds <= 0):
-        return unread._replace(late=len(texts) > 1)
-    try:
-        scored = reranker.score(query[-MAX_CHARS:], list(texts.values()), timeout_s=seconds, stop=stop)
-    except (ModelError, ClosedError) as error:
-        return unread._replace(fault=str(error))  # `check` tells it
-    read = {name: logit for name, logit in zip(texts, scored or ()) if math.isfinite(logit)}  # noqa: B905
-    return SecondPass(
-        [_reordered(group, read) for group in groups],
-        len(read),
-        len(scored or ()) < len(texts),
-        monotonic() - begin,
-    )
-
-
-def _reordered(group: Sequence[Recalled], read: dict[str, float]) -> list[Recalled]:
-    """Return a group in its new order: scores stay in place, the read items change places."""
-    reordered = list(group)
-    for turns in (True, False):
-        places = [
-            place
-            for place, item in enumerate(group)
-            if name_of(item) in read and (item.kind == "turn") is turns
-        ]
-        some = [group[place] for place in places]
-        if len(some) < 2:
-            continue
-        before = _spread([_log_odds(item.score) for item in some])
-        after = _spread([read[name_of(item)] for item in some])
-        mixed = [(1 - SHARE) * odds + SHARE * logit for odds, logit in zip(before, after, strict=True)]
-        order = sorted(range(len(some)), key=mixed.__getitem__, reverse=True)
-        for rank, (place, at) in enumerate(zip(places, order, strict=True)):
-            why = some[at].why
-            if after[at] > 0:
-                why = ("reranker", *why) if rank < at else (*why, "reranker")
-            reordered[place] = msgspec.structs.replace(some[at], score=group[place].score, why=why)
-    return reordered
-
-
-def _log_odds(score: float) -> float:
-    score = min(max(score, _SURE), 1 - _SURE)
-    return math.log(score / (1 - score))
-
-
-def _spread(values: Sequence[float]) -> list[float]:
-    """Return each value's distance from their mean, in standard deviations."""
-    mean = sum(values) / len(values)
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
-    return [(value - mean) / max(deviation, _LEAST_SPREAD) for value in values]

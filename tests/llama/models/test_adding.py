@@ -16,9 +16,10 @@ from edgemem.llama.models import fetch as adding
 from edgemem.llama.models.catalog import Pin, describe, pin_path, sha256_of, write_pin
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import add_model
+from lab.random_model import key
 from support.cli import run
 from support.disks import no_file_larger_than
-from support.models import WIDTH, write_llama_gguf, write_reranker_gguf, write_tiny_bert
+from support.models import WIDTH, write_llama_gguf, write_tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +72,14 @@ def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: 
     (tmp_path / "page.gguf").write_text("<html>" * 100)
     whole = (vocabularies / "ggml-vocab-phi-3.gguf").read_bytes()
     (tmp_path / "half.gguf").write_bytes(whole[: len(whole) // 2])
+    ranks = write_llama_gguf(
+        tmp_path / "ranks.gguf", vocabularies=vocabularies, more=[key("llama.pooling_type", 4)]
+    )
     for path, words in {
         tmp_path / "page.gguf": "not a GGUF",
         tmp_path / "half.gguf": "cut short",
         vocabularies / "ggml-vocab-phi-3.gguf": "no weights",
+        ranks: "ranks texts",
         tmp_path: "no model file",
         tmp_path / "nothing.gguf": "no model file",
     }.items():
@@ -122,7 +127,6 @@ def test_a_file_that_cannot_be_the_named_model_is_refused(
         (minilm, "phi-3.5-mini-instruct", "a chat model"),
         (files["base"], "phi-3.5-mini-instruct", "a chat model"),
         (files["chat"], "nomic-embed-text-v1.5", "an embedder"),
-        (files["embedder"], "bge-reranker-v2-m3", "a reranker model"),
     ):
         with pytest.raises(ModelError, match=words):
             add_model(file, folder, name=name)
@@ -132,29 +136,6 @@ def test_a_file_that_cannot_be_the_named_model_is_refused(
     with pytest.raises(ModelError, match="same size, other bytes"):
         add_model(other, folder)
     assert names(folder) == []
-
-
-def test_a_reranker_becomes_one_of_the_homes_models(
-    files: dict[str, Path], tmp_path: Path, folder: Path, home: Path, vocabularies: Path
-) -> None:
-    """Told from other kinds by its head, listed and verified, and accepted only where the catalogue means a reranker."""
-    file = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies, layers=1, width=32)
-    told = row("models", "add", file, home=home)
-    assert (told["name"], told["kind"], told["dimensions"], told["context"]) == ("rank", "reranker", 0, 512)
-    assert told["ram_mb"] == round(file.stat().st_size / 1e6 + 60)
-    said = run("models", "add", file, "--as", "again", "--home", home).output
-    assert 'rerank = "again" under [recall]' in said
-    kinds = {each["name"]: each["kind"] for each in row("models", "list", home=home)}
-    assert kinds["rank"] == kinds["again"] == kinds["bge-reranker-v2-m3"] == "reranker"
-    assert row("models", "verify", "rank", home=home)[0]["ok"]
-    assert row("models", "add", file, "--as", "jina-reranker-v1-turbo-en", home=home)["state"] == "verified"
-    with pytest.raises(ModelError, match="an embedder"):
-        add_model(file, folder, name="bge-small-en-v1.5")
-    headless = write_reranker_gguf(tmp_path / "headless.gguf", vocabularies=vocabularies, head=False)
-    with pytest.raises(ModelError, match="lacks the head"):
-        add_model(headless, folder)
-    with pytest.raises(InvalidInputError, match="Prefixes"):
-        add_model(file, folder, name="third", query_prefix="x")
 
 
 def test_own_prefixes_are_kept_beside_the_model(files: dict[str, Path], folder: Path, home: Path) -> None:
@@ -205,8 +186,6 @@ def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: 
     gone = run("models", "remove", "mine", "--home", home)
     assert gone.exit_code == 1
     assert "There is no model mine" in gone.output
-    nothing = run("models", "remove", "bge-reranker-v2-m3", "--home", home)
-    assert nothing.output == "There is nothing of bge-reranker-v2-m3 on this machine.\n"
 
 
 def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, Path], home: Path) -> None:

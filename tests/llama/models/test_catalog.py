@@ -64,8 +64,7 @@ def test_every_checksum_is_known_or_said_to_be_unknown() -> None:
             assert entry.bytes % 100_000 == 0
         if entry.web is not None:
             assert entry.web.url.startswith("https://huggingface.co/")
-            file = "jina-reranker-v1-tiny-en/ggml-model-f16.gguf" if "jina" in entry.name else entry.file
-            assert entry.web.url.endswith(f"/resolve/main/{file}")
+            assert entry.web.url.endswith(f"/resolve/main/{entry.file}")
             assert entry.source is None
 
 
@@ -93,7 +92,7 @@ def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[st
     rows = json.loads(CliRunner().invoke(models, ["list", "--json"]).stdout)
     assert {row["name"]: row["path"] for row in rows}[catalog.DEFAULT_EMBEDDER] == str(minilm)
     assert {row["state"] for row in rows} == {"verified", "missing"}
-    assert {row["kind"] for row in rows} == {"embedder", "reranker", "chat"}
+    assert {row["kind"] for row in rows} == {"embedder", "chat"}
     text = CliRunner().invoke(models, ["list"]).stdout
     assert all(entry.name in text for entry in catalog.load_catalogue())
     assert [part for part in ("Gemma", catalog.DEFAULT_EMBEDDER, str(minilm)) if part not in text] == []
