@@ -81,14 +81,43 @@ class Home(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return datetime.fromisoformat(local).replace(tzinfo=ZoneInfo(self.zone)).timestamp()
 
 
+class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An utterance of a session, and what memory must show before its reply; an empty answer wants nothing of memory."""
+
+    at: str
+    speaker: str
+    text: str
+    audience: tuple[str, ...] = ()
+    reply: str = ""
+    fact: Kept | None = None
+    answer: tuple[str, ...] = ()
+
+
+class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file of turns: a week of a home, or an evening in a small window with its notes and tools."""
+
+    language: str
+    people: tuple[str, ...]
+    zone: str
+    turn: tuple[Turn, ...]
+    told: tuple[Told, ...] = ()
+    notes: tuple[str, ...] = ()
+    tools: dict[str, str] = {}
+
+
 def paths(kind: str, folder: Path = FOLDER) -> list[Path]:
-    """Return the files of the sets that judge (`test`) or learn (`train`)."""
+    """Return the files of the sets that judge (`test`) or learn (`train`), or of the sessions (`week`, `window`)."""
     return sorted(folder.glob(f"{kind}_*.toml"))
 
 
 def read(path: Path) -> Home:
     """Return the home of a file."""
     return msgspec.toml.decode(path.read_bytes(), type=Home)
+
+
+def read_session(path: Path) -> Session:
+    """Return the session of a file."""
+    return msgspec.toml.decode(path.read_bytes(), type=Session)
 
 
 def texts(home: Home) -> list[str]:

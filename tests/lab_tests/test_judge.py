@@ -8,7 +8,7 @@ import pytest
 
 from edgemem.errors import InvalidInputError
 from lab.judge import judge, outcomes, run
-from lab.judge_homes import Asked, Home, Told, paths, read, shared
+from lab.judge_homes import Asked, Home, Told, paths, read, read_session, shared, words
 
 
 def test_sets_that_learn_share_nothing_with_sets_that_judge() -> None:
@@ -26,6 +26,19 @@ def test_what_is_asked_has_its_evidence(path: Path) -> None:
     for asked in home.asked:
         assert set(asked.evidence) <= set(told)
         assert bool(asked.answer) is (asked.row not in ("none", "talk", "not_helped", "safe"))
+
+
+@pytest.mark.parametrize("path", [*paths("week"), *paths("window")], ids=lambda path: path.stem)
+def test_what_a_session_must_show_was_said_before(path: Path) -> None:
+    """Times ascend, and all words of each alternative stand in one earlier text."""
+    session = read_session(path)
+    said = [*session.told, *session.turn]
+    assert [each.at for each in said] == sorted({each.at for each in said})
+    assert all(each.speaker in ("", *session.people) for each in said)
+    texts = [set(words(each.text)) for each in said]
+    for place, turn in enumerate(session.turn, len(session.told)):
+        for answer in turn.answer:
+            assert any(set(words(answer)) <= text for text in texts[:place]), answer
 
 
 def test_a_home_is_judged_by_what_stands_before_the_model() -> None:
