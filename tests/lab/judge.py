@@ -118,14 +118,15 @@ def judge(home: Home, *, embedder: bool = True) -> Iterator[Shown]:
         memory = edgemem.open(Path(folder) / "home", profile=profile, clock=clock, worker=False)
         with memory:
             for day, told in groupby(home.told, key=lambda each: each.at[:10]):
-                _tell(memory, clock, home, day, list(told))
+                tell(memory, clock, home, day, list(told))
             clock.at = home.time(home.asked_at)
             memory.idle(_IDLE_S)
             for asked in home.asked:
                 yield _ask(memory, clock, home, asked)
 
 
-def _tell(memory: Memory, clock: SetClock, home: Home, day: str, told: Sequence[Told]) -> None:
+def tell(memory: Memory, clock: SetClock, home: Home, day: str, told: Sequence[Told]) -> None:
+    """Tell a home what was said on a day, in a session of its own."""
     talk = Talk(memory, f"day {day}")
     for each in told:
         clock.at = home.time(each.at)
@@ -161,9 +162,9 @@ def _ask(memory: Memory, clock: SetClock, home: Home, asked: Asked) -> Shown:
 
 def outcomes(shown: Shown, home: Home) -> dict[str, float]:
     """Return each figure of one utterance, 0 to 1."""
-    asked, lines = shown.asked, _lines(shown.block)
-    answer = any(_stands(part, lines) for part in asked.answer)
-    outdated = any(_stands(part, lines) for part in asked.outdated)
+    asked, lines = shown.asked, lines_of(shown.block)
+    answer = any(stands(part, lines) for part in asked.answer)
+    outdated = any(stands(part, lines) for part in asked.outdated)
     row = asked.row
     if row in ("none", "talk", "not_helped"):
         return {f"{row}: silent": float(not lines)}
@@ -191,7 +192,7 @@ def _is_above(shown: Shown, home: Home) -> bool:
         places = [
             n
             for n, text in enumerate(shown.found)
-            if any(_stands(part, [text]) for part in parts) and not any(_stands(part, [text]) for part in but)
+            if any(stands(part, [text]) for part in parts) and not any(stands(part, [text]) for part in but)
         ]
         return min(places, default=_DEPTH)
 
@@ -199,12 +200,14 @@ def _is_above(shown: Shown, home: Home) -> bool:
     return right < _DEPTH and right < place(shown.asked.outdated, but=shown.asked.answer)
 
 
-def _lines(block: str) -> list[str]:
+def lines_of(block: str) -> list[str]:
+    """Return the lines of a block that hold a word."""
     lines = re.split(r"\n| / ", re.sub(r"</?[a-z_]+[^>]*>", "\n", block))
     return [line.strip() for line in lines if words(line)]
 
 
-def _stands(part: str, lines: Sequence[str]) -> bool:
+def stands(part: str, lines: Sequence[str]) -> bool:
+    """Tell whether all words of a part stand in one line."""
     if not part.isascii() and re.search(r"[\u3400-\u9fff]", part):
         return any(part in line for line in lines)
     wanted = set(words(part))
