@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import edgemem
-from edgemem.bench.ground import report, say
+from edgemem.bench.ground import EMBEDDER, report, say
 from edgemem.clock import RELEASED, Clock
 from edgemem.config import LlamaSettings, Profile
 from edgemem.errors import InvalidInputError
@@ -110,9 +110,9 @@ class SetClock(Clock):
         return self.at
 
 
-def judge(home: Home, *, embedder: bool = True) -> Iterator[Shown]:
+def judge(home: Home, *, embedder: bool = True, model: str = EMBEDDER) -> Iterator[Shown]:
     """Tell a home everything, and yield what memory shows for each utterance; without an embedder by words alone."""
-    clock, profile = SetClock(), Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
+    clock, profile = SetClock(), Profile(llama=LlamaSettings(embedder=model if embedder else ""))
     with tempfile.TemporaryDirectory() as folder:
         clock.at = home.time(home.told[0].at) - 60 if home.told else home.time(home.asked_at)
         memory = edgemem.open(Path(folder) / "home", profile=profile, clock=clock, worker=False)
@@ -219,6 +219,7 @@ def run(
     kind: str = "train",
     language: str = "",
     embedder: bool = True,
+    model: str = EMBEDDER,
     show: int = 0,
     out: Path | None = None,
     against: Path | None = None,
@@ -229,6 +230,7 @@ def run(
         kind: `train`: the sets that learn; `test`: those that judge, at most three times.
         language: default: all.
         embedder: find by meaning too.
+        model: the embedder, by its name in the catalogue.
         show: of the sets that learn, this many misses of each figure.
         out: keep what became of each utterance in this file.
         against: a file that another tree has kept; differences are paired, with 95 % intervals.
@@ -242,7 +244,7 @@ def run(
         if language not in ("", home.language):
             continue
         say(f"{path.stem} …")
-        for shown in judge(home, embedder=embedder):
+        for shown in judge(home, embedder=embedder, model=model):
             each = outcomes(shown, home)
             seen[f"{path.stem}/{shown.asked.id}"] = each
             for name, value in each.items():

