@@ -290,6 +290,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     my: Exact
     we: Exact
     """The speaker and others as those who do something."""
+    others: Exact
+    """Words for somebody or something named before: she, them, that one."""
     us: Exact
     """The same, as to whom something is done."""
     you: Exact

@@ -115,6 +115,7 @@ class Memory(Closable):
         k: int | None = None,
         kinds: Collection[Kind] | None = None,
         min_score: float = 0.0,
+        session: str = "",
         asked: bool = True,
         include_past: bool | None = None,
         valid_at: float | None = None,
@@ -129,6 +130,8 @@ class Memory(Closable):
             speaker: who reads; None is an unknown voice, which reads shared records. Not given: the operator, who sees all.
             k: at most this many; default: the profile's.
             min_score: 0 to 1.
+            session: the conversation in which it is asked: where the query names no subject ("when does she come?"), those of its last
+                three exchanges within ten minutes count, as far as the speaker may know them.
             asked: False: the query is what somebody said, which may want nothing of the memory, and scores less then.
             include_past: None: the question decides.
             valid_at: facts as they held then, seconds since the epoch, as in `store.facts_as_of`; all else is found all the same.
@@ -144,6 +147,7 @@ class Memory(Closable):
                 k=self._most(k),
                 kinds=checked_kinds(kinds),
                 min_score=checked_number(min_score, "min_score"),
+                session=checked_text(session, "the session"),
                 asked=asked,
                 called=self.profile.called(),
                 include_past=include_past,

@@ -192,7 +192,8 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Reque
         exclude=committed.visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
         known=committed.visible.valued,
-        skip_turns=(prompt_log.session, committed.numbers),
+        session=prompt_log.session,
+        skip_turns=committed.numbers,
         called=profile.called(),
     )
 

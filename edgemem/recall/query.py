@@ -24,6 +24,7 @@ from edgemem.recall.text.analyse import (
     empty_signs,
     fold,
     plain_words,
+    spoken_words,
     stem,
     stemmed,
     stop_words,
@@ -35,6 +36,7 @@ from edgemem.recall.text.phrases import asks_when, times_in, zone_at
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+_FEW = 3  # words of a sentence that may be about what was said before; chosen as tests/lab/tuning.md says
 _SURE = 0.9  # a less sure time may be a word to look for: "Monday" of a fact
 Whose = Literal["anyone", "asker", "named", "robot"]
 
@@ -94,6 +96,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     dates: frozenset[str] = frozenset()
     """Phrases that surely name a time."""
     asks_when: bool = False
+    before: tuple[str, ...] = ()
+    """What was said before it, the newest first: its subject, where it names none itself."""
 
 
 class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +212,25 @@ def parse_query(
             named.text, times, now=question.at, language=whole.language, named=named.whole, reader=reader
         ),
     )
+
+
+def lacks_subject(question: ParsedQuery, reader: str | None) -> bool:
+    """Tell whether a sentence of a few words names nobody but its `reader`, and nothing, or only "she" or "it"."""
+    text, words = question.whole.text, len(question.whole.tokens)
+    if question.people.keys() - {reader} or words > _FEW or any(map(str.isdigit, text)):
+        return False
+    language = all_words().get(question.whole.language)
+    refers = language is not None and language.others.stand_in(small(text))
+    return refers or (words <= 1 and not question.people)
+
+
+def with_subjects(question: Question) -> Question:
+    """Return a sentence behind the names and content words of what was said before it."""
+    words = [
+        text[word.begin : word.end] for text in question.before for word in spoken_words(text) if word.content
+    ]
+    text = f"{' '.join(dict.fromkeys(words))} {question.text}"
+    return msgspec.structs.replace(question, text=text[-MAX_CHARS:])
 
 
 def tense_of(text: str, undated: str | None = None) -> Tense:

@@ -22,6 +22,7 @@ from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling
+from edgemem.store.turns import read_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
 
+_EXCHANGES, _EXCHANGES_S = 3, 600.0
+"""So many exchanges of the last ten minutes tell the subject of an utterance that names none."""
 _PROCEDURES: tuple[Kind, ...] = ("procedure",)
 
 
@@ -55,8 +58,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Without these, as `kind:id`."""
     known: Collection[str] = ()
     """Items that the reader has: returned, beside the k others."""
-    skip_turns: tuple[str, Collection[int]] | None = None
-    """A session, and its turns that the reader's prompt holds anyway."""
+    session: str = ""
+    """The conversation in which it is said: its last exchanges tell who "she" is."""
+    skip_turns: Collection[int] | None = None
+    """Turns of that session that the reader's prompt holds anyway; None: those exchanges."""
     called: Mapping[str, str] = {}
     """The speaker that each further name means."""
     include_past: bool | None = None
@@ -138,6 +143,8 @@ class Recall:
         when = checked_when(request.valid_at, request.known_at)
         asked_at = self._clock.now()
         asked_text = read_question(query, asked_at)
+        said = self._said_before(request.session, reader, asked_at)
+        asked_text = msgspec.structs.replace(asked_text, before=tuple(text for _, text in said))
         tense = asked_text.tense
         spans = past_times(asked_text, asked_at) if when is None and request.include_past is None else []
         wants_past = (tense.past or tense.all) if request.include_past is None else request.include_past
@@ -149,7 +156,6 @@ class Recall:
             asked=request.asked,
             foreign_meaning=settings.foreign_meaning,
         )
-        session, turns = request.skip_turns or ("", ())
         held = (
             None
             if when is None or (request.kinds and "fact" not in request.kinds)
@@ -158,8 +164,8 @@ class Recall:
         allowed = Filter(
             reader,
             kinds=request.kinds,
-            session_id=self._session_id(session),
-            turns=turns,
+            session_id=self._session_id(request.session),
+            turns=[n for n, _ in said] if request.skip_turns is None else request.skip_turns,
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
             facts=held,
@@ -247,6 +253,12 @@ class Recall:
             outcome = self._search(asked, reader, names, allowed, limits, indexed=False)
             self._index.mark_broken(error)
             return outcome
+
+    def _said_before(self, session: str, reader: Reader | None, now: float) -> list[tuple[int, str]]:
+        """Return number and text of what a session's last exchanges said that its hearers may know, newest first."""
+        if not session:
+            return []
+        return read_words(self._truth, session, most=_EXCHANGES, since=now - _EXCHANGES_S, reader=reader)
 
     def _session_id(self, session: str) -> int | None:
         if not session:

@@ -226,6 +226,23 @@ def read_turns(
     return turns
 
 
+def read_words(
+    db: Tables, session: str, *, most: int, since: float, reader: Reader | None
+) -> list[tuple[int, str]]:
+    """Return number and text of what was said in a session's last turns, the newest first, as far as a reader may know it.
+
+    At most so many turns count, and none from before `since`, in seconds since the epoch.
+    """
+    rule, values = reading_rule(reader, "t.", level=MESSAGE_LEVEL.format(m="m"))
+    rows = db.query(
+        f"select t.n, m.content from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own constants
+        " where t.session_id = (select id from sessions where name = :session) and t.n > :before and t.recorded >= :since"
+        f" and (m.id = t.utterance or m.role = 'assistant') and m.content <> '' and {rule} order by t.n desc, m.id desc",
+        {"session": session, "before": last_number(db, session) - most, "since": int(since * 1e6), **values},
+    )
+    return [(n, text) for n, text in rows]
+
+
 def ensure_session(tx: Transaction, name: str) -> int:
     """Return the row id of a session, making it if there is none; all of its messages have larger ids."""
     check_session_id(name)

@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ _IDLE_S = 3600.0
 _REPLY = "All right."
 _DEPTH = 50
 _CUTS = (1, 5, 10)
+_OF_ONE = 0.6
+"""The share of its words that a line has of a message where it is made of that: it names speaker and day too."""
 
 Outcomes = dict[str, dict[str, float]]
 """Of each utterance, by file and id, its figures."""
@@ -151,7 +154,10 @@ def _ask(memory: Memory, clock: SetClock, home: Home, asked: Asked) -> Shown:
         talk.say(before.text, before.speaker, before.reply)
         clock.at += 10
     block = talk.ask(asked.text, asked.speaker, asked.audience)
-    found = memory.recall(asked.text, speaker=asked.speaker or None, k=_DEPTH, min_score=0.0)
+    where: dict[str, Any] = (
+        {"session": talk.session} if "session" in signature(memory.recall).parameters else {}
+    )
+    found = memory.recall(asked.text, speaker=asked.speaker or None, k=_DEPTH, min_score=0.0, **where)
     if asked.before:
         memory.forget(session=talk.session)
     return Shown(asked, block, [item.text for item in found])
@@ -161,8 +167,24 @@ def _ask(memory: Memory, clock: SetClock, home: Home, asked: Asked) -> Shown:
 
 
 def outcomes(shown: Shown, home: Home) -> dict[str, float]:
-    """Return each figure of one utterance, 0 to 1."""
-    asked, lines = shown.asked, lines_of(shown.block)
+    """Return each figure of one utterance, 0 to 1, and how many lines it was shown."""
+    lines = lines_of(shown.block)
+    useful = sum(_is_useful(line, shown.asked, home) for line in lines)
+    share = {"all: useful of the lines": useful / len(lines)} if lines else {}
+    return _outcomes(shown, home, lines) | {"all: lines": float(len(lines))} | share
+
+
+def _is_useful(line: str, asked: Asked, home: Home) -> bool:
+    """Tell whether a line holds the answer, or is made of what somebody told who knew it."""
+    said = set(words(line))
+    told = (set(words(each.text)) for each in home.told if each.id in asked.evidence)
+    return any(stands(part, [line]) for part in asked.answer) or any(
+        len(said & own) > _OF_ONE * len(said) for own in told
+    )
+
+
+def _outcomes(shown: Shown, home: Home, lines: Sequence[str]) -> dict[str, float]:
+    asked = shown.asked
     answer = any(stands(part, lines) for part in asked.answer)
     outdated = any(stands(part, lines) for part in asked.outdated)
     row = asked.row

@@ -218,9 +218,9 @@ def test_what_the_prompt_holds_is_left_out(robot, settled):
     robot.store.add_fact("boat", "blue")
     settled()
     (fact,) = robot.recall("boat", kinds=["fact"])
-    found = robot.texts("boat", skip_turns=("now", {0, 1, 2, 4, 5}), exclude={f"fact:{fact.id}"}, k=9)
+    found = robot.texts("boat", session="now", skip_turns={0, 1, 2, 4, 5}, exclude={f"fact:{fact.id}"}, k=9)
     assert set(found) == {"the boat number 3", "the boat of old"}
-    assert len(robot.texts("boat", skip_turns=("unheard of", {1}), k=9)) == 8
+    assert len(robot.texts("boat", session="unheard of", skip_turns={1}, k=9)) == 8
 
 
 def test_what_the_reader_knows_takes_nobodys_place(robot, settled):

@@ -67,6 +67,7 @@ def test_nothing_is_scanned(truth: Database, monkeypatch: pytest.MonkeyPatch) ->
     truth.write(lambda tx: turns.erase_turn(tx, "kitchen", 1))
     turns.last_number(truth, "kitchen")
     turns.read_turns(truth, "kitchen", from_n=1, reader=Reader("alice"))
+    turns.read_words(truth, "kitchen", most=3, since=0.0, reader=Reader("alice"))
     truth.write(lambda tx: turns.append_epoch(tx, Epoch("kitchen", 0)))
     turns.latest_epoch(truth, "kitchen")
     store = SQLiteSessionStore(truth)

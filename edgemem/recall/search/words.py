@@ -17,7 +17,7 @@ from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, split_compound, spread
-from edgemem.recall.query import parse_query
+from edgemem.recall.query import lacks_subject, parse_query, with_subjects
 from edgemem.recall.times import on_dates, on_days
 
 if TYPE_CHECKING:
@@ -159,16 +159,9 @@ class WordSearch:
 
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find a question's words, and return it with the memory's knowledge of it."""
-        view, people = self._view, self._people
-        named = find_people(asked.text, people, self, names=people, dates=asked.dates, known=view.table.names)
-        subjects = [
-            name
-            for name in named.whole
-            if len(view.visible(view.table.fact_slots(" ".join(people[name].stems))))
-        ]
-        question = parse_query(
-            asked, named, people=people, subjects=subjects, called=self._names, reader=self._reader
-        )
+        question = self._parsed(asked)
+        if asked.before and lacks_subject(question, self._reader):
+            question = self._parsed(with_subjects(asked))
         statistics = self._statistics(question.terms)
         if question.period is not None and not question.period.rest:
             question = msgspec.structs.replace(question, terms=())
@@ -179,6 +172,18 @@ class WordSearch:
         self._find(question, statistics)
         self._note_mentions(question)
         return question
+
+    def _parsed(self, asked: Question) -> ParsedQuery:
+        view, people = self._view, self._people
+        named = find_people(asked.text, people, self, names=people, dates=asked.dates, known=view.table.names)
+        subjects = [
+            name
+            for name in named.whole
+            if len(view.visible(view.table.fact_slots(" ".join(people[name].stems))))
+        ]
+        return parse_query(
+            asked, named, people=people, subjects=subjects, called=self._names, reader=self._reader
+        )
 
     def counts(self, terms: Iterable[str]) -> dict[str, int]:
         """Count the texts with each term; unreadable ones do not count, so no score tells of them."""

@@ -1,0 +1,115 @@
+"""Follow-ups: "And when does she come?" is about whom the last exchanges named."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import HandClock
+
+from edgemem.hooks.builtin import part_of
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.session.log import log_of
+from support.homes import eventually, opened
+from support.models import Model
+
+VISITS = {"okafor.visit": "Mrs Okafor comes on Thursday at four", "brandt.visit": "Mr Brandt comes on Monday"}
+
+
+@pytest.fixture
+def memory(tmp_path: Path, hand: HandClock) -> Iterator[Memory]:
+    with opened(tmp_path / "home", "[recall]\ndeadline_ms = 60000\n", clock=hand.clock) as made:
+        yield made
+
+
+def learn(memory: Memory) -> None:
+    """Learn of the visits only now, so that no block before has shown them."""
+    for key, value in VISITS.items() if not memory.store.facts() else ():
+        memory.store.add_fact(key, value, scope="household")
+
+
+class Talk:
+    """A conversation of two people in the kitchen, one of whom speaks."""
+
+    def __init__(self, memory: Memory, reply: str = "Yes.") -> None:
+        self.memory = memory
+        self.hooks = memory.hooks(session_id="kitchen")
+        self.loop = AgentLoop(Model(otherwise=reply), hooks=self.hooks)
+
+    def say(self, text: str, **more: Any) -> None:
+        self.loop.run(text, speaker="li", **more)
+
+    def ask(self, text: str) -> str:
+        """Return what is put before a question that both hear."""
+        learn(self.memory)
+        self.loop.prepare(text, speaker="li", audience=["li", "bo"])
+        return " ".join(line.line for line in log_of(self.loop.ctx).prompt_log.sections["memory"].shown)
+
+
+ASKED = ["And when does she come?", "When?", "when is that visit"]
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_whom_the_exchange_before_named_is_meant(memory: Memory, question: str) -> None:
+    """The other guest's day is not told alone."""
+    talk = Talk(memory)
+    talk.say("I wrote to Okafor.")
+    talk.say("It was cold in the garden.")
+    told = talk.ask(question)
+    assert "Thursday" in told
+    assert "Monday" not in told or told.index("Thursday") < told.index("Monday")
+
+
+def test_the_robot_may_have_said_the_name(memory: Memory) -> None:
+    """Its replies count as well."""
+    talk = Talk(memory, reply="That was Okafor.")
+    talk.say("Somebody rang at the door.")
+    assert "Thursday" in talk.ask("When does she come?")
+
+
+def test_who_asks_for_somebody_else_is_told_of_them(memory: Memory) -> None:
+    """A sentence with a subject is about that."""
+    talk = Talk(memory)
+    talk.say("I wrote to Okafor.")
+    assert "Monday" in talk.ask("When does Brandt come?")
+    talk.loop.abort()
+    found = memory.recall("When does Brandt come?", speaker="li", session="kitchen")
+    assert found[0].key == "brandt.visit"
+
+
+def test_what_somebody_present_may_not_know_names_nobody(memory: Memory) -> None:
+    """Who listens would learn from the answer whom the private words were about."""
+    talk = Talk(memory)
+    talk.say("I wrote to Okafor.", private=True)
+    assert "Thursday" not in talk.ask("And when is that?")
+
+
+def test_after_ten_minutes_nobody_is_meant(memory: Memory, hand: HandClock) -> None:
+    """By then people speak of something else."""
+    talk = Talk(memory)
+    talk.say("I wrote to Okafor.")
+    hand.advance(601.0)
+    assert "Thursday" not in talk.ask("And when is that?")
+
+
+def test_only_a_session_tells_whom_a_recall_means(memory: Memory) -> None:
+    """Its exchanges are no answers: they stand in the conversation."""
+    talk = Talk(memory)
+    talk.say("I wrote to Okafor.")
+    learn(memory)
+    found = memory.recall("When is that?", speaker="li", session="kitchen")
+    assert [item.key for item in found[:1]] == ["okafor.visit"]
+    assert all(item.session != "kitchen" for item in found)
+    assert all(item.key is None for item in memory.recall("When is that?", speaker="li"))
+
+
+def test_early_recall_knows_it_too(memory: Memory) -> None:
+    """What was found while the question was spoken is what the turn finds."""
+    talk = Talk(memory)
+    talk.say("I wrote to Okafor.")
+    learn(memory)
+    talk.loop.partial("And when does she come?", speaker="li", audience=["li", "bo"])
+    eventually(lambda: memory.diagnostics.prefetch.idle)
+    assert "Thursday" in talk.ask("And when does she come?")
+    assert part_of(talk.hooks, "prefetch").last.outcome == "ready"
