@@ -54,6 +54,7 @@ def test_a_home_is_judged_by_what_stands_before_the_model() -> None:
     home = Home("en", ("mira", "joss"), "Europe/Berlin", "2027-02-01T18:00:00", told, asked)
     first, second = (outcomes(shown, home) for shown in judge(home, embedder=False))
     assert first["direct: answer"] == first["direct: evidence among 1"] == 1
-    assert second == {"talk: silent": 1}
+    assert first["all: lines"] == first["all: useful of the lines"] == 1
+    assert second == {"talk: silent": 1, "all: lines": 0}
     with pytest.raises(InvalidInputError, match="learns"):
         run(kind="test", show=1)
