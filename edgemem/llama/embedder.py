@@ -6,9 +6,11 @@ import math
 import threading
 from collections import OrderedDict
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.header import read_header, sampled
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
+CENTRES_FILE = "centres.toml"
 _NAME_CHARS = 60
 _REMEMBERED = 64  # vectors of questions: one looked up early is asked again at the sentence's end
 _REMEMBERED_CHARS = 4096  # of a query; a longer one does not come twice
@@ -85,6 +88,20 @@ class Encoder:
         return vector
 
 
+class Centre(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The means of an embedder's vectors, in ten thousandths.
+
+    Some models put all texts into one corner: of any two the cosine is .8. Taken from the centre, texts that have nothing in
+    common have cosines around 0, as of other models, and more are found, also by the two bits a dimension of the index.
+    """
+
+    query: tuple[int, ...] = ()
+    text: tuple[int, ...] = ()
+
+
+_NOWHERE = Centre()
+
+
 class LlamaEmbedder(ModelHandle, Embedder):
     """Turns text into unit vectors with an embedding model in GGUF format; safe from any thread.
 
@@ -102,11 +119,12 @@ class LlamaEmbedder(ModelHandle, Embedder):
         query_prefix: str = "",
         text_prefix: str = "",
         languages: Sequence[str] = (),
+        centre: Centre = _NOWHERE,
     ) -> None:
         """Check the file, without loading it yet.
 
         The prefixes go before a question, and before stored text. More than one thread makes the slowest answers far slower
-        beside speech recognition. `languages` empty takes those in the file.
+        beside speech recognition. `languages` empty takes those in the file. Vectors are taken from the `centre`.
         """
         if n_ctx < 8 or threads < 1:
             raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
@@ -121,10 +139,12 @@ class LlamaEmbedder(ModelHandle, Embedder):
         self.languages = tuple(languages) or header.languages
         self._prefixes = query_prefix, text_prefix
         pooling, size = header.number("pooling_type", 1), header.number("embedding_length")
+        self._centre = centre
         settings = (header.size, n_ctx, query_prefix, text_prefix, pooling, size)
+        centred = (centre,) if centre.text else ()
         # The name in the file: a moved or renamed model is the same.
         name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
-        self.fingerprint = _fingerprint(path, name, settings)
+        self.fingerprint = _fingerprint(path, name, settings + centred)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
         super().__init__(path, "embedder", partial(Encoder, path, header, n_ctx=n_ctx, threads=threads))
@@ -143,6 +163,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
             (vector,) = self._worker.wait(job, timeout_s)
         except WaitTimeoutError:
             return None
+        vector = _taken_from(self._centre.query, vector)
         vector.setflags(write=False)
         if len(text) <= _REMEMBERED_CHARS:
             with self._lock:
@@ -155,12 +176,15 @@ class LlamaEmbedder(ModelHandle, Embedder):
         """Embed text to be stored, one row each; queries go first."""
         import numpy as np
 
-        rows = self._stored(Encoder.encode, texts)
+        rows = self._embed(texts)
         return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
         """Embed stored text until `stop()` is true before a text; `yield_to_speech` also ends the one at work."""
-        return self._stored(Encoder.encode, texts, stop)
+        return self._embed(texts, stop)
+
+    def _embed(self, texts: Sequence[str], stop: Callable[[], bool] | None = None) -> list[Vector]:
+        return [_taken_from(self._centre.text, row) for row in self._stored(Encoder.encode, texts, stop)]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each stored text, uncut, with its prefix and those that the model puts around it."""
@@ -191,15 +215,35 @@ def open_embedder(
     path, entry = path_of(model, home=home), find_entry(model)
     prefixes = entry or read_pin(path)
     # Also for a model that is named by its file.
-    named = (entry.languages for entry in load_catalogue() if model == entry.name or path.name == entry.file)
+    named = (entry for entry in load_catalogue() if model == entry.name or path.name == entry.file)
+    known = next(named, None)
     return LlamaEmbedder(
         path,
         n_ctx=n_ctx or (entry.context if entry else 256),
         threads=threads,
         query_prefix=prefixes.query_prefix if prefixes else "",
         text_prefix=prefixes.text_prefix if prefixes else "",
-        languages=next(named, ()),
+        languages=known.languages if known else (),
+        centre=shipped_centres().get(known.name if known else "", _NOWHERE),
     )
+
+
+@cache
+def shipped_centres() -> dict[str, Centre]:
+    """Return the centres that `make lab ARGS=centres` has learnt, by the names of embedders in the catalogue."""
+    text = Path(__file__).with_name(CENTRES_FILE).read_text("utf-8")
+    return msgspec.toml.decode(text, type=dict[str, Centre])
+
+
+def _taken_from(centre: Sequence[int], vector: Vector) -> Vector:
+    """Return the unit vector from a centre to a vector's end."""
+    import numpy as np
+
+    if not centre:
+        return vector
+    way: Vector = vector - np.array(centre, np.float32) / np.float32(10_000)
+    way /= np.float32(np.linalg.norm(way))
+    return way
 
 
 def _dimensions(header: Header) -> int:

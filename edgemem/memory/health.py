@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import shutil
+from collections import Counter
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -20,11 +21,12 @@ from edgemem.errors import (
     TemplateError,
     count,
 )
-from edgemem.llama.models.catalog import find_entry
+from edgemem.llama.models.catalog import MULTILINGUAL, find_entry
 from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
 from edgemem.llama.state import headers_in
 from edgemem.llama.template.append_only import appends_only
+from edgemem.recall.text.analyse import language_in
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.session.prompt import WINDOW
@@ -36,7 +38,7 @@ from edgemem.store.stray_scopes import stray_scopes
 from edgemem.store.turns import count_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sized
+    from collections.abc import Callable, Sequence, Sized
 
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LISTED = 20
+_HEARD, _FEWEST = 200, 20  # of the newest messages, those whose language is told, and the fewest that tell it
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
@@ -213,7 +216,20 @@ def _embedder(home: Home) -> Finding:
         detail += (
             f"; waiting for vectors: {count(waiting, 'text')}, found by words until idle time has made them"
         )
+    if foreign := _foreign_language(home, home.embedder.languages):
+        return _warn(
+            f"{detail}; most of the newest messages are in a language that it does not know ({foreign})",
+            f'Type: edgemem models get {MULTILINGUAL}. Then write embedder = "{MULTILINGUAL}" under [llama] of edgemem.toml.',
+        )
     return _ok(detail)
+
+
+def _foreign_language(home: Home, known: Sequence[str]) -> str:
+    """Return the language, none of those known, that most of the newest messages are in; none known: many are."""
+    sql = "select content from messages where role = 'user' and content is not null and dropped is null order by id desc limit ?"
+    texts = [text for (text,) in home.database.query(sql, (_HEARD,))] if known else []
+    (language, times), *_ = Counter(map(language_in, texts)).most_common(1) or [("", 0)]
+    return language if language not in known and 2 * times > len(texts) >= _FEWEST else ""
 
 
 def _disk(home: Home) -> Finding:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.llama.embedder import LlamaEmbedder, open_embedder
+from edgemem.llama.embedder import Centre, LlamaEmbedder, open_embedder, shipped_centres
+from edgemem.llama.models.catalog import entry_of
 from edgemem.llama.models.convert import convert_bert
 from lab.random_model import key
 from support.models import write_llama_gguf, write_tiny_bert
@@ -49,6 +50,28 @@ def test_8_bits_are_as_good_as_the_original(embedder: LlamaEmbedder) -> None:
     cosines = np.sum(embedder.embed_texts(texts) * wanted, axis=1)
     assert cosines.mean() > 0.998
     assert cosines.min() > 0.996
+
+
+def test_vectors_are_taken_from_the_centre(embedder: LlamaEmbedder, minilm: Path) -> None:
+    """Questions from theirs, stored texts from theirs; with another centre it is another model."""
+    rows = [[round(10_000 * x) for x in embedder.embed_query(text).tolist()] for text in ("home", "work")]
+    centre = Centre(query=tuple(rows[0]), text=tuple(rows[1]))
+    with LlamaEmbedder(minilm, centre=centre) as centred:
+        assert centred.fingerprint != embedder.fingerprint
+        made = [
+            centred.embed_query("tea"),
+            *centred.embed_texts(["tea"]),
+            *centred.embed_until(["tea"], bool),
+        ]
+    for row, vector in zip((rows[0], rows[1], rows[1]), made, strict=True):
+        way = embedder.embed_query("tea") - np.array(row) / 10_000
+        assert vector == pytest.approx(way / np.linalg.norm(way), abs=1e-6)
+
+
+def test_a_centre_is_of_an_embedder_in_the_catalogue() -> None:
+    """It has a number for each dimension."""
+    for name, centre in shipped_centres().items():
+        assert len(centre.query) == len(centre.text) == entry_of(name).dimensions
 
 
 def test_alone_or_among_others_a_text_gets_the_same_vector(embedder: LlamaEmbedder) -> None:

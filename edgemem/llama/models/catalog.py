@@ -16,6 +16,8 @@ from edgemem.store.db.files import write_private
 
 _MIB = 1 << 20
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
+MULTILINGUAL = "multilingual-e5-small"
+"""The embedder for homes that speak what the default one does not know."""
 _PACKAGE = Path(__file__).resolve().parents[2]
 State = Literal["missing", "unverified", "verified", "damaged"]
 """What is known of a model's file; a verified one has the size that belongs to the known checksum."""

@@ -15,8 +15,9 @@ from edgemem.recall.index.sources import FACT_SOURCE, read_docs
 from edgemem.recall.recall import Recall, Request
 from edgemem.records import Reader
 from edgemem.store import turns
+from lab.languages import household
 from support.embedders import HashEmbedder
-from support.homes import bytes_of, check, count, say, work
+from support.homes import bytes_of, check, count, say, tell, work
 
 
 def embedder_line(memory) -> str:
@@ -251,6 +252,22 @@ def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
             assert memory.diagnostics.index.pending()["vectors"] == (0 if there else 1)
     with pytest.raises(ClosedError):
         memory.recall("tea?")
+
+
+def test_a_home_that_speaks_another_language_hears_of_an_embedder_that_knows_it(tmp_path):
+    """Where most of the newest messages are in one; an embedder that tells no languages knows many."""
+    embedder = HashEmbedder()
+    embedder.languages = ("en",)
+    with edgemem.open(tmp_path / "home", embedder=embedder, worker=False) as memory:
+        for day, language, state in ((1, "en", "ok"), (2, "de", "warn"), (3, "zh", "warn"), (4, "en", "ok")):
+            for turn, (_, _, text) in enumerate(household(language).said):
+                tell(memory, text, f"day {day}", turn)
+            (line,) = [one for one in memory.check() if one.name == "embedder"]
+            assert line.state == state
+            assert state == "ok" or "edgemem models get multilingual-e5-small" in line.advice
+            assert state == "ok" or f"({language})" in line.detail
+        embedder.languages = ()
+        assert "language" not in embedder_line(memory)
 
 
 @pytest.mark.parametrize("resident", [False, True])
