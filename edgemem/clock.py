@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import tzinfo
 
 RELEASED = 1_767_225_600.0
 """2026-01-01 UTC, moved up with each release: no true wall clock can stand before it."""
@@ -97,6 +99,14 @@ class Clock:
 
     def _leaps(self, wall: float) -> bool:
         return not wall <= max(self._elapsed(), self._newest / 1e6) + _LEAP
+
+
+def local(at: float, zone: tzinfo | None) -> datetime:
+    """Return a moment, seconds since the epoch, in a zone; None: this machine's; raise ValueError or OverflowError for no date."""
+    try:
+        return datetime.fromtimestamp(at, timezone.utc).astimezone(zone)
+    except OSError as error:
+        raise ValueError(str(error)) from error
 
 
 def span(seconds: float) -> str:

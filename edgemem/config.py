@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -84,6 +85,33 @@ class BankSettings(_Section, frozen=True):
     limits: dict[BankLimit, CountOrZero] = {}
     """Other bounds of each bank than 102,400 bytes a file, 1,048,576 in all, 200 files, 2 names in a path, files kept for
     ever (`retention_days` after their last change) and 200 lines of MEMORY.md shown: `{ max_entries = 500 }`."""
+
+
+class TimeSettings(_Section, frozen=True):
+    """`[time]`: the days of the household."""
+
+    zone: str = ""
+    """Where the household lives, by its IANA name such as "Europe/Berlin": its days begin at midnight there; empty: where the
+    machine is. Days in what is stored already are read again at the next start."""
+    line: bool = True
+    """Whether a line before the utterance says what day and time it is: once an epoch, on another day, and after an hour's
+    pause; none while the clock cannot be trusted. `false` where your instructions or tools say it."""
+
+    def __post_init__(self) -> None:
+        self.tzinfo()
+
+    def tzinfo(self) -> tzinfo | None:
+        """Return the zone; None: this machine's."""
+        if not self.zone:
+            return None
+        from zoneinfo import ZoneInfo
+
+        try:
+            return ZoneInfo(self.zone)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(
+                f"there is no time zone {self.zone!r}; write one such as Europe/Berlin, or leave it empty for the machine's"
+            ) from error
 
 
 class RecallSettings(_Section, frozen=True):
@@ -263,6 +291,7 @@ class Profile(_Section, frozen=True):
 
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
+    time: TimeSettings = TimeSettings()
     notes: NotesSettings = NotesSettings()
     bank: BankSettings = BankSettings()
     recall: RecallSettings = RecallSettings()

@@ -228,6 +228,8 @@ DateForm = Literal[
     "until",
     "before",
     "after",
+    "seldom",
+    "weekly",
     "every",
 ]
 
@@ -257,6 +259,8 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Phrases that ask for a time."""
     whole: dict[str, str] = {}
     """Words that stand for several, each as word:value."""
+    before_monthday: str = ""
+    """Words behind which the number of a day stands alone; empty: nowhere."""
     doubtful: str = ""
     """Words that have another meaning as well."""
     asks_alone: str = ""

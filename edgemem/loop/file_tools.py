@@ -10,7 +10,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block.render import day_of
+from edgemem.context.block.render import Today, day_of
 from edgemem.errors import EdgememError, InvalidInputError, MemoryBankViolation
 from edgemem.fence import clean
 from edgemem.records import BANK_TOOLS, NOTES, REMEMBER_FACT, SEARCH_MEMORY, BlockLine
@@ -121,7 +121,7 @@ def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: s
             return _PRIVATE
         name = None if turn.is_inner else turn.reader.speaker
         who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""
-        line = f"- {text} [{who}{day_of(clock.now())}]"
+        line = f"- {text} [{who}{day_of(clock.now(), Today(zone=settings.now.time.tzinfo()))}]"
         notes.append(line)
         _note_lines(turn, notes, [line])
         return f"Noted: {text}."

@@ -18,7 +18,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.block.delta import lines_for, value_as_recalled
-from edgemem.context.block.render import VisibleLines, day_of
+from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
@@ -48,6 +48,8 @@ from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites, wait_written
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from edgemem.session.memory_block import Recaller
 
 MYSELF = "me"
@@ -281,7 +283,7 @@ class _MemoryTools:
         best = sorted(results, key=lambda item: -item.score)
         # The prompt already has its turns, this one among them.
         best = [item for item in best if prompt_log is None or not prompt_log.has_turn(item)]
-        lines = lines_for(best, visible=VisibleLines())
+        lines = lines_for(best, visible=VisibleLines(), today=Today(zone=self._settings.now.time.tzinfo()))
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
         # With the name for forgetting an episode.
@@ -391,7 +393,8 @@ class _MemoryTools:
         return f"{answer} Names like it: {like}." if like else answer
 
     def _list(self, turn: ToolTurn, facts: Sequence[Fact]) -> str:
-        lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in facts[:MAX_ITEMS]]
+        zone = self._settings.now.time.tzinfo()
+        lines = [f"- {self._line(turn, fact)}{_source(fact, zone)}" for fact in facts[:MAX_ITEMS]]
         lines = lines[: self._fitting(lines)]
         self._mark(turn, facts[: len(lines)])
         if len(facts) > len(lines):
@@ -499,12 +502,12 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     )
 
 
-def _source(fact: Fact) -> str:
+def _source(fact: Fact, zone: tzinfo | None) -> str:
     speaker = fact.heard.speaker if fact.heard is not None else None
     source = (
         f"said by {clean(speaker, max_chars=_NAME_CHARS)}"
         if speaker
         else clean(fact.source, max_chars=_NAME_CHARS)
     )
-    parts = filter(None, (source, day_of(fact.recorded_at or fact.updated_at)))
+    parts = filter(None, (source, day_of(fact.recorded_at or fact.updated_at, Today(zone=zone))))
     return f" [{', '.join(parts)}]"

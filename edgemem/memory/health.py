@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import shutil
+import time
 from collections import Counter
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
@@ -248,7 +249,12 @@ def _disk(home: Home) -> Finding:
 
 
 def _clock(home: Home) -> Finding:
-    trust = home.clock.trust()
+    trust, zone = home.clock.trust(), home.profile.time.zone
+    if trust.trusted and not zone and time.timezone == 0 and not time.daylight:
+        return _warn(
+            "the machine is in UTC, and so the days of the household begin at midnight there",
+            'Write [time] zone = "Europe/Berlin", or where the household lives; "UTC" where that is right.',
+        )
     if trust.trusted:
         return _ok(trust.reason)
     return _warn(

@@ -79,7 +79,7 @@ def session_parts(
         recall=prefetch.recall,
         tokenizer=budget.tokenizer,
         sizes=sizes,
-        now=now,
+        clock=home.clock,
     )
     compaction = Compaction(
         planner,

@@ -31,10 +31,11 @@ from edgemem.recall.text.analyse import (
 )
 from edgemem.recall.text.calendar import Range
 from edgemem.recall.text.lexicon import lexicons
-from edgemem.recall.text.phrases import asks_when, times_in, zone_at
+from edgemem.recall.text.phrases import asks_when, times_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import tzinfo
 
 _FEW = 3  # words of a sentence that may be about what was said before; chosen as tests/lab/tuning.md says
 _SURE = 0.9  # a less sure time may be a word to look for: "Monday" of a fact
@@ -134,10 +135,13 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         return self.stems.issuperset(subject.split())
 
 
-def read_question(text: str, now: float | None = None) -> Question:
-    """Return a sentence, of a very long text the end, with its times as of `now`, seconds since the epoch; None: without."""
+def read_question(text: str, now: float | None = None, zone: tzinfo | None = None) -> Question:
+    """Return a sentence, of a very long text the end, with its times as of `now`, seconds since the epoch; None: without.
+
+    `zone` None: this machine's.
+    """
     text = text[-MAX_CHARS:]
-    times = () if now is None else times_in(text, now, zone_at(now))
+    times = () if now is None else times_in(text, now, zone)
     undated = text
     for span in times:
         for named in span.ends or (span,):

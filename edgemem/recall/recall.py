@@ -142,7 +142,8 @@ class Recall:
         reader = with_stored_spelling(self._truth, request.reader)
         when = checked_when(request.valid_at, request.known_at)
         asked_at = self._clock.now()
-        asked_text = read_question(query, asked_at)
+        zone = self._settings.now.time.tzinfo()
+        asked_text = read_question(query, asked_at, zone)
         said = self._said_before(request.session, reader, asked_at)
         asked_text = msgspec.structs.replace(asked_text, before=tuple(text for _, text in said))
         tense = asked_text.tense
@@ -179,7 +180,7 @@ class Recall:
         now = self._clock.now()  # not before what the search has seen
         if spans:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
-        times = FactTimes(now, past=past, future=bool(request.include_past), when=when)
+        times = FactTimes(now, past=past, future=bool(request.include_past), when=when, zone=zone)
         rows = Rows(self._truth, self._notes, self._sections, reader=reader, times=times)
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
@@ -222,7 +223,7 @@ class Recall:
     ) -> Ranking:
         """Return everything considered for a question, without a deadline."""
         reader = with_stored_spelling(self._truth, reader)
-        asked = read_question(query, self._clock.now())
+        asked = read_question(query, self._clock.now(), self._settings.now.time.tzinfo())
         limits = Limits(candidates=self._settings.now.recall.candidates)
         allowed = Filter(reader, kinds=kinds, past=asked.tense.past)
         return self._search(asked, reader, {}, allowed, limits)[2]

@@ -8,10 +8,10 @@ ones would outweigh a good one: the fourth power of each is taken, by which a se
 from __future__ import annotations
 
 import math
-from datetime import datetime, timezone
 from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.clock import local
 from edgemem.recall.index.sources import (
     BANK,
     EPISODE,
@@ -36,6 +36,7 @@ from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
 
     from edgemem.recall.index.sources import BankSections
     from edgemem.recall.times import When
@@ -104,6 +105,8 @@ class FactTimes(NamedTuple):
     """With these, whether facts that do not hold yet are."""
     when: When | None = None
     """Instead, facts as they held then, and were known."""
+    zone: tzinfo | None = None
+    """Of the days; None: this machine's."""
 
     def query(self) -> tuple[str, dict[str, Any]]:
         """Return SQL that joins a statement's part that counts, and its values."""
@@ -144,8 +147,7 @@ class Rows:
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
         if kind == FACT:
-            which, moments = self._times.query()
-            return _facts(self._truth, ids, self._reader, which, moments)
+            return _facts(self._truth, ids, self._reader, self._times)
         if kind == NOTE:
             return _notes(self._notes, ids, self._reader)
         if kind == BANK:
@@ -154,8 +156,9 @@ class Rows:
 
 
 def _facts(
-    truth: Database, ids: Sequence[int], reader: Reader | None, which: str, moments: dict[str, Any]
+    truth: Database, ids: Sequence[int], reader: Reader | None, times: FactTimes
 ) -> Iterable[Recalled]:
+    which, moments = times.query()
     rule, values = reading_rule(reader, "f.")
     hidden = (
         "0"
@@ -182,7 +185,7 @@ def _facts(
         if past:
             if end is None and known_to is not None:
                 end = known_to / 1e6  # it was taken back then
-            text, doubt = text if end is None else f"{text} (until {_day(end)})", None
+            text, doubt = text if end is None else f"{text} (until {_day(end, times.zone)})", None
         elif doubt is not None:
             how = f"perhaps misheard: {doubt}" if why is None else f"not believed: {doubt}; {why}"
             text = f"{text} (since then heard, {how})"
@@ -195,11 +198,11 @@ def _facts(
         )  # fmt: skip
 
 
-def _day(seconds: float) -> str:
+def _day(seconds: float, zone: tzinfo | None) -> str:
     """Return a local date, or the seconds of a time that no calendar has."""
     try:
-        return datetime.fromtimestamp(seconds, tz=timezone.utc).astimezone().strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):
+        return f"{local(seconds, zone):%Y-%m-%d}"
+    except (ValueError, OverflowError):
         return f"{seconds:g}"
 
 

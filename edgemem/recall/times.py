@@ -164,14 +164,21 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
 
 
 def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:
-    """Return the common share of the longer of a text's and the question's time, times how sure both are."""
+    """Return the common share of a text's and the question's time, times how sure both are."""
     import numpy as np
 
     shares = np.zeros(len(spans))
+    _, begins, ends, sure, every = spans.T
+    lengths = ends - begins
     for span in question.times:
-        common = np.minimum(spans[:, 2], span.end) - np.maximum(spans[:, 1], span.begin)
-        longer = np.maximum(spans[:, 2] - spans[:, 1], max(span.end - span.begin, 1.0))
-        shares = np.maximum(shares, span.sure * spans[:, 3] * np.maximum(common, 0) / longer)
+        weeks = np.round((span.begin - begins) / np.where(every > 0, every, np.inf))
+        later = every * np.maximum(weeks, 0)  # what comes each week is of this one as well
+        common = np.minimum(ends + later, span.end) - np.maximum(begins + later, span.begin)
+        asked = span.end - span.begin
+        # A part of a day is of that day; a day of a longer time is less so, the longer that is.
+        of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S else np.sqrt(lengths * asked)
+        length = np.where(lengths > _DAY_S, np.maximum(lengths, asked), of_day)
+        shares = np.maximum(shares, span.sure * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
     return shares.astype(np.float32)
 
 
@@ -217,8 +224,10 @@ def _in_period(
 
     at = view.table.rows["at"][: view.n]
     inside = np.zeros(view.n, bool)
-    least = min(_LIKELY, max(span.sure for span in question.times))
-    spans = [span for span in question.times if span.sure >= least]
+    # Nothing was said in a time to come.
+    times = [span for span in question.times if span.begin <= now] if period.words else question.times
+    least = min(_LIKELY, max((span.sure for span in times), default=1.0))
+    spans = [span for span in times if span.sure >= least]
     for span in spans:
         inside |= (at >= span.begin) & (at < span.end)
     if not period.words and period.whose != "robot":

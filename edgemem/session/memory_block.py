@@ -10,15 +10,16 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.clock import Clock, local
 from edgemem.config import InjectionSettings, NotesSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
-from edgemem.context.block.render import LINE_CHARS
+from edgemem.context.block.render import LINE_CHARS, Today
 from edgemem.context.block.select import FittingLines, Floors, fit_lines, floors_of, select_items
 from edgemem.context.budget import TokenCache, estimate
 from edgemem.context.prompt import interruption
@@ -71,6 +72,11 @@ _WORD = re.compile(r"\w{3,}")
 
 _LINE_CHARS = 240
 
+_NOW = re.compile(r"now:(\d{1,10})")
+"""The id of the line that says day and time, with seconds since the epoch."""
+_PAUSE_S = 3600.0
+"""Seconds of silence after which the time is said again."""
+
 CLOSED = (
     "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
 )
@@ -97,7 +103,7 @@ class MemoryBlock:
         settings: `[injection]`; None: `max_chars`, and all is said that is near the best, whatever its score.
         budget: bounds the tokens of the block; None: the caps above do.
         sizes: counts of `tokenizer`, shared with others.
-        now: seconds since the epoch; with it a day long past is said with its year.
+        clock: tells what day it is, and with which year a day long past is said; None: nobody knows.
     """
 
     name = "memory"
@@ -115,7 +121,7 @@ class MemoryBlock:
         sizes: TokenCache | None = None,
         settings: Settings | None = None,
         budget: Budget | None = None,
-        now: Callable[[], float] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.store = store
         self._can = abilities_of(store)
@@ -131,7 +137,7 @@ class MemoryBlock:
         self._listing = Listing(store)
         self._recall = recall or self._listed
         self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
-        self._now = now
+        self._clock = clock
 
     @property
     def max_chars(self) -> int:
@@ -173,7 +179,8 @@ class MemoryBlock:
         prompt_log = log.prompt_log
         committed, answer = prompt_log.committed(), prompt_log.answer
         visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
-        lines = []
+        lines = self._time(prompt_log)
+        beside = beside_budget(lines, self._sizes.tokens)
         # The line quotes an answer that was cut off, and is as private.
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
@@ -184,27 +191,41 @@ class MemoryBlock:
         question = analyse(utterance)
         worth = select_items(self.last, self.floors, utterance=question, answer=answer)
         considered = self.considered(worth)
-        now = None if self._now is None else self._now()
+        today = Today(None if self._clock is None else self._clock.now(), self._settings.now.time.tzinfo())
         candidates = lines_for(
             considered,
             visible=visible,
             kept=self._exists,
             is_in_conversation=lambda item: prompt_log.has_turn(item) or committed.holds(item),
             question=question,
-            now=now,
+            today=today,
         )
         abouts = {line.subject for line in lines if line.subject is not None}
         lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
         tokens = self.block_tokens
         return fit_lines(
             lines,
-            tokens=math.inf if tokens is None else tokens,
+            tokens=math.inf if tokens is None else tokens + beside,
             count=self._sizes.tokens,
             header=self.header,
             recalled=considered,
             question=question,
-            now=now,
+            today=today,
         )
+
+    def _time(self, prompt_log: PromptLog) -> list[BlockLine]:
+        """Return the line of day and time, once an epoch, on another day and after a pause; none where the clock may be wrong."""
+        if not (self._settings.now.time.line and self._clock is not None and self._clock.trust().trusted):
+            return []
+        now, zone = self._clock.now(), self._settings.now.time.tzinfo()
+        moment, visible = local(now, zone), prompt_log.committed().visible
+        told = [int(match[1]) for name in visible if (match := _NOW.fullmatch(name))]
+        if told:
+            spoke = max(told[-1], (prompt_log.turns[-1].tick or 0) / 1e6)
+            if local(told[-1], zone).date() == moment.date() and now - spoke < _PAUSE_S:
+                return []
+        text = f"- now: {moment:%A} {moment.day} {moment:%B %Y, %H:%M}"
+        return [BlockLine(f"now:{now:.0f}", text, "shared")]
 
     def _changed(self, reader: Reader | None, committed: Committed, log: SessionLog) -> list[BlockLine]:
         gone: list[BlockLine] = []
@@ -290,6 +311,11 @@ class MemoryBlock:
 
     def _listed(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         return self._listing.look(utterance, reader, max_facts=self.max_facts, max_episodes=self.max_episodes)
+
+
+def beside_budget(lines: Iterable[BlockLine], count: Callable[[str], int]) -> int:
+    """Return the tokens of those lines that take no memory's place in a block's budget: of the line of day and time."""
+    return sum(count(f"{line.line}\n") for line in lines if _NOW.fullmatch(line.id))
 
 
 class Listing:
@@ -512,8 +538,10 @@ class Proposals:
 
     def _has_room(self, sections: Any, line: BlockLine) -> bool:
         memory, count = sections.get("memory"), self._sizes.tokens
-        taken = memory.tokens if memory is not None and memory.lines else count(f"{OPEN}\n") + count(CLOSE)
-        return taken + count(f"{line.line}\n") <= self._budget.plan["memory"]
+        taken, room = count(f"{OPEN}\n") + count(CLOSE), self._budget.plan["memory"]
+        if memory is not None and memory.lines:
+            taken, room = memory.tokens, room + beside_budget(memory.shown, count)
+        return taken + count(f"{line.line}\n") <= room
 
     def _note(self, log: SessionLog, tool: str, *, ok: bool) -> None:
         proposed = self._proposed

@@ -13,7 +13,7 @@ import unicodedata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from edgemem.clock import Clock
+from edgemem.clock import Clock, local
 from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
@@ -86,6 +86,11 @@ class NotesFile:
         """Return who may read it."""
         return self._settings.now.notes.level
 
+    @property
+    def zone(self) -> datetime.tzinfo | None:
+        """Return `[time] zone`; None: this machine's."""
+        return self._settings.now.time.tzinfo()
+
     def read(self) -> str:
         """Return the whole text; empty if there is no file."""
         return self._bytes().decode("utf-8", "replace")
@@ -135,7 +140,7 @@ class NotesFile:
     def _entry(self, text: str, heading: str | None) -> str:
         entry = f"{body}\n" if (body := checked_text(text, "a note").rstrip()) else ""
         if heading is not None:
-            when = datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.timezone.utc).astimezone()
+            when = local(self._clock.now(), self.zone)
             entry = f"\n## {' '.join(checked_text(heading, 'a heading').split())} ({when:%Y-%m-%d %H:%M})\n{entry}"
         room = self.max_size_chars - len(MARKER) - 1  # for the line end that a file edited by hand may lack
         if self.max_size_chars and len(entry) > room:

@@ -19,6 +19,8 @@ from support.models import Unforgetting
 from support.selection import cases
 
 QUIET = """
+[time]
+line = false
 [llama]
 embedder = ""
 [store]

@@ -225,7 +225,7 @@ def _is_above(shown: Shown, home: Home) -> bool:
 def lines_of(block: str) -> list[str]:
     """Return the lines of a block that hold a word."""
     lines = re.split(r"\n| / ", re.sub(r"</?[a-z_]+[^>]*>", "\n", block))
-    return [line.strip() for line in lines if words(line)]
+    return [line.strip() for line in lines if words(line) and not re.match(r"\W*now: ", line)]
 
 
 def stands(part: str, lines: Sequence[str]) -> bool:

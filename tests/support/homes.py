@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import edgemem
-from edgemem.config import LlamaSettings, Profile, RecallSettings
+from edgemem.config import LlamaSettings, Profile, RecallSettings, TimeSettings
 from edgemem.memory import Memory
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall, Request
@@ -19,9 +19,11 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 
-BY_WORDS = Profile(llama=LlamaSettings(embedder=""))
-PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'
-WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
+BY_WORDS = Profile(llama=LlamaSettings(embedder=""), time=TimeSettings(line=False))
+PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n[time]\nline = false\n'
+WORDS_ONLY = (
+    '[time]\nline = false\n[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
+)
 """No embedder, and as long for the disk as it takes: a test's disk may be busy."""
 ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader(None)
 

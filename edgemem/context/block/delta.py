@@ -15,7 +15,17 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, VisibleLines, asked_for, day_of, line_text
+from edgemem.context.block.render import (
+    HERE,
+    LINE_CHARS,
+    MOST_CHARS,
+    Today,
+    VisibleLines,
+    asked_for,
+    day_of,
+    line_text,
+    with_days,
+)
 from edgemem.context.budget import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
@@ -47,14 +57,14 @@ def lines_for(
     kept: Callable[[BlockLine], bool] = lambda _: True,
     is_in_conversation: Callable[[Recalled], bool] = lambda _: False,
     question: Analysis = NOTHING,
-    now: float | None = None,
+    today: Today = HERE,
 ) -> list[BlockLine]:
     """Return lines for the recalled items that the prompt does not hold, best first.
 
     Args:
         kept: whether the shown value was not erased since, so that it may be said once more.
         question: may be answered by the part of a turn that was not shown.
-        now: seconds since the epoch; a day of another year is said with it.
+        today: of which the lines are.
     """
     before = visible.newest
     out = []
@@ -63,11 +73,11 @@ def lines_for(
         if name in visible or is_in_conversation(item):
             continue
         if item.past:
-            out.append(_line_of_past(name, item, now=now))
+            out.append(_line_of_past(name, item, today))
             continue
         if item.kind not in VALUES:
             if name + EXCERPT_SUFFIX not in visible or _asks_for_the_rest(item, question, visible):
-                out.append(BlockLine(name, f"{BULLET}{line_text(item, now=now)}", item.level, item.owner))
+                out.append(BlockLine(name, f"{BULLET}{line_text(item, today)}", item.level, item.owner))
             continue
         about = (item.kind, item.scope, storable(item.key or ""))
         value = storable(item.value or "")
@@ -77,7 +87,9 @@ def lines_for(
             who = item.level, item.owner
             if seen is not None:
                 who = stricter(who, (seen.level, seen.owner))
-            out.append(_line_of(name, about, value, *who, before=_before(seen, kept)))
+            said = with_days(value, item.event_time or item.recorded_at, today)
+            text = _value_text(about, said, _before(seen, kept))
+            out.append(_line_of(name, about, value, *who, text=text))
         if item.doubt is not None:
             # The model may ask whether it heard rightly; saying it again settles it.
             doubt = storable(item.doubt)
@@ -92,10 +104,10 @@ def lines_for(
     return [line for line in out if line.id not in visible]
 
 
-def _line_of_past(name: str, item: Recalled, *, now: float | None) -> BlockLine:
+def _line_of_past(name: str, item: Recalled, today: Today) -> BlockLine:
     """Return the line of a fact that does not hold any more; it gives its key no value."""
     about = ("fact", item.scope, storable(item.key or ""))
-    until = f"until {day_of(item.valid_to, now=now)}" if item.valid_to else "not any more"
+    until = f"until {day_of(item.valid_to, today)}" if item.valid_to else "not any more"
     text = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
     return BlockLine(name + ENDED_SUFFIX, f"- {text} ({until})", item.level, item.owner, about[1:])
 
@@ -179,13 +191,16 @@ def _line_of(
     text: str = "",
 ) -> BlockLine:
     """Return the line of a value, said as a change when the prompt holds an older one."""
-    if not text:
-        text = f"{_named(about)}: {value if before is None else f'now {value}'}"
-        text += f" (before: {before})" if before else ""
+    text = text or _value_text(about, value, before)
     line = f"- {clean(text, max_chars=LINE_CHARS)}"
     kind, *pair = about
     fact, preference = ((pair[0], pair[1]), None) if kind == "fact" else (None, (pair[0], pair[1]))
     return BlockLine(name, line, level, owner, fact, value, preference)
+
+
+def _value_text(about: Subject, value: str, before: str | None) -> str:
+    text = f"{_named(about)}: {value if before is None else f'now {value}'}"
+    return f"{text} (before: {before})" if before else text
 
 
 def _named(about: Subject) -> str:

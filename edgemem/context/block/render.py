@@ -8,17 +8,19 @@ that has most words of the question and goes on from there; `…` marks a gap. T
 from __future__ import annotations
 
 import re
-import time
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgemem.clock import local
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import Analysis, terms
+from edgemem.recall.text.phrases import days_in
 from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
     from edgemem.records import Recalled
 
@@ -72,6 +74,18 @@ _A_YEAR_S = 300 * 86_400.0
 """From then on a day is said with its year."""
 
 
+class Today(NamedTuple):
+    """When and where lines are said."""
+
+    now: float | None = None
+    """Seconds since the epoch; None: no day is said with its year."""
+    zone: tzinfo | None = None
+    """None: this machine's."""
+
+
+HERE = Today()
+
+
 class Excerpt(NamedTuple):
     """Consecutive sentences of a text."""
 
@@ -121,10 +135,11 @@ def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
     return Excerpt(text, tuple(spans), best, best + 1)
 
 
-def line_text(item: Recalled, *, now: float | None = None) -> str:
+def line_text(item: Recalled, today: Today = HERE) -> str:
     """Return the line of a whole item, without its bullet."""
-    lead = _lead(item, _day(item, now))
-    text = f"{item.kind}: {item.text}" if item.kind in ("note", "summary") else item.text
+    lead = _lead(item, _day(item, today))
+    text = with_days(item.text, item.event_time or item.recorded_at, today, lead=bool(lead))
+    text = f"{item.kind}: {text}" if item.kind in ("note", "summary") else text
     return clean(f"{lead}{text}", max_chars=LINE_CHARS)
 
 
@@ -135,7 +150,7 @@ def fitting(
     question: Analysis,
     room: float,
     count: Callable[[Sequence[BlockLine]], int],
-    now: float | None = None,
+    today: Today = HERE,
 ) -> list[BlockLine]:
     """Return those lines that fit, best first: long turns in an excerpt, one person's messages in one line.
 
@@ -149,7 +164,10 @@ def fitting(
     kept: dict[int, Excerpt] = {}
 
     def fits(n: int, part: Excerpt) -> bool:
-        if len(part.text) > _MOST_OF_ONE or count(_rendered(lines, recalled, {**kept, n: part}, now)) > room:
+        if (
+            len(part.text) > _MOST_OF_ONE
+            or count(_rendered(lines, recalled, {**kept, n: part}, today)) > room
+        ):
             return False
         kept[n] = part
         return True
@@ -163,7 +181,7 @@ def fitting(
     for n in tuple(kept):
         while any(fits(n, longer) for longer in kept[n].longer()):
             pass
-    return _rendered(lines, recalled, kept, now)
+    return _rendered(lines, recalled, kept, today)
 
 
 def asked_for(question: Analysis, items: Sequence[Recalled]) -> frozenset[str]:
@@ -172,13 +190,27 @@ def asked_for(question: Analysis, items: Sequence[Recalled]) -> frozenset[str]:
     return frozenset(question.terms()).difference(names)
 
 
-def day_of(seconds: float, *, now: float | None = None) -> str:
-    """Return a short date such as `2 Nov`, in local time; with its year where that is not plain from `now`."""
+def day_of(seconds: float, today: Today = HERE) -> str:
+    """Return a short date such as `2 Nov`; with its year where that is not plain from `today`."""
     if seconds <= 0:
         return ""
-    when = time.localtime(seconds)
-    day = f"{when.tm_mday} {time.strftime('%b', when)}"
-    return day if now is None or abs(now - seconds) < _A_YEAR_S else f"{day} {when.tm_year}"
+    when = local(seconds, today.zone)
+    day = f"{when.day} {when:%b}"
+    return day if today.now is None or abs(today.now - seconds) < _A_YEAR_S else f"{day} {when.year}"
+
+
+def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) -> str:
+    """Return a text said at a time with each day that its words surely mean: Friday [4 December].
+
+    `lead`: the line begins with the day when it was said, so "today" needs none.
+    """
+    if at <= 0:
+        return text
+    for place, span in reversed(days_in(text, at, today.zone)):
+        day = local(span.begin, today.zone)
+        if not (lead and day.date() == local(at, today.zone).date()):
+            text = f"{text[:place]} [{day.day} {day:%B}]{text[place:]}"
+    return text
 
 
 def _lead(item: Recalled, day: str) -> str:
@@ -194,12 +226,12 @@ def _who(item: Recalled) -> str:
     return item.speaker or ("you" if item.source == "assistant" else "somebody")
 
 
-def _day(item: Recalled, now: float | None) -> str:
-    return day_of(item.event_time or item.recorded_at, now=now)
+def _day(item: Recalled, today: Today) -> str:
+    return day_of(item.event_time or item.recorded_at, today)
 
 
 def _rendered(
-    lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], now: float | None
+    lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], today: Today
 ) -> list[BlockLine]:
     """Return the lines, with excerpts by number in `kept`; one person's messages share the first of theirs, in order of time.
 
@@ -214,8 +246,13 @@ def _rendered(
     out = []
     for numbers in groups.values():
         ordered = sorted(numbers, key=lambda n: items[n].recorded_at)
-        texts = [(items[n], kept[n].text) for n in ordered]
-        line = clean(_joined(texts, now), max_chars=2 * _MOST_OF_ONE * len(numbers))
+        texts = []
+        for n in ordered:
+            item, text = items[n], kept[n].text
+            if item.kind == "turn":
+                text = with_days(text, item.event_time or item.recorded_at, today, lead=True)
+            texts.append((item, text))
+        line = clean(_joined(texts, today), max_chars=2 * _MOST_OF_ONE * len(numbers))
         for n in numbers:
             name = lines[n].id if kept[n].is_whole else lines[n].id + EXCERPT_SUFFIX
             out.append(BlockLine(name, line, lines[n].level, lines[n].owner))
@@ -223,13 +260,13 @@ def _rendered(
     return out
 
 
-def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
+def _joined(group: Sequence[tuple[Recalled, str]], today: Today) -> str:
     """Return a line of one person's messages, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
     out, before = "", ""
     for item, text in group:
         if item.kind != "turn":
             return text
-        day = _day(item, now)
+        day = _day(item, today)
         if out:
             out = out[:-1] if out.endswith(".") and not out.endswith("..") else out
             out += f"{_ASIDE}{f'{day}: ' if day != before else ''}{text}"

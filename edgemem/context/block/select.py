@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
-from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, fitting
+from edgemem.context.block.render import HERE, LINE_CHARS, MOST_CHARS, Today, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.languages.words import common_words, cues, either
@@ -185,7 +185,7 @@ def fit_lines(
     header: str = "",
     recalled: Iterable[Recalled] = (),
     question: Analysis = NOTHING,
-    now: float | None = None,
+    today: Today = HERE,
 ) -> FittingLines:
     """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
 
@@ -220,7 +220,7 @@ def fit_lines(
         question=question,
         room=tokens,
         count=lambda some: _size([*out, *some], count, spent, alone=not header, most=tokens),
-        now=now,
+        today=today,
     )
     return FittingLines(out, _size(out, count, spent, alone=not header) if out else 0)
 

@@ -14,14 +14,15 @@ from edgemem.languages.words import Exact, all_words, in_any, small
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_meta
 from edgemem.recall.index.sources import TURN, Doc, digest_of
-from edgemem.recall.index.table import Row
+from edgemem.recall.index.table import Row, Span
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in
 from edgemem.recall.text.analyse import plain_words, terms
-from edgemem.recall.text.phrases import mentions, zone_at
+from edgemem.recall.text.phrases import mentions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import tzinfo
 
     from edgemem.store.db.transaction import Transaction
 
@@ -42,12 +43,11 @@ class Annotations(NamedTuple):
     flags: int = 0
     called: str = ""
     """Stems of those it speaks to by name, joined by spaces."""
-    times: tuple[tuple[float, float, float], ...] = ()
-    """Begin and end of the times in it, seconds since the epoch, and how sure they are, 0 to 1."""
+    times: tuple[Span, ...] = ()
 
 
-def annotate(text: str, at: float) -> Annotations:
-    """Find the traits of a text said at a time, seconds since the epoch."""
+def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
+    """Find the traits of a text said at a time, seconds since the epoch, in a zone; None: this machine's."""
     text = text[:_ANNOTATED_CHARS]
     words = set(plain_words(text))
     known = _known()
@@ -56,9 +56,12 @@ def annotate(text: str, at: float) -> Annotations:
     flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
     flags |= NAMES * bool(_NAME.search(text))
     flags |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
-    spans = mentions(text, at, zone_at(at))
-    times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
-    return Annotations(int(flags), called_by(text), times)
+    return Annotations(int(flags), called_by(text), _times(text, at, zone))
+
+
+def _times(text: str, at: float, zone: tzinfo | None) -> tuple[Span, ...]:
+    spans = mentions(text[:_ANNOTATED_CHARS], at, zone)
+    return tuple((span.begin, span.end, span.sure, span.every) for span in spans[:MOST_TIMES])
 
 
 def only_greets(text: str) -> bool:
@@ -110,9 +113,9 @@ def called_by(text: str) -> str:
     return " ".join(dict.fromkeys(stem for stem in called if stem not in rest))
 
 
-def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
+def add_docs(tx: Transaction, docs: Sequence[Doc], zone: tzinfo | None = None) -> None:
     """Take docs in, under the next numbers of their kind."""
-    add_rows(tx, [read_row(0, doc) for doc in docs])
+    add_rows(tx, [read_row(0, doc, zone) for doc in docs])
 
 
 def add_rows(tx: Transaction, rows: Sequence[Row]) -> None:
@@ -138,7 +141,7 @@ def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
     return number
 
 
-def replace_doc(tx: Transaction, doc: Doc) -> None:
+def replace_doc(tx: Transaction, doc: Doc, zone: tzinfo | None = None) -> None:
     """Take a changed doc in under its old number."""
     same = tx.execute(
         """
@@ -149,9 +152,9 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
     if not same:
         number = remove_doc(tx, doc.kind, doc.ref)
         if number is None:
-            add_docs(tx, [doc])
+            add_docs(tx, [doc], zone)
         else:
-            _add(tx, [read_row(number, doc)])
+            _add(tx, [read_row(number, doc, zone)])
         return
     number, past = same[0]
     if bool(past) == doc.past:
@@ -164,9 +167,12 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
         enqueue(tx, [(number, doc.past)])
 
 
-def read_row(number: int, doc: Doc) -> Row:
+def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
     """Return the columns of a doc under a number; to find them takes .2 ms for a message of LoCoMo (one x86-64 core)."""
-    flags, called, times = annotate(doc.text, doc.at) if doc.kind == TURN else Annotations()
+    if doc.kind == TURN:
+        flags, called, times = annotate(doc.text, doc.at, zone)
+    else:
+        flags, called, times = 0, "", _times(doc.text, doc.at, zone)
     names = names_in(doc.text)
     names |= {name for name in (doc.who, doc.subject and called_in(doc.text, doc.subject)) if name}
     return Row(

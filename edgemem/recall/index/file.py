@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """Errors of a file that is sound, or not ours."""
-RULES_VERSION = "5"
+RULES_VERSION = "6"
 """Changes when annotations or dates are made otherwise, or a record's text is."""
 FIRST_OTHER = 1 << 40  # the number of the first doc that is no message
 PRIVATE = 2
@@ -108,20 +108,20 @@ _REMEMBERED = """
 _log = logging.getLogger(__name__)
 
 
-def open_index_file(path: Path, truth: Database) -> Database:
-    """Open or make a truth's index; raise InvalidInputError for a folder or device, ForeignError for another program's file."""
+def open_index_file(path: Path, truth: Database, zone: str = "") -> Database:
+    """Open or make a truth's index, whose days are of a zone; raise InvalidInputError for a folder or device, ForeignError for another program's file."""
     if path.exists() and not path.is_file():
         raise InvalidInputError(f"{path} is not a file.")
     known = file_at(path)
     try:
-        return _open(path, truth)
+        return _open(path, truth, zone)
     except StoreError as error:
         # Also other tables; but not errors that another file would have as well.
         if isinstance(error, NOT_BROKEN):
             raise
         _log.warning("The index cannot be used and is made again: %s", error)
         remake_index_file(path, known)
-        return _open(path, truth)
+        return _open(path, truth, zone)
 
 
 def truth_of(path: Path) -> str:
@@ -151,10 +151,10 @@ def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _open(path: Path, truth: Database) -> Database:
+def _open(path: Path, truth: Database, zone: str) -> Database:
     database = Database(path, schema=SCHEMA, clock=truth.clock, durable=False, page_size=1024, derived=True)
     try:
-        if _is_of(database, truth):
+        if _is_of(database, truth, zone):
             # Erased rows must not stay readable in free pages; it costs 6 % more bytes.
             database.write(lambda tx: tx.execute("pragma secure_delete = on"))
             return database
@@ -164,12 +164,12 @@ def _open(path: Path, truth: Database) -> Database:
     known = file_at(path)
     database.close()
     remake_index_file(path, known)
-    return _open(path, truth)
+    return _open(path, truth, zone)
 
 
-def _is_of(database: Database, truth: Database) -> bool:
+def _is_of(database: Database, truth: Database, zone: str) -> bool:
     """Tell whether an index was made from this truth, in our tables and by our rules; stamp a new one."""
-    rules = crc32(f"{SCHEMA}/{RULES_VERSION}/{words_version()}".encode())
+    rules = crc32(f"{SCHEMA}/{RULES_VERSION}/{words_version()}/{zone}".encode())
     stamp: dict[str, int | str] = {"truth": str(truth.created_at()), "rules": rules}
     meta = dict(database.query("select key, value from meta where key in ('truth', 'rules')"))
     if meta == stamp:

@@ -49,6 +49,7 @@ from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import tzinfo
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
@@ -87,7 +88,7 @@ class Index(Closable):
         self.path = Path(path).expanduser().absolute()
         self.truth = truth
         self._texts = written(notes, sections)
-        self._settings = settings or Settings()
+        self.settings = settings or Settings()
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
         self._suspected = False
@@ -97,6 +98,10 @@ class Index(Closable):
         self._open(embedder)
         if truth.migrated and not self.damaged:
             self.take_changes()  # so that a step's changes are found at once
+
+    @property
+    def _zone(self) -> tzinfo | None:
+        return self.settings.now.time.tzinfo()
 
     @property
     def embedder(self) -> Embedder | None:
@@ -299,7 +304,7 @@ class Index(Closable):
             reached, last = state.reached(source.table), newest_id(self.truth, source)
             if last > reached and limit > 0:
                 docs = read_between(self.truth, source, reached, last, limit, now)
-                read = _read_until(docs, stop)
+                read = _read_until(docs, self._zone, stop)
                 cut = len(read) < len(docs)
                 pieces.append((source, read[-1].ref if cut or len(docs) == limit else last, read))
                 limit = 0 if cut else limit - len(docs)
@@ -324,7 +329,9 @@ class Index(Closable):
         taken = 0
         for texts in self._texts:
             if self.state().stamp(texts.stamped_as) != (stamp := texts.stamp()):
-                gone, new = self.database.write(partial(_replace_texts, texts, stamp, texts.docs()))
+                gone, new = self.database.write(
+                    partial(_replace_texts, texts, stamp, texts.docs(), self._zone)
+                )
                 if gone:
                     self.database.checkpoint()
                 taken += gone + new
@@ -355,13 +362,15 @@ class Index(Closable):
             changed.extend(docs.values())
             erased.extend((source.kind, ref) for ref in refs - docs.keys())
 
+        zone = self._zone
+
         def work(tx: Transaction) -> None:
             if get_meta(tx, "queue") >= upto:
                 return  # another process was faster
             for kind, ref in erased:
                 remove_doc(tx, kind, ref)
             for doc in changed:
-                replace_doc(tx, doc)
+                replace_doc(tx, doc, zone)
             trim_removals(tx)
             set_meta(tx, "queue", upto)
 
@@ -377,7 +386,7 @@ class Index(Closable):
             self.embedding.follow_removals()
 
     def _open(self, embedder: Embedder | None) -> None:
-        self.database = open_index_file(self.path, self.truth)
+        self.database = open_index_file(self.path, self.truth, self.settings.now.time.zone)
         self._file = file_at(self.path)
         try:
             self.embedding = None if embedder is None else self._embed_with(embedder)
@@ -392,7 +401,7 @@ class Index(Closable):
         self.postings = ResidentPostings(self.database)
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
-        return Embedding(self.database, embedder, originals=self.originals, settings=self._settings)
+        return Embedding(self.database, embedder, originals=self.originals, settings=self.settings)
 
     def _check_file(self) -> None:
         """Raise if another process has made the file again: connections of new threads would open that one."""
@@ -411,24 +420,26 @@ class Index(Closable):
             self.damaged = False
 
 
-def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[Row]:
+def _read_until(docs: Iterable[Doc], zone: tzinfo | None, stop: Callable[[], bool] | None) -> list[Row]:
     """Read docs until `stop()`, and the first in any case."""
     read: list[Row] = []
     for doc in docs:
-        read.append(read_row(0, doc))
+        read.append(read_row(0, doc, zone))
         if stop and stop():
             break
     return read
 
 
-def _replace_texts(texts: Written, stamp: str, docs: Mapping[int, Doc], tx: Transaction) -> tuple[int, int]:
+def _replace_texts(
+    texts: Written, stamp: str, docs: Mapping[int, Doc], zone: tzinfo | None, tx: Transaction
+) -> tuple[int, int]:
     """Replace the docs of texts that are no rows; return how many went, and how many came."""
     known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (texts.kind,))}
     gone = known - docs.keys()
     for ref in gone:
         remove_doc(tx, texts.kind, ref)
     new = [doc for ref, doc in docs.items() if ref not in known]
-    add_docs(tx, new)
+    add_docs(tx, new, zone)
     set_meta(tx, texts.stamped_as, stamp)
     return len(gone), len(new)
 

@@ -29,6 +29,7 @@ from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
     from typing import TypeVar
 
     from edgemem.store.bank.bank import MemoryBank
@@ -233,14 +234,14 @@ def notes_stamp(notes: NotesFile) -> Stamp:
 
 def read_paragraphs(notes: NotesFile) -> Mapping[int, Doc]:
     """Return the lines of the notes by their text's hash, with the heading that they are about."""
-    return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level))
+    return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level), notes.zone)
 
 
 @functools.lru_cache(maxsize=1)  # read with every recalled note, and seldom changed
-def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
+def _paragraphs(notes: str, modified: float, level: int, zone: tzinfo | None) -> Mapping[int, Doc]:
     docs: dict[int, Doc] = {}
     for section in read_sections(notes):
-        at = modified if section.written is None else _moment(section.written, modified)
+        at = modified if section.written is None else _moment(section.written, modified, zone)
         for line in section.lines:
             text = line.strip().lstrip("-*+> ").strip()
             if not text or text.strip("`~#=_") == "":
@@ -254,9 +255,9 @@ def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
     return docs
 
 
-def _moment(written: str, otherwise: float) -> float:
+def _moment(written: str, otherwise: float, zone: tzinfo | None) -> float:
     try:
-        return datetime.strptime(written, "%Y-%m-%d %H:%M").astimezone().timestamp()
+        return datetime.strptime(written, "%Y-%m-%d %H:%M").replace(tzinfo=zone).timestamp()
     except (ValueError, OverflowError):
         return otherwise  # a date written by hand, such as the 31st of February
 

@@ -55,6 +55,10 @@ _OFTEN = 255  # occurrences of a term in a text, in 8 bits
 _TERMS = 1000  # terms between two looks at `stop`
 
 
+Span = tuple[float, float, float, float]
+"""Begin and end of a time in a text, seconds since the epoch, how sure it is, and after how many seconds it comes again."""
+
+
 class Row(NamedTuple):
     """One doc: its columns in the file."""
 
@@ -78,9 +82,9 @@ class Row(NamedTuple):
     digest: int
 
     @property
-    def spans(self) -> list[tuple[float, float, float]]:
-        """Return begin, end and sureness of the times in its text."""
-        return msgspec.json.decode(self.times, type=list[tuple[float, float, float]]) if self.times else []
+    def spans(self) -> list[Span]:
+        """Return the times in its text."""
+        return msgspec.json.decode(self.times, type=list[Span]) if self.times else []
 
     def decoded_names(self) -> tuple[str, ...]:
         """Return the names in its text."""
@@ -127,7 +131,7 @@ class DocTable:
         self._slots: dict[int, int] = {}
         self._messages: NDArray[np.int32] = np.zeros(0, np.int32)
         """Slots of messages by their numbers, -1 where none is."""
-        self._spans: NDArray[np.float64] = np.zeros((0, 4))
+        self._spans: NDArray[np.float64] = np.zeros((0, 5))
         self._last_span = 0
         self._postings: dict[str, array[int]] = {}
         """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words."""
@@ -206,7 +210,7 @@ class DocTable:
             return
         if self.rows["dated"][slot]:
             spans = self._spans[: self._last_span]
-            spans[spans[:, 0] == slot] = (-1, 0, 0, 0)
+            spans[spans[:, 0] == slot] = (-1, 0, 0, 0, 0)
         if 0 <= doc < len(self._messages):
             self._messages[doc] = -1
         self._speakers[int(self.rows["who"][slot])] -= 1
@@ -271,7 +275,7 @@ class DocTable:
         return np.fromiter(slots, np.intp, len(slots))
 
     def spans(self) -> NDArray[np.float64]:
-        """Return the times in texts, rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
+        """Return the times in texts, rows of a slot and a `Span`; slot -1 is of a text that is gone."""
         spans: NDArray[np.float64] = self._spans[: self._last_span]
         return spans
 
@@ -294,7 +298,7 @@ class DocTable:
             room = max(256, slot * 3 // 2)
             self.rows = {name: _longer(column, room, 0) for name, column in self.rows.items()}
 
-    def _keep_spans(self, slot: int, spans: Sequence[tuple[float, float, float]]) -> None:
+    def _keep_spans(self, slot: int, spans: Sequence[Span]) -> None:
         end = self._last_span + len(spans)
         if end > len(self._spans):
             self._spans = _longer(self._spans, max(64, end * 3 // 2), 0)

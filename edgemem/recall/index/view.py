@@ -98,9 +98,10 @@ class UnindexedDocs:
         if self._added_docs == len(self.docs):
             return
         self._added_docs = len(self.docs)
+        zone = self._index.settings.now.time.tzinfo()
         for number, doc in self.docs.items():
             if number not in table:
-                table.append(read_row(number, doc), unindexed=True)
+                table.append(read_row(number, doc, zone), unindexed=True)
 
     def _start(self, state: State, queue: int) -> None:
         """Begin anew behind the index."""

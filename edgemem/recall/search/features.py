@@ -145,6 +145,7 @@ def _of_facts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
         "fact_meaning": np.where(view.has_cosine[slots], cosines, 0.0),
         "named": named,
         "theirs": theirs,
+        "date": spoken_of(view.table, question)[slots] if question.times else np.zeros(len(slots)),
         "past": _pasts(view, slots, first=question.asks_first)
         if question.asks_past
         else np.zeros(len(slots)),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GATE_FILE = "gate.toml"
 WANTS = ("word_odds", "vector_odds")
 """Whether a memory is wanted: log odds by an utterance's words, and by its vector."""
-FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
+FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms", "dated")
 """How well the best candidates fit.
 
 nearest: the cosine of the nearest text or fact.
@@ -36,6 +36,7 @@ best: the log odds of the best text that is no question, or of the best fact or 
 best_15: the same, at most -1.5.
 known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
 terms: its words that are looked for, at most `MOST_TERMS`.
+dated: how sure a text or fact is about the time asked for, 0 to 1; 0 where none is asked for.
 """
 NOTHING = -4.0
 """The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
@@ -62,6 +63,7 @@ class Evidence(NamedTuple):
     best: float
     known: float
     terms: int
+    dated: float = 0.0
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,6 +127,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "best_15": min(best, -1.5),
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
+            "dated": evidence.dated,
             "word_odds": words.odds_of(dict.fromkeys(utterance.words, 1.0)) if words is not None else 0.0,
             "vector_odds": self.direction.odds(vector) if vector is not None else 0.0,
         }

@@ -118,12 +118,13 @@ class Ranking:
     def evidence(self) -> Evidence:
         """Return how well the best remaining candidates fit, for the gate."""
         features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
-        statements = odds[features[:, PLACES["asks"]] <= 0]
+        told = features[:, PLACES["asks"]] <= 0
         return Evidence(
             float(features[:, [PLACES["meaning"], PLACES["fact_meaning"]]].max(initial=0.0)),
-            float(statements.max(initial=NOTHING)),
+            float(odds[told].max(initial=NOTHING)),
             self._known,
             self._terms,
+            float(features[told, PLACES["date"]].max(initial=0.0)),
         )
 
     def __len__(self) -> int:

@@ -34,6 +34,10 @@ _UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _SLACK_DAYS = {"day": 0, "week": 3, "month": 10, "year": 120}
 """How far from the exact day "two weeks ago" may be."""
 _MOST_UNITS = 1000
+_A_WEEK = ((1, "week"), (7, "day"), (8, "day"))
+_WEEK_S = 7 * 86400.0
+_NEAR_DAYS, _FAR_DAYS = 60, 200
+"""So near to come, a day of the year is as likely as so far back, in a sentence about the past: they asked whether it suits us."""
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -48,6 +52,8 @@ class Range(msgspec.Struct, frozen=True):
     kind: Kind = ""
     ends: tuple[Range, ...] = ()
     """The ranges of its ends by themselves: of "since Monday" Monday."""
+    every: float = 0.0
+    """Seconds after which it comes again; 0: it does not."""
 
     def holds(self, moment: float) -> bool:
         """Tell whether a moment lies in it."""
@@ -58,7 +64,7 @@ class Calendar(msgspec.Struct, frozen=True):
     """The days around `day`, with midnights of `zone`; with `whole_weeks`, "last Friday" is the Friday of the week before."""
 
     day: date
-    zone: tzinfo
+    zone: tzinfo | None
     whole_weeks: bool = False
 
     def midnight(self, day: date) -> float:
@@ -121,6 +127,24 @@ class Calendar(msgspec.Struct, frozen=True):
         else:
             yield from self._pick(listed, shift, past=past)
 
+    def weekly(self, parts: dict[str, Any], text: str) -> tuple[Range, ...]:
+        """Return the next of the days that parts name, from today on, which comes again each week."""
+        listed = self.occurrences({"weekday": parts["weekday"]}) or ()
+        days = next(days for days in listed if days[0] >= self.day)
+        return (msgspec.structs.replace(self.range(days, 1.0, text, parts.get("part")), every=_WEEK_S),)
+
+    def ahead(self, count: int, unit: str, parts: dict[str, Any]) -> Days:
+        """Return the days so many units from now, or from a named day; Sunday week is the one after the coming one."""
+        if "day" in parts:
+            return _single(self._moved(count, unit) + timedelta(parts.pop("day")))
+        if "weekday" not in parts:
+            return self.counted(count, unit)
+        if (count, unit) in _A_WEEK:
+            return self.day + timedelta(_WEEK + 1), self.day + timedelta(2 * _WEEK + 1)
+        first, last = self.counted(count, unit)
+        slack = timedelta(_SLACK_DAYS["week"] if unit == "day" else 0)
+        return first - slack, last + slack
+
     def occurrences(self, parts: dict[str, Any]) -> list[Days] | None:
         """Return all days that parts can mean, in order; None where nothing recurs."""
         within = self._within(parts)
@@ -158,7 +182,10 @@ class Calendar(msgspec.Struct, frozen=True):
 
     def _around(self, parts: dict[str, Any], around: date) -> list[Days] | None:
         years = range(around.year - _YEARS_AROUND, around.year + _YEARS_AROUND + 1)
-        weekday, number = parts.get("weekday"), parts.get("nth")
+        weekday, number, place = parts.get("weekday"), parts.get("nth"), parts.get("place")
+        if place is not None and weekday is not None:
+            begins = [_month(year, parts["month"])[0] for year in years] if "month" in parts else [around]
+            return [_single(day) for first in begins if (day := _monthly(first, weekday, place)) is not None]
         if "month" in parts:
             if number is None:
                 return [_month(year, parts["month"]) for year in years]
@@ -191,6 +218,9 @@ class Calendar(msgspec.Struct, frozen=True):
             # "On Monday" on a Monday is seldom today, but "in June" in June may be this one.
             over = [days for days in listed if (days[1] if short else days[0]) <= day]
             coming = [days for days in listed if (days[0] if short else days[1]) > day]
+            if past and short and over and coming:
+                near, far = (coming[0][0] - day).days, (day - over[-1][0]).days
+                past = None if near < _NEAR_DAYS and far > _FAR_DAYS else past
             yield from _nearest(over, coming, past=past)
         elif shift == 0:
             nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
@@ -198,10 +228,10 @@ class Calendar(msgspec.Struct, frozen=True):
         elif shift < 0:
             yield from ((days, LIKELY) for days in [days for days in listed if days[1] <= day][-1:])
         else:
-            later = [days for days in listed if days[0] > day][:2]
+            later = [days for days in listed if days[0] > day][shift - 1 : shift + 1]
             yield from ((days, LIKELY) for days in later[:1])
             # "next Friday" may be the one of next week.
-            if short and later[1:] and _week(later[0][0], 0) == _week(day, 0):
+            if short and shift == 1 and later[1:] and _week(later[0][0], 0) == _week(day, 0):
                 yield later[1], EVEN
 
 
@@ -215,6 +245,16 @@ def _nearest(
         return
     chances = (EVEN, EVEN) if past is None else (LIKELY, UNLIKELY)
     yield from ((days, sure) for days, sure in zip((*first, *second), chances, strict=True))
+
+
+def _monthly(first: date, weekday: int, place: int) -> date | None:
+    """Return the first, second … weekday of the month that begins then, the last for -1; None: it has none."""
+    days = [
+        day
+        for n in range(_LAST_DAY)
+        if (day := first + timedelta(n)).month == first.month and day.weekday() == weekday
+    ]
+    return days[place if place < 0 else place - 1] if place <= len(days) else None
 
 
 def _single(day: date) -> Days:

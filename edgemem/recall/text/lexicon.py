@@ -21,25 +21,28 @@ UNITS = ("day", "week", "month", "year")
 PARTS = ("morning", "noon", "afternoon", "evening", "night")
 _FIRST_VALUE = {"ordinal": 1, "month": 1, "day": -2, "shift": -1}
 _NAMES = {"unit": UNITS, "part": PARTS}
-_ANCHORS = ("month", "season", "weekday", "weekend", "day", "part", "unit", "whole")
+_ANCHORS = ("monthday", "month", "season", "weekday", "weekend", "day", "part", "unit", "whole")
 """Without one of these words, or figures, no text names a time."""
 _ACCENTED_ONLY = ("season", "part")
 """Words of one syllable that mean something else without accents: hè is no he, and tôi, which is I, no evening."""
 _FIGURES = {
     "nth": r"\d{1,2}(?:st|nd|rd|th|[ºª.])?(?![\d:])",
+    "monthday": r"\d{1,2}(?:st|nd|rd|th|[ºª.])(?![\d:])",
     "count": r"\d{1,3}",
     "year": r"(?:19|20)\d\d",
     "date": r"\d{1,4}(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,4}(?!\d|[-/.]\d)",
 }
 _ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d[号日]"
-_NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "time")
-_BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "every")
+_NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "weekly", "time")
+_BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "seldom", "every")
+_LEAST_MONTHDAY = 4
+"""The lowest number of a day that stands alone: "the first" is rarely a day."""
 _NOTATION = str.maketrans({"(": "(?:", "[": "(?:", "]": ")?", " ": r"\s+"})
 _SLOT = re.compile(r"\{(\w+)\}")
 _PAST_FORM = Pattern(
-    r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
+    r"\b(?:[a-z]{3,}[^e\W]ed|(?:ab|an|auf|aus|bei|ein|fest|her|hin|los|mit|nach|um|vor|weg|zu|zurück)?ge[a-zäöüß]{3,}t|(?:hab|hast|hat|habe|haben|habt)\b[^.]*\b(?:be|er|ent|ver|zer)[a-zäöüß]{2,}(?:t|en)|[a-zñ]{2,}(?:aron|ieron|imos)|[a-zñ]{3,}amos|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
 )
-_FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
+_FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b|\b[a-zñ]{3,}amos\b")
 
 
 class Lexicon(msgspec.Struct, frozen=True):
@@ -57,15 +60,22 @@ class Lexicon(msgspec.Struct, frozen=True):
     doubtful: frozenset[str]
     prepositions: Pattern
     """Finds, at the end of a text, a word after which a doubtful one is a time."""
+    before_monthday: Pattern
+    """Finds, at the end of a text, a word after which the number of a day stands alone."""
     past: Pattern
     coming: Pattern
     whole_weeks: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
         """Tell whether a text is about the past, not the future; None: unknown. `plain` has the letters of the lexicon."""
-        if self.past.search(plain) or _PAST_FORM.search(written):
-            return True
-        return False if self.coming.search(plain) or _FUTURE_FORM.search(written) else None
+        past, coming = self.tenses(written, plain)
+        return past or (False if coming else None)
+
+    def tenses(self, written: str, plain: str) -> tuple[bool, bool]:
+        """Tell whether a text has signs of the past, and of the future."""
+        past = self.past.search(plain) or _PAST_FORM.search(written)
+        coming = self.coming.search(plain) or _FUTURE_FORM.search(written)
+        return past is not None, coming is not None
 
 
 class Lexicons(msgspec.Struct, frozen=True):
@@ -115,7 +125,12 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
             values.setdefault(kind, {}).setdefault(written, value)
     values["nth"], values["count"] = values.get("ordinal", values["number"]), values["number"]
     away = {word: value for word, value in values["shift"].items() if value}
-    slots = {kind: "|".join(_escaped(known)) for kind, known in (*values.items(), ("away", away))}
+    nth = values["nth"].items()
+    if table.before_monthday:
+        values["monthday"] = {word: value for word, value in nth if value >= _LEAST_MONTHDAY}
+    values["later"] = {word: value for word, value in away.items() if value > 1}
+    values["place"] = {word: value for word, value in (*away.items(), *nth) if value in (-1, *range(1, 6))}
+    slots = {kind: "|".join(_escaped(known)) for kind, known in (*values.items(), ("away", away)) if known}
     number = count()
 
     def slot(match: re.Match[str]) -> str:
@@ -145,6 +160,7 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
         Pattern(rf"{begin}(?:{'|'.join(anchors)})", _ANY_FIGURES),
         frozenset(map(key, _items(table.doubtful))),
         Pattern(rf"{begin}(?:{_either(key(table.prepositions), spaced=False)})\s*$"),
+        Pattern(rf"{begin}(?:{_either(key(table.before_monthday), spaced=False)})\s*$"),
         Pattern(_either(key(table.past), spaced=spaced)),
         Pattern(_either(key(table.coming), spaced=spaced)),
         table.whole_weeks,
@@ -179,7 +195,7 @@ def _without_umlauts(word: str) -> str:
 def _escaped(words: Iterable[str]) -> list[str]:
     """Return words as expressions, longest first."""
     longest = sorted(words, key=lambda word: (-len(word), word))
-    return [re.escape(word).replace(r"\ ", r"\s+") for word in longest]
+    return [re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest]
 
 
 def _either(listed: str, *, spaced: bool) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.clock import local
 from edgemem.preload import Pattern
-from edgemem.recall.text.analyse import MAX_CHARS, fold, language_by_letters, language_in
-from edgemem.recall.text.calendar import FIXED, RECURRING, Calendar, Days, Kind, Range
+from edgemem.recall.text.analyse import MAX_CHARS, fold, language_by_letters, language_in, terms
+from edgemem.recall.text.calendar import EVEN, FIXED, LIKELY, RECURRING, Calendar, Days, Kind, Range
 from edgemem.recall.text.lexicon import lexicons
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 MAX_RANGES = 16
 BEGINNING = 0.0
 """The start of an open range such as "before May"."""
+_ALIASES = {"monthday": "nth", "later": "shift"}
+"""Slots of a form whose words are some of another slot's."""
+_DATED = {"month", "date", "year"}
+"""Parts of a phrase that tell the date themselves."""
+_LONGEST_DAY_S = 25 * 3600.0
+_CAPITAL_BEFORE, _WORD_AFTER = re.compile(r"[A-ZÀ-Þ][^\W\d_]+\s+$"), re.compile(r"\s+[^\W\d_]+")
+_SENTENCE_END = Pattern(r"(?<!\d)[.!?;…]+(?=\s|$)|[。！？；\n]")
 _YEAR_IN_SIGNS = Pattern("[零〇一二三四五六七八九]{4}(?=年)")
 _SIGNS = str.maketrans("零〇一二三四五六七八九", "00123456789")
 
@@ -40,11 +47,13 @@ class Phrase(msgspec.Struct):
     parts: dict[str, Any] = {}
     """Values of its words by kind."""
     doubtful: bool = False
+    in_name: bool = False
+    """Whether the words beside it may make a name of it: Good Friday, the Sunday roast."""
     ranges: tuple[Range, ...] = ()
     """Its readings, likeliest first."""
 
 
-def times_in(text: str, now: float, zone: tzinfo) -> tuple[Range, ...]:
+def times_in(text: str, now: float, zone: tzinfo | None) -> tuple[Range, ...]:
     """Return the times in a question asked at `now` (s since the epoch), in order, each one's likeliest reading first.
 
     Of a long text the end counts.
@@ -52,15 +61,7 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Range, ...]:
     return _times(text, now, zone, asked=True)
 
 
-def zone_at(at: float) -> tzinfo:
-    """Return this machine's time zone at a moment; Greenwich's where no calendar knows the moment."""
-    try:
-        return datetime.fromtimestamp(at).astimezone().tzinfo or timezone.utc
-    except (ValueError, OverflowError, OSError):
-        return timezone.utc
-
-
-def mentions(text: str, at: float, zone: tzinfo) -> tuple[Range, ...]:
+def mentions(text: str, at: float, zone: tzinfo | None) -> tuple[Range, ...]:
     """Return a statement's times, for an index: the likeliest reading of each, as of `at`, seconds since the epoch."""
     best: dict[str, Range] = {}
     for span in _times(text, at, zone, asked=False):
@@ -77,7 +78,41 @@ def asks_when(text: str) -> bool:
     return bool(known.asks.search(plain) or (not text.isascii() and known.asks_accented.search(text.lower())))
 
 
-def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Range, ...]:
+def days_in(text: str, at: float, zone: tzinfo | None) -> list[tuple[int, Range]]:
+    """Return the days that a statement surely means by other words than their date, each with the place behind its words.
+
+    What comes again each week is no such day.
+    """
+    if _composed(text[-MAX_CHARS:]) != text:
+        return []
+    days, phrases = [], _phrases(text, at, zone, asked=False)
+    # "Every Monday and Friday": one habit makes the other doubtful.
+    habits = any("weekly" in phrase.parts or (phrase.parts and not phrase.ranges) for phrase in phrases)
+    for phrase in phrases:
+        first, others = phrase.ranges[:1], phrase.ranges[1:]
+        if phrase.in_name or (habits and "weekday" in phrase.parts):
+            continue
+        if (
+            not first
+            or not phrase.parts
+            or phrase.parts.keys() & _DATED
+            or any(span.sure >= EVEN for span in others)
+        ):
+            continue
+        if phrase.parts == {"weekday": local(at, zone).weekday()}:
+            continue  # today, or in a week?
+        if first[0].sure >= LIKELY and not first[0].every and first[0].end - first[0].begin <= _LONGEST_DAY_S:
+            days.append((phrase.end, first[0]))
+    return days
+
+
+def _times(text: str, now: float, zone: tzinfo | None, *, asked: bool) -> tuple[Range, ...]:
+    phrases = _phrases(text, now, zone, asked=asked)
+    return tuple([span for phrase in phrases for span in phrase.ranges][:MAX_RANGES])
+
+
+def _phrases(text: str, now: float, zone: tzinfo | None, *, asked: bool) -> list[Phrase]:
+    """Return the words that name times, in order."""
     text = _composed(text[-MAX_CHARS:])
     known, plain, written = lexicons(), fold(text), text.lower()
     accented = known.accented.get(language_by_letters(written))
@@ -86,13 +121,20 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Range, 
         plain = written
     candidates = [lexicon for lexicon in candidates if lexicon.anchors.search(plain)]
     if not candidates:
-        return ()
+        return []
     try:
-        day = datetime.fromtimestamp(now, zone).date()
-    except (ValueError, OverflowError, OSError):
-        return ()
+        moment = local(now, zone)
+    except (ValueError, OverflowError):
+        return []
     sentences = [
-        Sentence(text, plain, lexicon, Calendar(day, zone, lexicon.whole_weeks), now=now)
+        Sentence(
+            text,
+            plain,
+            lexicon,
+            Calendar(moment.date(), moment.tzinfo, lexicon.whole_weeks),
+            now=now,
+            asked=asked,
+        )
         for lexicon in candidates
     ]
     if len(sentences) > 1:
@@ -104,8 +146,7 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Range, 
         for phrase in sentence.phrases(asked=asked):
             if all(phrase.end <= other.begin or phrase.begin >= other.end for other in taken):
                 taken.append(phrase)
-    ranges = [span for phrase in sorted(taken, key=lambda item: item.begin) for span in phrase.ranges]
-    return tuple(ranges[:MAX_RANGES])
+    return sorted(taken, key=lambda item: item.begin)
 
 
 def _composed(text: str) -> str:
@@ -118,12 +159,13 @@ def _composed(text: str) -> str:
 class Sentence:
     """A text, read in one language; `plain` is in the letters of the lexicon."""
 
-    def __init__(self, text: str, plain: str, lexicon: Lexicon, calendar: Calendar, *, now: float) -> None:
+    def __init__(
+        self, text: str, plain: str, lexicon: Lexicon, calendar: Calendar, *, now: float, asked: bool
+    ) -> None:
         self._text, self._plain, self._now = text, plain, now
         self._lexicon, self._calendar = lexicon, calendar
-        self._past = self._told_past = lexicon.speaks_of_past(text.lower(), plain)
-        if self._past is None and lexicons().begins.search(plain):
-            self._past = True  # people ask a memory about the past
+        self._past = lexicon.speaks_of_past(text.lower(), plain) is True
+        self._requests = asked and not lexicons().begins.search(plain)
         self._named = list(self._name_times())
         self.code = lexicon.code
 
@@ -136,6 +178,8 @@ class Sentence:
         """Return the text's times, each with its ranges, if any; if `asked`, one end makes a range ("since Monday")."""
         marked = self._plain
         for phrase in self._named:
+            if asked and "weekly" in phrase.parts:
+                phrase.ranges = ()
             if phrase.ranges:
                 mark = "\ue000".ljust(phrase.end - phrase.begin, "\ue001")
                 marked = f"{marked[: phrase.begin]}{mark}{marked[phrase.end :]}"
@@ -151,9 +195,30 @@ class Sentence:
             parts = self._parts(match)
             bare_year = parts.keys() == {"year"} and match[0].isdigit()
             doubtful = bare_year or match[0] in self._lexicon.doubtful
-            phrase = Phrase(*match.span(), parts, doubtful)
-            phrase.ranges = self._ranges(phrase, past=self._past)
+            if parts.keys() == {"nth"} and not self._lexicon.before_monthday.search(
+                self._plain[: match.start()]
+            ):
+                continue
+            phrase = Phrase(
+                *match.span(), parts, doubtful, parts.keys() == {"weekday"} and self._in_name(match)
+            )
+            phrase.ranges = self._ranges(phrase, past=self._past_at(match.start()))
             yield phrase
+
+    def _in_name(self, match: re.Match[str]) -> bool:
+        before, after = self._text[: match.start()], self._text[match.end() :]
+        if self._lexicon.prepositions.search(self._plain[: match.start()]):
+            return False
+        capital, noun = _CAPITAL_BEFORE.search(before), _WORD_AFTER.match(after)
+        return bool((capital and terms(capital[0])) or (noun and terms(noun[0])))
+
+    def _past_at(self, place: int) -> bool | None:
+        """Tell whether the sentence at a place is about the past; None: it has signs of both, or requests and has none."""
+        begin = max((end.end() for end in _SENTENCE_END.finditer(self._text, 0, place)), default=0)
+        end = _SENTENCE_END.search(self._text, place)
+        said = slice(begin, None if end is None else end.start())
+        past, coming = self._lexicon.tenses(self._text[said].lower(), self._plain[said])
+        return None if past == coming and (past or self._requests) else past
 
     def _parts(self, match: re.Match[str]) -> dict[str, Any]:
         """Return the values of a form's words by kind; none where it names no time."""
@@ -165,16 +230,25 @@ class Sentence:
             if number.startswith("_"):
                 form = kind
                 continue
-            value = self._value(kind, " ".join(word.split()))
+            kind = _ALIASES.get(kind, kind)
+            value = self._value(name.partition("_")[0], word)
             parts |= value if kind == "whole" else {"last" if kind in parts else kind: value}
+        if form == "weekly":
+            parts["weekly"] = True
+        if form == "ahead":
+            parts.setdefault("unit", "week")
         if "unit" not in parts:
             return parts
         unit, count, shift = parts.pop("unit"), parts.pop("count", 1), parts.pop("shift", 0)
-        if (form == "ahead" and self._told_past) or (form == "time" and unit == "day"):
+        if (form == "ahead" and self._past and parts.keys().isdisjoint({"weekday", "day"})) or (
+            form == "time" and unit == "day"
+        ):
             return {}  # "we did it in two weeks" tells a length
         try:
-            if form in {"ago", "ahead"}:
-                within = self._calendar.counted(count if form == "ahead" else -count, unit)
+            if form == "ahead":
+                within = self._calendar.ahead(count, unit, parts)
+            elif form == "ago":
+                within = self._calendar.counted(-count, unit)
             elif form == "stretch":
                 within = self._calendar.stretch(count * shift, unit)
             else:
@@ -185,12 +259,16 @@ class Sentence:
 
     def _value(self, kind: str, word: str) -> Any:
         known = self._lexicon.values.get(kind, {})
+        if kind != "date":
+            word = " ".join(re.split(r"[\s-]+", word))
         return known[word] if word in known else word if kind == "date" else int(re.sub(r"\D", "", word))
 
     def _ranges(self, phrase: Phrase, *, past: bool | None) -> tuple[Range, ...]:
         """Return a phrase's readings; none where no calendar has the day."""
         text, parts = self._text[phrase.begin : phrase.end], phrase.parts
         try:
+            if "weekly" in parts:
+                return self._calendar.weekly(parts, text)
             if "last" in parts:  # the 3rd to the 5th of May
                 starts, stops = self._options(parts), self._options({**parts, "nth": parts["last"]})
                 meanings = iter(self._calendar.pairs(starts, stops, past=past))
@@ -219,8 +297,14 @@ class Sentence:
             if alone and any(phrase.doubtful for phrase in ends):
                 return None
             return self._closed(ends[0], ends[1], begin, end)
-        if kind == "every":
-            return None if ends[0].parts.keys().isdisjoint(RECURRING) else Phrase(begin, end)
+        if kind in {"every", "seldom"}:
+            habit = Phrase(begin, end, ends[0].parts)
+            if habit.parts.keys().isdisjoint(RECURRING):
+                return None
+            if kind == "every" and not asked and "weekday" in habit.parts:
+                habit.parts = {**habit.parts, "weekly": True}
+                habit.ranges = self._ranges(habit, past=False)
+            return habit
         if (
             not asked or kind == "beside" or self._text[end : end + 2] in {"'s", "’s"}
         ):  # after Monday's meeting is on Monday

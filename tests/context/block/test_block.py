@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
-from edgemem.context.block.render import GAP, MOST_CHARS, VisibleLines, day_of, excerpt, line_text
+from edgemem.context.block.render import GAP, MOST_CHARS, Today, VisibleLines, day_of, excerpt, line_text
 from edgemem.context.block.select import (
     MIN_SHARE_FACT,
     MIN_SHARE_WITH_FACT,
@@ -264,8 +264,8 @@ def test_a_line_begins_with_who_and_when() -> None:
 
 def test_a_year_is_said_where_it_is_not_plain() -> None:
     """Within some months a day is enough; later its year is told, too."""
-    assert day_of(MAY_7, now=MAY_7 + 90 * DAY) == "7 May"
-    assert day_of(MAY_7, now=MAY_7 + 400 * DAY) == "7 May 2023"
+    assert day_of(MAY_7, Today(MAY_7 + 90 * DAY)) == "7 May"
+    assert day_of(MAY_7, Today(MAY_7 + 400 * DAY)) == "7 May 2023"
     assert day_of(MAY_7) == "7 May"
     assert day_of(0.0) == ""
 

@@ -57,7 +57,7 @@ rows = st.builds(
     past=st.integers(0, 1),
     flags=st.integers(0, 31),
     called=st.sampled_from([None, "ann", "ann bob"]),
-    times=st.sampled_from([None, "[[1,2,0.5]]", "[[3,4,1],[5,6,0.7]]"]),
+    times=st.sampled_from([None, "[[1,2,0.5,0]]", "[[3,4,1,0],[5,6,0.7,604800]]"]),
     subject=st.sampled_from([None, "door"]),
 )
 steps = st.lists(

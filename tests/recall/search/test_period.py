@@ -10,7 +10,6 @@ import pytest
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.config import Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader, StoredMessage, Turn
@@ -100,10 +99,8 @@ def test_what_others_keep_to_themselves_is_not_told(robot):
 def test_the_block_of_a_turn_holds_it(tmp_path):
     """A new user with the default profile and no model: yesterday's talk stands before the question within 80 tokens."""
     now = [NOW - 30 * DAY]
-    profile = Profile()
-    profile = msgspec.structs.replace(profile, llama=msgspec.structs.replace(profile.llama, embedder=""))
     clock = Clock(wall=lambda: now[0], monotonic=lambda: now[0])
-    with edgemem.open(tmp_path / "home", profile=profile, clock=clock, worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, clock=clock, worker=False) as memory:
         for number, (ago, hour, who, text) in enumerate(TALK):
             now[0] = MIDNIGHT - ago * DAY + hour * 3600
             AgentLoop(Listener(), hooks=memory.hooks(session_id=f"s{number}")).run(text, speaker=who)

@@ -1,0 +1,208 @@
+"""Days: what day it is, the day that a line's words mean, where days begin, and what is on a day to come."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+import edgemem
+from edgemem.clock import Clock
+from edgemem.config import LlamaSettings, MemorySettings, Profile, TimeSettings
+from edgemem.errors import ConfigError
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Reply, ToolCall
+from edgemem.session.tools import Tool
+from support.loops import block_before
+from support.models import Model
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR = 3600.0
+
+
+def at(text: str) -> float:
+    """Return a moment in Berlin, given as 2026-12-01 09:30."""
+    return datetime.strptime(text, "%Y-%m-%d %H:%M").replace(tzinfo=BERLIN).timestamp()
+
+
+class Home:
+    """A home by words, in Berlin, whose clock a test moves."""
+
+    def __init__(self, path: Path, *, zone: str = "Europe/Berlin") -> None:
+        self.now = at("2026-09-01 18:00")
+        profile = Profile(
+            llama=LlamaSettings(embedder=""), time=TimeSettings(zone=zone), memory=MemorySettings("shared")
+        )
+        clock = Clock(wall=lambda: self.now, monotonic=lambda: self.now)
+        self.memory: Memory = edgemem.open(path, profile=profile, clock=clock, worker=False)
+        self.model = Model(otherwise="Fine.")
+
+    def loop(self, session: str = "kitchen", **more) -> AgentLoop:
+        return AgentLoop(self.model, hooks=self.memory.hooks(session_id=session), speaker="ann", **more)
+
+    def tell(self, text: str, when: str, speaker: str = "ann") -> None:
+        self.now = at(when)
+        AgentLoop(self.model, hooks=self.memory.hooks(session_id=f"told {when}"), speaker=speaker).run(text)
+
+    def before(self, text: str, when: str) -> str:
+        """Return the lines before what Ann says then, without what day it is."""
+        self.now = at(when)
+        self.memory.idle(5)
+        lines = (
+            block_before(self.memory, text, "ann")
+            .replace("<memory>", "")
+            .replace("</memory>", "")
+            .splitlines()
+        )
+        return "\n".join(line for line in lines if "now: " not in line)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "home")
+    yield home
+    home.memory.close()
+
+
+def newest(home: Home) -> str:
+    content: str = home.model.handed[-1][-1]["content"]
+    return content
+
+
+def test_what_day_it_is_is_said_when_it_changed(home: Home) -> None:
+    """Once, after midnight, after an hour's pause, and never again within talk; what was said stays byte for byte."""
+    home.now = at("2026-12-01 18:00")  # a Tuesday
+    loop, said = home.loop(), []
+    for hours in (0, 0.5, 0.5, 0.6, 1.5, 3, 0.2):
+        home.now += hours * HOUR
+        loop.run("Well, well.")
+        said.append(newest(home).partition("now: ")[2].partition("<")[0].strip())
+    assert said == [
+        "Tuesday 1 December 2026, 18:00", "", "", "", "Tuesday 1 December 2026, 21:06",
+        "Wednesday 2 December 2026, 00:06", "",
+    ]  # fmt: skip
+    assert newest(home) == "Well, well."
+    for before, after in zip(home.model.handed, home.model.handed[1:], strict=False):
+        assert after[: len(before)] == before
+
+
+def test_the_line_of_the_day_is_memorys_and_leaves_no_trace_of_a_turn_thrown_away(home: Home) -> None:
+    """It is stored with the block, not as words; hops do not repeat it."""
+    home.now = at("2026-12-01 18:00")
+    loop = home.loop()
+    loop.prepare("Hello there.")
+    loop.abort()
+    look = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "seen")
+    home.model.replies = [Reply("", tool_calls=(ToolCall("look", {}, "c1"),)), Reply("Done.")]
+    loop = home.loop(tools=[look])
+    loop.run("Look around.")
+    assert sum(str(message).count("now: ") for message in home.model.handed[-1]) == 1
+    (turn,) = home.memory.sessions.journal.read_turns("kitchen")
+    assert turn.messages[0].content == "Look around."
+    assert "Tuesday 1 December 2026, 18:00" in turn.block
+
+
+def test_a_clock_that_may_be_wrong_says_no_day(home: Home) -> None:
+    """A board that boots in 1970, or is a year behind what is stored, is silent; nothing fails."""
+    for now in (0.0, 1e9, home.now + 20 * 365 * 24 * HOUR):
+        home.now = now
+        loop = home.loop(f"at {now}")
+        loop.run("Hello there.")
+        assert newest(home) == "Hello there."
+        assert loop.hooks.failures() == []
+
+
+def test_a_line_says_the_day_that_its_words_mean(home: Home) -> None:
+    """The words stay, and the day stands behind them, where it is certain: not of a habit, a name, or one of two days."""
+    sayings = {
+        "the boiler man comes on Friday": "on Friday [4 December]",
+        "the plumber comes tomorrow": "tomorrow [2 December]",
+        "am Freitag kommt der Klempner": "am Freitag [4 December] kommt",
+        "football is every Thursday": "every Thursday",
+        "donnerstags ist Chor": "donnerstags ist",
+        "the Sunday roast needs thyme": "Sunday roast needs",
+        "the parcel may come next Friday": "next Friday",
+    }
+    for n, text in enumerate(sayings):
+        home.tell(text, f"2026-12-01 10:{n:02}")
+    home.memory.store.add_fact("dentist", "Friday at 9:00", scope="global")
+    asked = ("boiler man", "plumber", "Klempner", "football", "Chor", "roast", "parcel")
+    for word, said in zip(asked, sayings.values(), strict=True):
+        line = home.before(f"What about the {word}?", "2026-12-01 20:00")
+        assert said in line
+        assert ("[" in line.partition(word)[0] + line) == ("[" in said), line
+    assert "dentist: Friday [4 December] at 9:00" in home.before(
+        "What about the dentist?", "2026-12-01 21:00"
+    )
+
+
+COMING = {
+    "What's on Friday?": "dentist", "Who comes on Tuesday?": "boiler",
+    "What do we have on the eighth?": "boiler", "Is anybody coming next Tuesday?": "boiler",
+    "What's on tomorrow?": "Laterne", "What do I have on Thursday?": "football", "Any plans for the twentieth?": "Noreen",
+    "What's on Sunday week?": "currach", "what happens on the last Saturday of December": "skating",
+    "Was ist in zwei Wochen am Mittwoch?": "Elternabend",
+}  # fmt: skip
+
+
+def test_what_is_on_a_day_to_come_is_found_by_it(home: Home) -> None:
+    """Facts and what people said, by the day that they are about, said in other words; what comes each week on each such day."""
+    home.tell("I play football every Thursday", "2026-10-01 10:00")
+    home.tell("Am zweiten Dezember ist das Laternenfest im Hof", "2026-11-20 10:00")
+    home.tell("Noreen's birthday is on the 20th of December", "2026-11-21 10:00")
+    home.tell("the currach race is on December 13th", "2026-11-22 10:00", "bob")
+    home.tell("we go skating on 26 December", "2026-11-23 10:00")
+    home.tell("Der Elternabend ist heute in drei Wochen", "2026-11-25 10:00")
+    home.tell("the milk is sour again", "2026-11-27 10:00")
+    home.now = at("2026-11-30 12:00")
+    home.memory.store.add_fact("dentist", "Friday at 9:00", scope="global")
+    home.memory.store.add_fact("boiler repair", "8 December in the morning", scope="global")
+    found = {
+        question: home.before(question, f"2026-12-01 {hour}:00") for hour, question in enumerate(COMING, 10)
+    }
+    assert [question for question, word in COMING.items() if word not in found[question]] == []
+
+
+def test_a_name_that_is_a_month_is_searched_as_a_name(home: Home) -> None:
+    """What April likes is found, though no day is spoken of."""
+    home.tell("April likes liquorice and nothing else", "2026-11-20 10:00", "bob")
+    assert "liquorice" in home.before("What does April like?", "2026-12-01 19:00")
+
+
+def test_days_begin_where_the_household_lives(tmp_path: Path) -> None:
+    """At ten in the evening in Berlin it is tomorrow in Auckland: the line, a lead and a question all say so."""
+    home = Home(tmp_path / "home", zone="Pacific/Auckland")
+    with home.memory:
+        home.tell("the plumber comes today", "2026-12-01 10:00")
+        home.loop().run("Hello there.")
+        assert "now: Tuesday 1 December 2026, 22:00" in newest(home)
+        home.now = at("2026-12-01 22:00")
+        home.loop("hall").run("Hello there.")
+        assert "now: Wednesday 2 December 2026, 10:00" in newest(home)
+        home.memory.store.add_fact("bins", "go out tomorrow", scope="global")
+        assert "tomorrow [3 December]" in home.before("When do the bins go out?", "2026-12-01 22:05")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlín", "../etc/passwd", "Nowhere", "x" * 400])
+def test_a_zone_that_is_none_is_refused_at_the_start(tmp_path: Path, zone: str) -> None:
+    """In one sentence that names the section and the zone."""
+    (tmp_path / "edgemem.toml").write_text(f'[time]\nzone = "{zone}"\n')
+    with pytest.raises(ConfigError, match=r"\[time\]: there is no time zone"):
+        edgemem.open(tmp_path, worker=False)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is on the 31st of February?", "What's on 1 January 9999?", "Was ist am 99. Dezember 99999?",
+        " ".join(f"{n % 31 + 1}.{n % 12 + 1}.2026" for n in range(300)) + " what is the lamp like?" * 400,
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_as_a_time_blocks_no_turn(home: Home, question: str) -> None:
+    """It is searched by its words, however long it is."""
+    home.tell("the lamp is red", "2026-11-20 10:00")
+    loop: Callable[[str], object] = home.loop("asked").run
+    loop(question)
+    assert home.loop("asked").hooks.failures() == []
