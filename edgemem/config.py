@@ -46,7 +46,8 @@ class MemorySettings(_Section, frozen=True):
     default_level: Level = "household"
     """Who may read an utterance, unless its turn says otherwise: a family's robot, closed to strangers."""
     doubtful_below: Share = 0.5
-    """Confidence of the speech recogniser below which a fact replaces none that was heard well, until heard again."""
+    """Confidence of the speech recogniser below which a fact replaces none that was heard well, until heard again, and what was said
+    comes last among what is recalled."""
 
 
 class StoreSettings(_Section, frozen=True):

@@ -436,6 +436,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """A perhaps misheard value: another one that was heard since, but badly; or this one, if it was heard badly twice."""
     disbelieved: str | None = None
     """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
+    heard_badly: bool = False
+    """Whether the speech recogniser doubted it, as far as the profile's `doubtful_below` says."""
     safety: bool = False
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 

@@ -311,6 +311,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words of deeds that do not say which."""
     little: Phrases
     """Other words that say no more than that something was there: happen, topic, news."""
+    lists: Templates
+    """Words for what is kept item by item, so that who adds one must know the others: a shopping list."""
     dates: Dates
     past: Past
     stop: WordSet

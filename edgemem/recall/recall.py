@@ -181,7 +181,14 @@ class Recall:
         if spans:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
         times = FactTimes(now, past=past, future=bool(request.include_past), when=when, zone=zone)
-        rows = Rows(self._truth, self._notes, self._sections, reader=reader, times=times)
+        rows = Rows(
+            self._truth,
+            self._notes,
+            self._sections,
+            reader=reader,
+            times=times,
+            doubtful_below=self._settings.now.memory.doubtful_below,
+        )
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
             request.k,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
-    f.speaker, f.event_time, (
+    f.speaker, f.event_time, ifnull(f.asr_confidence < :doubtful, 0), (
       select d.id from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
         and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
       order by d.id desc limit 1),
@@ -129,9 +129,10 @@ class Rows:
         *,
         reader: Reader | None,
         times: FactTimes,
+        doubtful_below: float,
     ) -> None:
         self._truth, self._notes, self._sections = truth, notes, sections
-        self._reader, self._times = reader, times
+        self._reader, self._times, self._doubtful = reader, times, {"doubtful": doubtful_below}
         self._items: dict[tuple[int, int], Recalled | None] = {}
 
     def read(self, refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
@@ -147,16 +148,16 @@ class Rows:
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
         if kind == FACT:
-            return _facts(self._truth, ids, self._reader, self._times)
+            return _facts(self._truth, ids, self._reader, self._times, self._doubtful)
         if kind == NOTE:
             return _notes(self._notes, ids, self._reader)
         if kind == BANK:
             return _sections(self._sections, ids, self._reader)
-        return _others(self._truth, kind, ids, self._reader)
+        return _others(self._truth, kind, ids, self._reader, self._doubtful)
 
 
 def _facts(
-    truth: Database, ids: Sequence[int], reader: Reader | None, times: FactTimes
+    truth: Database, ids: Sequence[int], reader: Reader | None, times: FactTimes, doubtful: dict[str, float]
 ) -> Iterable[Recalled]:
     which, moments = times.query()
     rule, values = reading_rule(reader, "f.")
@@ -167,12 +168,12 @@ def _facts(
     )
     rows = truth.query(
         f"{_FACT.format(over='0' if which == _PRESENT_FACT else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
-        {**bound(ids), **values, **moments},
+        {**bound(ids), **values, **moments, **doubtful},
     )
-    ids = [row[12] for row in rows if row[12] is not None]
+    ids = [row[13] for row in rows if row[13] is not None]
     doubts = {int(doubt.id): doubt for doubt in read_doubts(truth, ids=ids)} if ids else {}
     for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
-        speaker, event_time, doubted, misheard, over, ended_by_hidden = more
+        speaker, event_time, badly, doubted, misheard, over, ended_by_hidden = more
         doubt, why = None, None
         if doubted in doubts:
             doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
@@ -194,7 +195,7 @@ def _facts(
         yield Recalled(
             "fact", str(ref), text, 0.0, recorded_at=ref / 1e6, valid_from=valid_from, valid_to=end, source=source,
             scope=scope, speaker=speaker, level=LEVELS[level], owner=owner, event_time=event_time, key=key, value=value,
-            past=past, doubt=doubt, disbelieved=None if doubt is None else why,
+            past=past, heard_badly=bool(badly), doubt=doubt, disbelieved=None if doubt is None else why,
         )  # fmt: skip
 
 
@@ -218,7 +219,8 @@ _OTHERS = {
     TURN: (
         "t.",
         f"""
-        f.id, f.role, f.content, f.extra, s.name, f.turn, {SPEAKER.format(m="f")}, t.event_time
+        f.id, f.role, f.content, f.extra, s.name, f.turn, {SPEAKER.format(m="f")}, t.event_time,
+          f.id = t.utterance and ifnull(t.asr_confidence < :doubtful, 0)
         from messages f join turns t on t.session_id = f.session_id and t.n = f.turn join sessions s on s.id = f.session_id
           and f.dropped is null and trim(f.content) <> ''
         """,  # nothing was heard of an empty one
@@ -252,13 +254,15 @@ _OTHERS |= {
 }
 
 
-def _others(truth: Database, kind: int, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+def _others(
+    truth: Database, kind: int, ids: Sequence[int], reader: Reader | None, doubtful: dict[str, float]
+) -> Iterable[Recalled]:
     who, rest = _OTHERS[kind]
     level_of = MESSAGE_LEVEL.format(m="f") if kind == TURN else f"{who}level"
     rule, values = reading_rule(reader, who, level=level_of)
     rows: list[tuple[Any, ...]] = truth.query(
         f"select f.id, {level_of}, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
-        {**bound(ids), **values},
+        {**bound(ids), **values, **doubtful},
     )
     for ref, level, owner, recorded, *columns in rows:
         yield Recalled(
@@ -281,10 +285,10 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         name, speaker, event_time, *words = columns
         fields = {"text": text_of(_KIND_OF[kind], words), "speaker": speaker, "event_time": event_time}
         return fields if name is None else {**fields, "key": name}
-    role, content, extra, session, turn, speaker, event_time = columns
+    role, content, extra, session, turn, speaker, event_time, badly = columns
     return {
         "text": content, "source": role, "speaker": speaker_of(role, speaker, extra), "event_time": event_time,
-        "session": session, "turn": turn,
+        "session": session, "turn": turn, "heard_badly": bool(badly),
     }  # fmt: skip
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edgemem.context.block.render import line_text
 from edgemem.errors import ModelError
-from edgemem.records import Reader
+from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts, turns
 from support.embedders import HashEmbedder
 from support.homes import ALICE, BOB, STRANGER, Robot, count_docs
@@ -366,3 +367,17 @@ def test_what_others_keep_leaves_no_trace_in_a_score(tmp_path, clock, question):
         robot.close()
     assert len(scores[0]) > 1
     assert all(one == scores[0] for one in scores)
+
+
+def test_what_was_heard_badly_comes_last_and_says_so(robot, settled):
+    """What a recogniser perhaps invented stands behind what was surely said, also in the list of a day."""
+    said = (("The boiler man comes at nine, I believe.", 0.9), ("The boiler man comes.", 0.15))
+    for n, (text, sure) in enumerate(said):
+        heard = Heard(speaker="ann", asr_confidence=sure)
+        turn = Turn("s", n, (StoredMessage("user", text),), heard=heard)
+        robot.truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
+    settled()
+    for question in ("Does the boiler man come?", "What did we talk about today?"):
+        found = robot.recall(question, kinds={"turn"})
+        assert [(item.text, item.heard_badly) for item in found] == [(said[0][0], False), (said[1][0], True)]
+        assert line_text(found[1]).endswith(" (heard badly): The boiler man comes.")

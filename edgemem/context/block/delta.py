@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from edgemem.context.block.render import (
+    BADLY,
     HERE,
     LINE_CHARS,
     MOST_CHARS,
@@ -88,7 +89,7 @@ def lines_for(
             if seen is not None:
                 who = stricter(who, (seen.level, seen.owner))
             said = with_days(value, item.event_time or item.recorded_at, today)
-            text = _value_text(about, said, _before(seen, kept))
+            text = _value_text(about, said, _before(seen, kept)) + _told_by(item, today)
             out.append(_line_of(name, about, value, *who, text=text))
         if item.doubt is not None:
             # The model may ask whether it heard rightly; saying it again settles it.
@@ -102,6 +103,14 @@ def lines_for(
                 name = f"doubt:{item.id}:{len(known)}"
                 out.append(BlockLine(name, f"- {heard}", item.level, item.owner, about[1:], doubt))
     return [line for line in out if line.id not in visible]
+
+
+def _told_by(item: Recalled, today: Today) -> str:
+    """Return who told a value and when, where it is not their own, and whether it was heard badly."""
+    about = f"{item.scope} {item.key}".casefold()
+    told = item.speaker is not None and item.speaker.casefold() not in about
+    who = f"{item.speaker} {day_of(item.event_time or item.recorded_at, today)}".strip()
+    return f"{f' ({who})' if told else ''}{BADLY if item.heard_badly else ''}"
 
 
 def _line_of_past(name: str, item: Recalled, today: Today) -> BlockLine:

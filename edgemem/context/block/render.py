@@ -15,7 +15,7 @@ from edgemem.clock import local
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import Analysis, terms
-from edgemem.recall.text.phrases import days_in
+from edgemem.recall.text.phrases import asks_when, days_in, mentions
 from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 IN_A_LINE_ABOVE = "(merged with the line above)"
-"""Shown to an operator for an empty line: one person's messages of a day share a line."""
+"""Shown to an operator for an empty line: several private values that were erased share one."""
 
 
 class VisibleLines(dict[str, BlockLine]):
@@ -62,13 +62,13 @@ _MOST_OF_ONE = 2 * LINE_CHARS
 
 GAP = "…"
 
+BADLY = " (heard badly)"
+"""Behind whoever said it, or behind a fact: the speech recogniser doubted it."""
+
 _ENDLESS_CHARS = 120
 """A longer sentence without an end mark is more than one."""
 _CLAUSE = re.compile(r"\S.{0,59}(?!\S)|\S.{0,59}", re.DOTALL)
 """About as much of it as a clause; cut between two words, where there are any."""
-
-_ASIDE = " / "
-"""Between things that one person said."""
 
 _A_YEAR_S = 300 * 86_400.0
 """From then on a day is said with its year."""
@@ -117,8 +117,12 @@ class Excerpt(NamedTuple):
             yield self._replace(first=self.first - 1)
 
 
-def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
-    """Return the sentence of a text that has most of the question's stems."""
+def excerpt(text: str, asked: frozenset[str], *, said_at: float | None = None) -> Excerpt:
+    """Return the sentence of a text that has most of the question's stems.
+
+    For a question that asks when, `said_at` is when the text was said, in seconds since the epoch: then the excerpt goes on to the
+    nearest sentence that names a time.
+    """
     text = text[:MOST_CHARS]
     spans: list[tuple[int, int]] = []
     end = 0
@@ -132,7 +136,13 @@ def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
     if not spans:
         return Excerpt(text, ((0, len(text)),))
     best = max(range(len(spans)), key=lambda n: len(asked.intersection(terms(text[slice(*spans[n])]))))
-    return Excerpt(text, tuple(spans), best, best + 1)
+    timed = [
+        n
+        for n, span in enumerate(spans)
+        if said_at is not None and mentions(text[slice(*span)], said_at, None)
+    ]
+    nearest = min(timed, key=lambda n: abs(n - best), default=best)
+    return Excerpt(text, tuple(spans), min(best, nearest), max(best, nearest) + 1)
 
 
 def line_text(item: Recalled, today: Today = HERE) -> str:
@@ -152,7 +162,7 @@ def fitting(
     count: Callable[[Sequence[BlockLine]], int],
     today: Today = HERE,
 ) -> list[BlockLine]:
-    """Return those lines that fit, best first: long turns in an excerpt, one person's messages in one line.
+    """Return those lines that fit, best first: long turns in an excerpt.
 
     Args:
         lines: of items that are not facts, best first; `items` has them by the lines' ids.
@@ -160,7 +170,7 @@ def fitting(
         room: tokens of the whole block, as `count` counts it with some lines.
     """
     recalled = [items[line.id] for line in lines]
-    asked = asked_for(question, recalled)
+    asked, dated = asked_for(question, recalled), asks_when(question.text)
     kept: dict[int, Excerpt] = {}
 
     def fits(n: int, part: Excerpt) -> bool:
@@ -174,7 +184,8 @@ def fitting(
 
     for n, (line, item) in enumerate(zip(lines, recalled, strict=True)):
         if item.kind == "turn" and len(item.text) > SHORT_CHARS:
-            fits(n, excerpt(item.text, asked))
+            moments = (item.event_time or item.recorded_at, None) if dated else (None,)
+            any(fits(n, excerpt(item.text, asked, said_at=at)) for at in moments)
         else:
             text = item.text if item.kind == "turn" else line.line
             fits(n, Excerpt(text, ((0, len(text)),)))
@@ -219,7 +230,8 @@ def _lead(item: Recalled, day: str) -> str:
         return ""
     if item.kind != "turn":
         return f"{day} " if day else ""
-    return f"{_who(item)} {day}: " if day else f"{_who(item)}: "
+    badly = BADLY if item.heard_badly else ""
+    return f"{_who(item)} {day}{badly}: " if day else f"{_who(item)}{badly}: "
 
 
 def _who(item: Recalled) -> str:
@@ -233,44 +245,13 @@ def _day(item: Recalled, today: Today) -> str:
 def _rendered(
     lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], today: Today
 ) -> list[BlockLine]:
-    """Return the lines, with excerpts by number in `kept`; one person's messages share the first of theirs, in order of time.
-
-    Items that other people may read go into another line, and so do items without a day, and whatever is no turn.
-    """
-    groups: dict[object, list[int]] = {}
-    for n in kept:
-        item = items[n]
-        dated = (item.event_time or item.recorded_at) > 0
-        group = (item.level, item.owner, dated, _who(item)) if item.kind == "turn" else n
-        groups.setdefault(group, []).append(n)
+    """Return the lines, with excerpts by number in `kept`."""
     out = []
-    for numbers in groups.values():
-        ordered = sorted(numbers, key=lambda n: items[n].recorded_at)
-        texts = []
-        for n in ordered:
-            item, text = items[n], kept[n].text
-            if item.kind == "turn":
-                text = with_days(text, item.event_time or item.recorded_at, today, lead=True)
-            texts.append((item, text))
-        line = clean(_joined(texts, today), max_chars=2 * _MOST_OF_ONE * len(numbers))
-        for n in numbers:
-            name = lines[n].id if kept[n].is_whole else lines[n].id + EXCERPT_SUFFIX
-            out.append(BlockLine(name, line, lines[n].level, lines[n].owner))
-            line = ""
-    return out
-
-
-def _joined(group: Sequence[tuple[Recalled, str]], today: Today) -> str:
-    """Return a line of one person's messages, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
-    out, before = "", ""
-    for item, text in group:
-        if item.kind != "turn":
-            return text
-        day = _day(item, today)
-        if out:
-            out = out[:-1] if out.endswith(".") and not out.endswith("..") else out
-            out += f"{_ASIDE}{f'{day}: ' if day != before else ''}{text}"
-        else:
-            out = f"{BULLET}{_lead(item, day)}{text}"
-        before = day
+    for n, part in kept.items():
+        line, item, text = lines[n], items[n], part.text
+        if item.kind == "turn":
+            text = with_days(text, item.event_time or item.recorded_at, today, lead=True)
+            text = f"{BULLET}{_lead(item, _day(item, today))}{text}"
+        name = line.id if part.is_whole else line.id + EXCERPT_SUFFIX
+        out.append(BlockLine(name, clean(text, max_chars=2 * _MOST_OF_ONE), line.level, line.owner))
     return out

@@ -20,12 +20,13 @@ from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import HERE, LINE_CHARS, MOST_CHARS, Today, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
-from edgemem.languages.words import common_words, cues, either
+from edgemem.languages.words import all_words, common_words, cues, either, small, templates
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.search import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
+from edgemem.store.episodes import spell_out
 
 MIN_SHARE_FACT = 0.4
 """The least score of a fact, as a share of the best item's score. `tests/lab/tuning.md` tells how the shares were chosen."""
@@ -84,12 +85,36 @@ def select_items(
 
     `answer`: who may read the answer so far; None: no item closes it.
     """
-    least = least_scores(recalled, floors, answer=answer)
-    worth = [item for item in recalled if item.score >= least.score_for(item) and not only_asks(item)]
-    settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
+    least, lists = least_scores(recalled, floors, answer=answer), _named_lists(recalled, utterance)
+    worth = [
+        item
+        for item in recalled
+        if (item.score >= least.score_for(item) or item in lists) and not only_asks(item)
+    ]
+    settled = sorted(
+        (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
+    )
     others = [item for item in worth if item.kind not in VALUES]
-    others.sort(key=lambda item: -item.score - _EPISODE * (item.kind == "episode"))
+    others.sort(key=lambda item: (item.heard_badly, -item.score - _EPISODE * (item.kind == "episode")))
     return settled + (_each_once(others, settled, utterance) if others else [])
+
+
+def _named_lists(recalled: Iterable[Recalled], utterance: Analysis) -> list[Recalled]:
+    """Return the lists that an utterance names best: without the other items, a model that adds one would lose them."""
+    asked, says_list = frozenset(utterance.terms()), _lists().search(small(utterance.text)) is not None
+    keys = [(item, spell_out(item.key)) for item in recalled if item.kind in VALUES and item.key]
+    named = [
+        (says_list + len(asked.intersection(terms(key))), item)
+        for item, key in keys
+        if _lists().search(small(key))
+    ]
+    most = max((share for share, _ in named), default=0)
+    return [item for share, item in named if share == most > 0]
+
+
+@preloaded
+def _lists() -> Pattern:
+    return templates([item for words in all_words().values() for item in words.lists.items])
 
 
 class Least(NamedTuple):
@@ -150,7 +175,10 @@ def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance
     A turn that holds the whole value of a fact is the fact's source, and says it at length. Of everything else little words
     count, since "not" is one of them; and the same words of two people are two items.
     """
+    items = list(items)
     values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
+    asked = frozenset(utterance.terms())
+    told = max((_shared(asked, item) for item in items if not _is_reply(item)), default=-1)
     kept: list[tuple[str | None, frozenset[str]]] = [
         (None, frozenset(plain_words(item.text))) for item in settled
     ]
@@ -162,11 +190,22 @@ def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance
             not adds_information(item.text, heard) or any(value <= words for value in values)
         ):
             continue
+        # The robot repeats what people tell it: only where none of them said as much is it worth a line.
+        if _is_reply(item) and (told >= _shared(asked, item) or not is_informative(item.text)):
+            continue
         if any(words <= other and by in (None, who) for by, other in kept):
             continue
         kept.append((who, words))
         out.append(item)
     return out
+
+
+def _is_reply(item: Recalled) -> bool:
+    return item.kind == "turn" and item.source == "assistant"
+
+
+def _shared(asked: frozenset[str], item: Recalled) -> int:
+    return len(asked.intersection(terms(item.text[:MOST_CHARS])))
 
 
 class FittingLines(NamedTuple):

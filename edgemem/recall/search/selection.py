@@ -211,7 +211,8 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
     """Return the first k items that score enough, with scores and reasons."""
     selected: list[Recalled] = []
     places, unasked = selection.k, SAFETY
-    for hit, item in pairs:
+    # What was perhaps never said comes behind all that was.
+    for hit, item in sorted(pairs, key=lambda pair: pair[1].heard_badly):
         if places <= 0:
             break
         safety = selection.concerns_safety(item)

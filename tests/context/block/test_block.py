@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,6 +142,39 @@ def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
     tea = fact("f_2", "tea: black")
     cat = Recalled("turn", "3", "The cat is black.", 0.8)
     assert select_items([tea, cat], FLOORS, utterance=analyse("What is it?")) == [tea, cat]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "speaker", "line"),
+    [
+        ("dentist", "Friday at 9:00", "Karl", "- dentist: Friday [12 May] at 9:00 (Karl 7 May)"),
+        ("karl.dentist", "Friday at 9:00", "Karl", "- karl.dentist: Friday [12 May] at 9:00"),
+        ("wifi", "otter", None, "- wifi: otter"),
+    ],
+)
+def test_a_fact_says_who_told_it_and_when(key: str, value: str, speaker: str | None, line: str) -> None:
+    """Where it is another's; of themselves people need not be named twice."""
+    told = Recalled("fact", "1", f"{key}: {value}", 0.9, scope="global", key=key, value=value)
+    told = msgspec.structs.replace(told, speaker=speaker, recorded_at=MAY_7)
+    assert [each.line for each in lines(told)] == [line]
+
+
+@pytest.mark.parametrize(
+    ("key", "utterance"),
+    [
+        ("shopping list", "Put flour on the shopping list."), ("household.shopping_list", "add flour to the list"),
+        ("Einkaufsliste", "Schreib Mehl auf die Liste."), ("lista de la compra", "Pon harina en la lista."),
+    ],
+)  # fmt: skip
+def test_a_list_is_shown_whenever_it_is_named(key: str, utterance: str) -> None:
+    """However little it scores: who adds to a list must know the rest of it; another list and another fact stay away."""
+    wanted = Recalled("fact", "1", "", 0.06, key=key, value="dish soap, filters")
+    guests = Recalled("fact", "2", "", 0.06, key="guests", value="list of Ann, Bob")
+    assert select_items([wanted, guests], FLOORS, utterance=analyse(utterance)) == [wanted]
+    packing = Recalled("fact", "3", "", 0.06, key="packing list", value="socks")
+    asked = analyse("Put flour on the shopping list.")
+    assert (packing in select_items([wanted, packing], FLOORS, utterance=asked)) is ("shopping" not in key)
+    assert select_items([wanted, packing], FLOORS, utterance=analyse("Good morning.")) == []
 
 
 def test_a_fact_of_the_past_is_said_as_past() -> None:
@@ -300,18 +334,35 @@ def test_a_block_keeps_its_budget_and_stays_clean(texts: list[str], tokens: int,
         assert clean(line.line, max_chars=10_000) == line.line
 
 
-def test_one_persons_days_stand_in_one_line() -> None:
-    """What one person said on several days shares the name, earliest first, each day named before what was said then."""
+def test_a_line_is_one_thing_that_somebody_said() -> None:
+    """What one person said on several days stands in lines of its own, best first, however little room there is."""
     first = turn("1", "The green paint stands in the cellar beside the old stove.", 0.9, at=MAY_7 + DAY)
     second = turn("2", "The red paint stands in the attic behind the mirror.", 0.8, at=MAY_7)
-    third = turn("3", "The blue paint is gone since Easter.", 0.7, at=MAY_7 + 60)
     long = turn("4", "The paint shop closes early. " * 6, 0.2, speaker="Bob")
-    lines = block(first, second, third, long, tokens=36, question="where is the paint")
-    assert lines[0].line == (
-        "- Ann 7 May: The red paint stands in the attic behind the mirror / The blue paint is gone since Easter"
-        " / 8 May: The green paint stands in the cellar beside the old stove."
-    )
-    assert [line.line for line in lines[1:3]] == ["", ""]
+    assert [line.line for line in block(first, second, long, tokens=36, question="where is the paint")] == [
+        "- Ann 8 May: The green paint stands in the cellar beside the old stove.",
+        "- Ann 7 May: The red paint stands in the attic behind the mirror.",
+    ]
+
+
+def test_the_robot_s_words_are_told_where_nobody_else_said_as_much() -> None:
+    """It repeats what people tell it, and agrees with them; what it found out itself is worth a line."""
+    said = turn("1", "The gate has a new code, 4711.", 0.6)
+    again = Recalled("turn", "2", "The gate has 4711, fine.", 0.9, source="assistant")
+    fine = Recalled("turn", "3", "All right.", 0.8, source="assistant")
+    found = Recalled("turn", "4", "The gate's code expires on Sunday.", 0.7, source="assistant")
+    asked = analyse("When does the code of the gate expire?")
+    assert select_items([again, fine, said], FLOORS, utterance=asked) == [said]
+    assert select_items([found, said], FLOORS, utterance=asked) == [found, said]
+    assert select_items([again, fine], FLOORS, utterance=asked) == [again]
+
+
+def test_the_clause_that_dates_an_answer_stays_where_it_is_cut() -> None:
+    """Asked when, the excerpt goes on to the sentence with the time; otherwise it does not."""
+    fence = "We painted the fence with Tom and his brother. It looks much better than it did before, says everybody."
+    long = turn("1", f"{fence} That was on the third of May, by the way. {FILMS}")
+    assert "third of May" in block(long, tokens=45, question="When did we paint the fence?")[0].line
+    assert "third of May" not in block(long, tokens=25, question="Who painted the fence?")[0].line
 
 
 def test_what_is_private_never_shares_a_line() -> None:
