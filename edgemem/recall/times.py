@@ -170,7 +170,9 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
     shares = np.zeros(len(spans))
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
+    likeliest: dict[str, float] = {}
     for span in question.times:
+        best = likeliest.setdefault(span.text, span.sure)
         weeks = np.round((span.begin - begins) / np.where(every > 0, every, np.inf))
         later = every * np.maximum(weeks, 0)  # what comes each week is of this one as well
         common = np.minimum(ends + later, span.end) - np.maximum(begins + later, span.begin)
@@ -178,7 +180,7 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
         # A part of a day is of that day; a day of a longer time is less so, the longer that is.
         of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S else np.sqrt(lengths * asked)
         length = np.where(lengths > _DAY_S, np.maximum(lengths, asked), of_day)
-        shares = np.maximum(shares, span.sure * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
+        shares = np.maximum(shares, span.sure / best * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
     return shares.astype(np.float32)
 
 

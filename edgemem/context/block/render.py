@@ -217,11 +217,15 @@ def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) 
     """
     if at <= 0:
         return text
-    for place, span in reversed(days_in(text, at, today.zone)):
+    told = {local(at, today.zone).date()} if lead else set()
+    pieces, end = [], 0
+    for place, span in days_in(text, at, today.zone):
         day = local(span.begin, today.zone)
-        if not (lead and day.date() == local(at, today.zone).date()):
-            text = f"{text[:place]} [{day.day} {day:%B}]{text[place:]}"
-    return text
+        if day.date() not in told:
+            told.add(day.date())
+            pieces.append(f"{text[end:place]} [{day.day} {day:%B}]")
+            end = place
+    return "".join((*pieces, text[end:]))
 
 
 def _lead(item: Recalled, day: str) -> str:

@@ -128,10 +128,13 @@ class Calendar(msgspec.Struct, frozen=True):
             yield from self._pick(listed, shift, past=past)
 
     def weekly(self, parts: dict[str, Any], text: str) -> tuple[Range, ...]:
-        """Return the next of the days that parts name, from today on, which comes again each week."""
+        """Return the next of the days that parts name, from today on, which comes again each week.
+
+        It tells less of one of these days than what is on that day alone.
+        """
         listed = self.occurrences({"weekday": parts["weekday"]}) or ()
         days = next(days for days in listed if days[0] >= self.day)
-        return (msgspec.structs.replace(self.range(days, 1.0, text, parts.get("part")), every=_WEEK_S),)
+        return (msgspec.structs.replace(self.range(days, EVEN, text, parts.get("part")), every=_WEEK_S),)
 
     def ahead(self, count: int, unit: str, parts: dict[str, Any]) -> Days:
         """Return the days so many units from now, or from a named day; Sunday week is the one after the coming one."""
