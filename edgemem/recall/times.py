@@ -51,6 +51,8 @@ _SCORES = {
 anyway, score least. Other kinds are of no time."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
 """Least share of a text's time in the question's, times both sureties, if not said then; a coming time has no other sign."""
+_SAID_BEFORE = 0.3
+"""The share of what was said on the same day before, where a day to come may be meant."""
 _LONGEST = 20  # stems: a longer text is cut before it is said
 _LEAST, _LEAST_REPLY = 3, 6
 """Stems: "ok" and "that's fine" tell nothing, nor does the robot's "I have heard","""
@@ -195,7 +197,8 @@ def period_candidates(
         return None
     rows, n = view.table.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    slots = np.flatnonzero(_in_period(view, question, period, now) & view.findable[:n])
+    shares = _in_period(view, question, period, now)
+    slots = np.flatnonzero((shares > 0) & view.findable[:n])
     for _, having, _ in view.table.find(period.rest):
         if not len(slots) or len(np.intersect1d(slots, having)):
             return None
@@ -212,30 +215,30 @@ def period_candidates(
         slots, replies = slots[longest], replies[longest]
     if not len(slots):
         return slots, np.zeros(0)
-    scores = _scores(view, slots, _informativeness(view, slots, replies & (period.whose != "robot")))
+    informative = _informativeness(view, slots, replies & (period.whose != "robot"))
+    scores = _scores(view, slots, informative * shares[slots])
     best = np.lexsort((-at[slots], -scores))[:_MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
 
 
-def _in_period(
-    view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float
-) -> NDArray[np.bool_]:
-    """Mask the texts of the question's times, or about them."""
+def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float) -> Numbers:
+    """Return how well each text is of the question's time, 0 to 1: told then, or about it."""
     import numpy as np
 
     at = view.table.rows["at"][: view.n]
-    inside = np.zeros(view.n, bool)
     # Nothing was said in a time to come.
-    times = [span for span in question.times if span.begin <= now] if period.words else question.times
-    least = min(_LIKELY, max((span.sure for span in times), default=1.0))
-    spans = [span for span in times if span.sure >= least]
-    for span in spans:
-        inside |= (at >= span.begin) & (at < span.end)
+    past = [span for span in question.times if span.begin <= now]
+    coming = len(past) < len(question.times) and not period.words
+    shares = np.zeros(view.n, np.float32)
+    for span in past:
+        if span.sure >= min(_LIKELY, max(span.sure for span in (question.times if coming else past))):
+            shares[(at >= span.begin) & (at < span.end)] = _SAID_BEFORE if coming else 1.0
     if not period.words and period.whose != "robot":
-        coming = all(span.begin > now for span in spans)
-        inside |= spoken_of(view.table, question)[: view.n] >= (_ABOUT_COMING if coming else _ABOUT)
-    return inside
+        about = spoken_of(view.table, question)[: view.n]
+        least = _ABOUT_COMING if coming else _ABOUT
+        shares = np.maximum(shares, np.where(about >= least, about, 0.0))
+    return shares
 
 
 def _theirs(
