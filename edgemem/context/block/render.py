@@ -11,6 +11,8 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from edgemem.clock import local
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
@@ -148,7 +150,7 @@ def excerpt(text: str, asked: frozenset[str], *, said_at: float | None = None) -
 def line_text(item: Recalled, today: Today = HERE) -> str:
     """Return the line of a whole item, without its bullet."""
     lead = _lead(item, _day(item, today))
-    text = with_days(item.text, item.event_time or item.recorded_at, today, lead=bool(lead))
+    text = _item_with_days(item, today).text
     text = f"{item.kind}: {text}" if item.kind in ("note", "summary") else text
     return clean(f"{lead}{text}", max_chars=LINE_CHARS)
 
@@ -169,7 +171,7 @@ def fitting(
         question: chooses the excerpt of a long turn.
         room: tokens of the whole block, as `count` counts it with some lines.
     """
-    recalled = [items[line.id] for line in lines]
+    recalled = [_item_with_days(items[line.id], today) for line in lines]
     asked, dated = asked_for(question, recalled), asks_when(question.text)
     kept: dict[int, Excerpt] = {}
 
@@ -228,6 +230,11 @@ def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) 
     return "".join((*pieces, text[end:]))
 
 
+def _item_with_days(item: Recalled, today: Today) -> Recalled:
+    at, lead = item.event_time or item.recorded_at, item.kind != "note"
+    return msgspec.structs.replace(item, text=with_days(item.text, at, today, lead=lead))
+
+
 def _lead(item: Recalled, day: str) -> str:
     """Return speaker and day in as few tokens as tell them: `Ann 7 May: `."""
     if item.kind == "note":
@@ -254,7 +261,6 @@ def _rendered(
     for n, part in kept.items():
         line, item, text = lines[n], items[n], part.text
         if item.kind == "turn":
-            text = with_days(text, item.event_time or item.recorded_at, today, lead=True)
             text = f"{BULLET}{_lead(item, _day(item, today))}{text}"
         name = line.id if part.is_whole else line.id + EXCERPT_SUFFIX
         out.append(BlockLine(name, clean(text, max_chars=2 * _MOST_OF_ONE), line.level, line.owner))
