@@ -15,8 +15,8 @@ import msgspec
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.header import read_header, sampled
 from edgemem.llama.models.catalog import find_entry, load_catalogue, path_of, read_pin
-from edgemem.llama.protocols import Embedder
-from edgemem.llama.worker import Forward, Job, ModelHandle
+from edgemem.llama.protocols import Embedder, Encoding
+from edgemem.llama.worker import NO_POOLING, Forward, Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,29 +34,86 @@ CENTRES_FILE = "centres.toml"
 _NAME_CHARS = 60
 _REMEMBERED = 64  # vectors of questions: one looked up early is asked again at the sentence's end
 _REMEMBERED_CHARS = 4096  # of a query; a longer one does not come twice
-_NONE, _MEAN, _RANK = 0, 1, 4  # llama.cpp's poolings; the first and the last give no vector of a text
+_MEAN, _RANK = 1, 4  # llama.cpp's poolings; under the last there is no vector of a text
+MOST_TOKENS = 48
+"""Tokens of a text that have a vector: the first; a message at home has a dozen."""
 _MOST_CHARS_A_TOKEN = 32  # the rest would be cut off anyway, and need not be counted
+PROJECTION_FILE = "projections.toml"
+_SMALL = 1e-9
 _turn = threading.Lock()
+
+
+class Projection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What makes short vectors of a model's tokens: the first principal components of tokens, from `make lab ARGS=projection`."""
+
+    centre: bytes
+    """`float16[dimensions]`: the mean of unit vectors of tokens."""
+    matrix: bytes
+    """`int8[dimensions, k]`."""
+
+    def fits(self, dimensions: int) -> bool:
+        """Tell whether it is one of vectors of so many dimensions."""
+        return len(self.centre) == 2 * dimensions
+
+    def apply(self, rows: Vector) -> NDArray[np.int8]:
+        """Return the projected unit vectors times 127, `int8[n, k]`, of `float32[n, dimensions]`."""
+        import numpy as np
+
+        centre = np.frombuffer(self.centre, np.float16).astype(np.float32)
+        matrix = np.frombuffer(self.matrix, np.int8).astype(np.float32).reshape(len(centre), -1)
+        short = _unit((_unit(rows) - centre) @ matrix)
+        codes: NDArray[np.int8] = np.rint(short * 127).astype(np.int8)
+        return codes
+
+
+def shipped_projections() -> dict[str, Projection]:
+    """Read the package's projections, by the names in the models' files."""
+    text = Path(__file__).with_name(PROJECTION_FILE).read_text("utf-8")
+    return msgspec.toml.decode(text, type=dict[str, Projection])
+
+
+def _unit(rows: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    unit: NDArray[Any] = rows / np.maximum(norms, np.float32(_SMALL))
+    return unit
 
 
 class Encoder:
     """Loads an embedding model and encodes one text at a time; not thread-safe."""
 
-    def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
+    def __init__(
+        self,
+        path: Path,
+        header: Header,
+        projection: Projection | None,
+        *,
+        n_ctx: int,
+        threads: int,
+        interrupt: Interrupt,
+    ) -> None:
+        """Load the model; with a projection, it is read without pooling: under a mean llama.cpp gives no tokens."""
         pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _MEAN
         self.forward = forward = Forward(
-            path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
+            path,
+            n_ctx=n_ctx,
+            threads=threads,
+            interrupt=interrupt,
+            pooling=pooling if projection is None else NO_POOLING,
         )
+        self._projection = projection
         api, vocabulary = forward.api, forward.vocabulary
         self.dimensions = int(api.llama_model_n_embd_out(forward.model))
         fault = ""
-        if not _MEAN <= forward.pooling < _RANK:
+        if projection is None and not _MEAN <= forward.pooling < _RANK:
             fault = f"gives no sentence vectors (pooling type {forward.pooling}); name an embedding model"
         elif self.dimensions != _dimensions(header):
             fault = f"announces {_dimensions(header)} dimensions but gives {self.dimensions}"
         if fault:
             forward.close()
             raise ModelError(f"{path} {fault}")
+        self._words: dict[int, bool] = {}
         self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
 
     def tokenize(self, text: str) -> list[int]:
@@ -67,25 +124,38 @@ class Encoder:
         """Return how many ids a text has."""
         return len(self.tokenize(text))
 
-    def encode(self, text: str) -> NDArray[np.float32] | None:
-        """Return the unit vector of a text, cut at `n_ctx` ids, the zero vector if no token is left, None if interrupted."""
+    def encode(self, text: str) -> Encoding | None:
+        """Return the vectors of a text, cut at `n_ctx` ids, the zero vector if no token is left, None if interrupted."""
         import numpy as np
 
         ids, most = self.tokenize(text), self.forward.n_ctx
         if not ids:
-            return np.zeros(self.dimensions, dtype=np.float32)
+            return Encoding(np.zeros(self.dimensions, dtype=np.float32))
         if len(ids) > most:
             ids = [*ids[: most - 1], ids[-1] if ids[-1] in self._ends else ids[most - 1]]
-        vector = self.forward.run(ids, self.dimensions)
-        if vector is None:
+        rows = self.forward.run(ids, self.dimensions)
+        if rows is None:
             return None
+        vector = rows.mean(axis=0)
         norm = float(np.linalg.norm(vector))
         if not 0 < norm < float("inf"):
             raise ModelError(
                 "The embedding model computes no finite vectors; check it with: edgemem models verify"
             )
         vector /= np.float32(norm)
-        return vector
+        if self._projection is None:
+            return Encoding(vector)
+        words = [place for place, token in enumerate(ids) if self._is_word(token)]
+        return Encoding(vector, self._projection.apply(rows[words[:MOST_TOKENS]]))
+
+    def _is_word(self, token: int) -> bool:
+        """Tell whether a token has a letter or a digit of the text."""
+        if token not in self._words:
+            api, vocabulary = self.forward.api, self.forward.vocabulary
+            piece = api.llama_vocab_get_text(vocabulary, token).decode("utf-8", "replace")
+            spoken = not api.llama_vocab_is_control(vocabulary, token)
+            self._words[token] = spoken and any(map(str.isalnum, piece))
+        return self._words[token]
 
 
 class Centre(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,17 +210,27 @@ class LlamaEmbedder(ModelHandle, Embedder):
         self._prefixes = query_prefix, text_prefix
         pooling, size = header.number("pooling_type", 1), header.number("embedding_length")
         self._centre = centre
-        settings = (header.size, n_ctx, query_prefix, text_prefix, pooling, size)
-        centred = (centre,) if centre.text else ()
         # The name in the file: a moved or renamed model is the same.
         name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
-        self.fingerprint = _fingerprint(path, name, settings + centred)
-        self._remembered: OrderedDict[str, Vector] = OrderedDict()
+        projection = shipped_projections().get(name) if pooling == _MEAN else None
+        if projection is not None and not projection.fits(self.dimensions):
+            projection = None
+        settings = (header.size, n_ctx, query_prefix, text_prefix, pooling, size)
+        more = tuple(made for made in (centre, projection) if made not in (_NOWHERE, None))
+        self.fingerprint = _fingerprint(path, name, settings + more)
+        self._remembered: OrderedDict[str, Encoding] = OrderedDict()
         self._lock = threading.Lock()
-        super().__init__(path, "embedder", partial(Encoder, path, header, n_ctx=n_ctx, threads=threads))
+        super().__init__(
+            path, "embedder", partial(Encoder, path, header, projection, n_ctx=n_ctx, threads=threads)
+        )
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
         """Embed a question, read-only; None, and the work dropped, after `timeout_s` seconds."""
+        encoding = self.encode_query(text, timeout_s=timeout_s)
+        return None if encoding is None else encoding.vector
+
+    def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding | None:
+        """Embed a question and its tokens, read-only, as `embed_query` does."""
         self._check_open()
         with self._lock:
             if text in self._remembered:
@@ -158,32 +238,35 @@ class LlamaEmbedder(ModelHandle, Embedder):
                 return self._remembered[text]
         job = Job(Encoder.encode, [self._prefixes[0] + text])
         self._worker.put(job, query=True)
-        vector: Vector
+        encoding: Encoding
         try:
-            (vector,) = self._worker.wait(job, timeout_s)
+            (encoding,) = self._worker.wait(job, timeout_s)
         except WaitTimeoutError:
             return None
-        vector = _taken_from(self._centre.query, vector)
-        vector.setflags(write=False)
+        encoding = _taken_from(self._centre.query, encoding)
+        encoding.vector.setflags(write=False)
         if len(text) <= _REMEMBERED_CHARS:
             with self._lock:
-                self._remembered[text] = vector
+                self._remembered[text] = encoding
                 while len(self._remembered) > _REMEMBERED:
                     self._remembered.popitem(last=False)
-        return vector
+        return encoding
 
     def embed_texts(self, texts: Sequence[str]) -> Vector:
         """Embed text to be stored, one row each; queries go first."""
         import numpy as np
 
-        rows = self._embed(texts)
+        rows = [encoding.vector for encoding in self.encode_texts(texts)]
         return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
         """Embed stored text until `stop()` is true before a text; `yield_to_speech` also ends the one at work."""
-        return self._embed(texts, stop)
+        return [encoding.vector for encoding in self.encode_texts(texts, stop)]
 
-    def _embed(self, texts: Sequence[str], stop: Callable[[], bool] | None = None) -> list[Vector]:
+    def encode_texts(
+        self, texts: Sequence[str], stop: Callable[[], bool] | None = None
+    ) -> Sequence[Encoding]:
+        """Embed stored text and its tokens, as `embed_texts` or `embed_until` does."""
         return [_taken_from(self._centre.text, row) for row in self._stored(Encoder.encode, texts, stop)]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -235,15 +318,14 @@ def shipped_centres() -> dict[str, Centre]:
     return msgspec.toml.decode(text, type=dict[str, Centre])
 
 
-def _taken_from(centre: Sequence[int], vector: Vector) -> Vector:
-    """Return the unit vector from a centre to a vector's end."""
+def _taken_from(centre: Sequence[int], encoding: Encoding) -> Encoding:
+    """Return an encoding whose vector is the unit vector from a centre to its end."""
     import numpy as np
 
     if not centre:
-        return vector
-    way: Vector = vector - np.array(centre, np.float32) / np.float32(10_000)
-    way /= np.float32(np.linalg.norm(way))
-    return way
+        return encoding
+    way = encoding.vector - np.array(centre, np.float32) / np.float32(10_000)
+    return encoding._replace(vector=way / np.float32(np.linalg.norm(way)))
 
 
 def _dimensions(header: Header) -> int:
@@ -330,7 +412,7 @@ def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str |
         )
     if not llm.context_params.embeddings:
         raise ModelError("This Llama was opened for chatting; open one with embedding=True")
-    if llm.pooling_type() in (_NONE, _RANK):
+    if llm.pooling_type() in (NO_POOLING, _RANK):
         raise ModelError("This model gives no vector of a whole text; open an embedding model")
     # in whichever quantisation
     named = (entry for entry in load_catalogue() if Path(llm.model_path).name.lower().startswith(entry.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -55,6 +55,15 @@ class Generation(msgspec.Struct, frozen=True):
     stopped: Literal["eos", "length", "interrupted"] = "eos"
 
 
+class Encoding(NamedTuple):
+    """What an embedder makes of a text."""
+
+    vector: NDArray[np.float32]
+    """Of unit length."""
+    tokens: NDArray[np.int8] | None = None
+    """`int8[tokens, k]`: unit vectors times 127 of the first tokens that are words; None: the embedder gives none."""
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """Turns text into unit vectors. Derive your own from this: all methods but three have a default."""
@@ -83,6 +92,18 @@ class Embedder(Protocol):
                 break
             rows.extend(self.embed_texts([text]))
         return rows
+
+    def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding | None:
+        """Embed a question as `embed_query` does, with its tokens if the model tells them."""
+        vector = self.embed_query(text, timeout_s=timeout_s)
+        return None if vector is None else Encoding(vector)
+
+    def encode_texts(
+        self, texts: Sequence[str], stop: Callable[[], bool] | None = None
+    ) -> Sequence[Encoding]:
+        """Embed stored text as `embed_texts` does, or as `embed_until`, with the tokens of each if the model tells them."""
+        rows = self.embed_texts(texts) if stop is None else self.embed_until(texts, stop)
+        return [Encoding(row) for row in rows]
 
     def yield_to_speech(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+NO_POOLING = 0
+"""llama.cpp's number of it."""
 _CHARS_A_TOKEN = 64  # characters of a very long text beyond this a token cannot matter
 
 
@@ -59,14 +61,20 @@ class Forward:
         return self._tokens.ids(raw, around=True)
 
     def run(self, ids: Sequence[int], count: int) -> NDArray[np.float32] | None:
-        """Read at most `n_ctx` ids and return `count` numbers; None if the interrupt was raised meanwhile."""
+        """Read at most `n_ctx` ids and return `count` numbers of all, `float32[1, count]`, or, without pooling, of each.
+
+        Return None if the interrupt was raised meanwhile.
+        """
         import numpy as np
 
         self._context.clear()
         if not self._context.read(ids):
             return None
-        pointer = self.api.llama_get_embeddings_seq(self._context.context, 0)
-        return np.array(np.ctypeslib.as_array(pointer, (count,)), dtype=np.float32)
+        if self.pooling == NO_POOLING:
+            rows, pointer = len(ids), self.api.llama_get_embeddings(self._context.context)
+        else:
+            rows, pointer = 1, self.api.llama_get_embeddings_seq(self._context.context, 0)
+        return np.array(np.ctypeslib.as_array(pointer, (rows, count)), dtype=np.float32)
 
     def close(self) -> None:
         """Free the model; a second call does nothing."""

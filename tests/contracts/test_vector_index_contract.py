@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from edgemem.llama.protocols import Encoding
 from edgemem.recall.index import vectors as vectors_module
 from edgemem.recall.index.file import SCHEMA, note_removals
 from edgemem.recall.index.vectors import Vectors, add_vectors, move_vectors, remove_vectors
@@ -39,7 +40,9 @@ def add(database, pieces, *, past: bool = False) -> None:
     for doc, vector in pieces:
         by_doc.setdefault(doc, []).append(vector)
     remove(database, by_doc)
-    database.write(lambda tx: add_vectors(tx, [(doc, past, rows) for doc, rows in by_doc.items()]))
+    database.write(
+        lambda tx: add_vectors(tx, [(doc, past, list(map(Encoding, rows))) for doc, rows in by_doc.items()])
+    )
 
 
 def remove(database, docs) -> None:

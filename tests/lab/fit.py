@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.ground import real_embedder, report, say, scratch
 from edgemem.config import Profile
-from edgemem.recall.search.features import FEATURES
+from edgemem.recall.search.features import FEATURES, PLACES, TOKENS
 from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, odds_of
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
 from lab.judged import homes, told_home
 from lab.learning import REPLACED, Asked, by_words, calibrated, learnt, weights_of
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
-from lab.recall_home import filled
+from lab.recall_home import KeptVectors, filled
 from lab.weeks import Talk, weeks
 from lab.weeks_world import facts, forms_of
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LENGTHS = frozenset({"old_length", "new_length"})
 """Clues that mean something else in each language, as there are stems: Chinese has one for each two signs."""
 _L2 = 1e-4
+_FIRST_PASS = "first pass"
 _HOME = 25
 """A question of a household is worth so many of our own corpus, which says all in few forms, and has more of them."""
 
@@ -118,7 +119,8 @@ def run(
     """
     own = [weeks_case(weeks(seed, "learnt"), f"weeks {seed}") for seed in range(first_seed, last_seed + 1)]
     other = [] if data is None else read_cases(data)[1]
-    with scratch(home) as folder, closing(_embedder()) as embedder:
+    with scratch(home) as folder, closing(_embedder()) as real:
+        embedder = KeptVectors(real, None)
         asked = {
             case.name: list(_asked(case, folder, embedder, cache, versions(seed)))
             for seed, case in enumerate(own, first_seed)
@@ -166,8 +168,26 @@ def _model(
     alone = list(map(_alone, ours))
     # What is said of it and was not even looked at does not make a question one that nothing answers.
     some = [one for one in alone if len(one.right) and (one.right.any() or not one.evidence)]
-    answers = calibrated(learnt(alone, l2=l2), some)
+    first_pass = calibrated(learnt(alone, l2=l2, without={TOKENS}), some)
+    answers = calibrated(_with_tokens(first_pass, list(map(_alone, at_home))), some)
     return Model(with_facts(answers, facts, cost), learnt_replacing(answers, at_home, ours, without=without))
+
+
+def _with_tokens(first_pass: LinearModel, asked: Sequence[Asked]) -> dict[str, float]:
+    """Return the weights of a first pass, and that of tokens beside its log odds, learnt among the texts that both rank."""
+    import numpy as np
+
+    rows, right = [], []
+    for one in asked:
+        nearness = one.candidates.features[:, PLACES[TOKENS]]
+        both = np.flatnonzero(nearness)
+        odds = first_pass.odds(one.candidates.features)
+        rows.append(np.stack([odds[both], nearness[both]], axis=1))
+        right.append(one.right[both])
+    if not any(map(np.any, right)):
+        return first_pass.weights
+    weights = weights_of(rows, right, [_FIRST_PASS, TOKENS], l2=_L2)
+    return {**first_pass.weights, TOKENS: weights.get(TOKENS, 0.0) / weights[_FIRST_PASS]}
 
 
 def _embedder() -> Embedder:

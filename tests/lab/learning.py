@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     Truth = NDArray[np.bool_]
     Wide = NDArray[np.float64]
 
-MEANING = frozenset({"meaning", "meaning_share", "session_meaning", "about_meaning", "fact_meaning"})
+MEANING = frozenset(
+    {"meaning", "meaning_share", "session_meaning", "about_meaning", "fact_meaning", "tokens"}
+)
 """Features that a question without a vector does not have."""
 REPLACED = "replaced"
 """That a message was replaced at all, by whichever; it may speak for that or against it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgemem.llama.protocols import Embedder
+from edgemem.llama.protocols import Embedder, Encoding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,14 @@ class Lent(Embedder):
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
         return self.real.embed_until(texts, stop)
+
+    def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding | None:
+        return self.real.encode_query(text, timeout_s=timeout_s)
+
+    def encode_texts(
+        self, texts: Sequence[str], stop: Callable[[], bool] | None = None
+    ) -> Sequence[Encoding]:
+        return self.real.encode_texts(texts, stop)
 
     def yield_to_speech(self) -> None:
         self.real.yield_to_speech()

@@ -19,7 +19,7 @@ import edgemem
 import edgemem.recall
 from edgemem.bench.ground import say
 from edgemem.clock import RELEASED, Clock
-from edgemem.llama.protocols import Embedder
+from edgemem.llama.protocols import Embedder, Encoding
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn, read_turns
 from lab.lent import Lent
@@ -57,30 +57,38 @@ class KeptVectors(Lent):
     def __init__(self, real: Embedder, path: Path | None) -> None:
         super().__init__(real)
         self._path = path
-        self._kept: dict[bytes, NDArray[np.float32]] = {}
+        self._kept: dict[bytes, Encoding] = {}
         self._new = False
         if path is not None and path.exists():
             import numpy as np
 
             with np.load(path) as file:
-                rows = file["vectors"]
-                self._kept = {bytes(name): row for name, row in zip(file["names"], rows, strict=True)}
+                ends = file["counts"].cumsum()[:-1]
+                rows = map(Encoding, file["vectors"], np.split(file["tokens"], ends))
+                self._kept = dict(zip(map(bytes, file["names"]), rows, strict=True))
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row for each text, embedding only those that are new."""
         import numpy as np
 
-        names = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
-        missing = [n for n, name in enumerate(names) if name not in self._kept]
-        if missing:
-            rows = self.real.embed_texts([texts[n] for n in missing])
-            self._kept.update((names[n], row) for n, row in zip(missing, rows, strict=True))
-            self._new = True
-        return np.stack([self._kept[name] for name in names]).astype(np.float32)
+        return np.stack([encoding.vector for encoding in self.encode_texts(texts)])
+
+    def encode_texts(self, texts: Sequence[str], stop: Callable[[], bool] | None = None) -> list[Encoding]:
+        """Return an encoding of each text, up to where `stop()` became true."""
+        encodings = []
+        for text in texts:
+            if stop is not None and stop():
+                break
+            name = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+            if name not in self._kept:
+                (self._kept[name],) = self.real.encode_texts([text])
+                self._new = True
+            encodings.append(self._kept[name])
+        return encodings
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
         """Return rows as above, up to where `stop()` became true."""
-        return Embedder.embed_until(self, texts, stop)
+        return [encoding.vector for encoding in self.encode_texts(texts, stop)]
 
     def save(self) -> None:
         if self._path is None or not self._new:
@@ -89,8 +97,16 @@ class KeptVectors(Lent):
 
         part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         with part.open("wb") as file:
-            names = np.array([np.frombuffer(name, np.uint8) for name in self._kept])
-            np.savez(file, names=names, vectors=np.stack(list(self._kept.values())))
+            rows = list(self._kept.values())
+            empty = np.zeros((0, 1), np.int8)
+            tokens = [empty if row.tokens is None else row.tokens for row in rows]
+            np.savez(
+                file,
+                names=np.array([np.frombuffer(name, np.uint8) for name in self._kept]),
+                vectors=np.stack([row.vector for row in rows]),
+                tokens=np.concatenate([some for some in tokens if len(some)] or [empty]),
+                counts=np.array(list(map(len, tokens))),
+            )
         part.replace(self._path)
         self._new = False
 

@@ -25,6 +25,7 @@ from edgemem.bench.ground import (
     timed_ms,
 )
 from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.llama.protocols import Encoding
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.vectors import LEAST, Vectors, add_vectors
 from edgemem.store.db.connection import register_vec0
@@ -146,7 +147,7 @@ def measure(folder: Path, n: int, questions: int) -> dict[str, float]:
             nearest.see(ids, rows)
             nearest_filtered.see(ids[inside], rows[inside])
             numbered = list(zip(ids.tolist(), rows, strict=True))
-            stored = [(id_, False, [row]) for id_, row in numbered]
+            stored = [(id_, False, [Encoding(row)]) for id_, row in numbered]
             filling += timed_ms(partial(database.write, partial(add_vectors, rows=stored)))
             if vec0:
                 other.write(partial(_add_to_vec0, rows=numbered, scopes=scopes.tolist()))

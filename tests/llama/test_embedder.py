@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgemem.errors import ClosedError, ModelError
+from edgemem.llama import embedder as embedders
 from edgemem.llama.embedder import Centre, LlamaEmbedder, open_embedder, shipped_centres
 from edgemem.llama.models.catalog import entry_of
 from edgemem.llama.models.convert import convert_bert
@@ -72,6 +73,22 @@ def test_a_centre_is_of_an_embedder_in_the_catalogue() -> None:
     """It has a number for each dimension."""
     for name, centre in shipped_centres().items():
         assert len(centre.query) == len(centre.text) == entry_of(name).dimensions
+
+
+def test_the_mean_of_the_tokens_is_what_llama_cpp_pools(
+    embedder: LlamaEmbedder, minilm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass gives a text's vector and those of its words; a model without a projection gives none of words."""
+    texts = ["Hello.", "The keys hang by the door, on the left.", LONG]
+    ours = embedder.encode_texts(texts)
+    monkeypatch.setattr(embedders, "shipped_projections", dict)
+    with LlamaEmbedder(minilm) as pooling:
+        theirs = pooling.encode_texts(texts)
+        assert pooling.fingerprint != embedder.fingerprint
+    cosines = [float(own.vector @ other.vector) for own, other in zip(ours, theirs, strict=True)]
+    assert cosines == pytest.approx([1.0] * len(texts), abs=1e-6)
+    assert [None if own.tokens is None else own.tokens.shape for own in ours] == [(1, 32), (9, 32), (48, 32)]
+    assert [other.tokens for other in theirs] == [None] * len(texts)
 
 
 def test_alone_or_among_others_a_text_gets_the_same_vector(embedder: LlamaEmbedder) -> None:

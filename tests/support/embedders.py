@@ -1,12 +1,12 @@
 """An embedder without a model: texts that share words are near to each other, and nothing else is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemem.llama.protocols import Embedder
+from edgemem.llama.protocols import Embedder, Encoding
 from edgemem.recall.text.analyse import terms
 
 
@@ -51,3 +51,19 @@ class HashEmbedder(Embedder):
         seeds = [np.random.default_rng(crc32(f"{self.fingerprint}{stem}".encode())) for stem in stems]
         vector = np.sum([seed.standard_normal(self.dimensions) for seed in seeds], axis=0)
         return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+class TokenEmbedder(HashEmbedder):
+    """Also gives a vector for each stem; the vectors of whole texts are alike as the others' are."""
+
+    def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding | None:
+        vector = self.embed_query(text, timeout_s=timeout_s)
+        return None if vector is None else Encoding(vector, self.tokens_of(text))
+
+    def encode_texts(self, texts: Sequence[str], stop: Callable[[], bool] | None = None) -> list[Encoding]:
+        rows = self.embed_texts(texts) if stop is None else self.embed_until(texts, stop)
+        return [Encoding(row, self.tokens_of(text)) for text, row in zip(texts, rows, strict=False)]
+
+    def tokens_of(self, text: str) -> NDArray[np.int8]:
+        rows = [HashEmbedder(32, means=self._means).vector_of(stem) for stem in terms(text)]
+        return np.rint(np.reshape(rows, (-1, 32)) * 127).astype(np.int8)

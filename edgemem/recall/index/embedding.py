@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
+from edgemem.llama.protocols import Encoding
 from edgemem.preload import Pattern
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.index.sources import EPISODE, FACT, PREFERENCE, digest_of
@@ -26,6 +27,9 @@ from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from edgemem.config import Settings
     from edgemem.llama.protocols import Embedder
@@ -132,10 +136,10 @@ class Embedding:
         self.vectors = Vectors(database, embedder.dimensions, self._model)
         self._began = False
         """Whether this was the newest model once: it is not made so again."""
-        self._begun: dict[str, Vector | None] = {}
+        self._begun: dict[str, Encoding | None] = {}
         """Parts of texts that were interrupted in the middle."""
-        self._new: dict[str, list[Vector]] = {}
-        """Vectors of docs that are not in the file yet, by text; none where the model cannot embed all of it."""
+        self._new: dict[str, list[Encoding]] = {}
+        """Encodings of docs that are not in the file yet, by text; none where the model cannot embed all of it."""
         self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by their text's digest; the next process tries again."""
 
@@ -208,13 +212,22 @@ class Embedding:
         import numpy as np
 
         new = self._new
-        pairs = [(number, vector) for number, doc in docs.items() for vector in new.get(doc.text, ())]
+        pairs = [(number, piece.vector) for number, doc in docs.items() for piece in new.get(doc.text, ())]
         nearness: dict[int, float] = {}
         if pairs and pairs[0][1].shape == query.shape:
             cosines = np.stack([vector for _, vector in pairs]) @ query
             for (number, _), cosine in zip(pairs, cosines.tolist(), strict=True):
                 nearness[number] = max(cosine, nearness.get(number, -1.0))
         return nearness
+
+    def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, NDArray[np.int8]]:
+        """Return the token vectors of docs that the index does not know, from memory."""
+        pieces = {number: self._new[doc.text][0] for number, doc in docs.items() if self._new.get(doc.text)}
+        return {
+            number: piece.tokens
+            for number, piece in pieces.items()
+            if piece.tokens is not None and len(piece.tokens)
+        }
 
     def _begin(self) -> bool:
         """Begin with the model where the file has another's vectors; tell whether it is the file's newest."""
@@ -270,7 +283,7 @@ class Embedding:
                 except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
                     _log.warning("A text cannot be embedded, and is found by its words: %s", error)
                     by_text[text] = None
-        whole: dict[str, list[Vector]] = {}
+        whole: dict[str, list[Encoding]] = {}
         for text, some in pieces.items():
             if all(part in by_text for piece in some for part in piece):
                 means = [_mean([by_text[part] for part in piece]) for piece in dict.fromkeys(some)]
@@ -280,24 +293,20 @@ class Embedding:
         self._new = dict([*self._new.items(), *whole.items()][-_KEPT_NEW:])
         return len(whole)
 
-    def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Vector]:
-        if not texts:
-            return ()
-        return (
-            list(self.embedder.embed_texts(texts)) if stop is None else self.embedder.embed_until(texts, stop)
-        )
+    def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Encoding]:
+        return self.embedder.encode_texts(texts, stop) if texts else ()
 
 
-def _mean(vectors: Sequence[Vector | None]) -> Vector | None:
-    """Return the unit vector between some; None where one is missing."""
+def _mean(parts: Sequence[Encoding | None]) -> Encoding | None:
+    """Return the unit vector between some, with the tokens of the first; None where one is missing."""
     import numpy as np
 
-    known = [vector for vector in vectors if vector is not None]
-    if len(known) < len(vectors) or len(known) == 1:
-        return known[0] if len(vectors) == 1 and known else None
-    summed = np.sum(known, axis=0, dtype=np.float32)
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or len(known) == 1:
+        return known[0] if len(parts) == 1 and known else None
+    summed = np.sum([part.vector for part in known], axis=0, dtype=np.float32)
     mean: Vector = summed / np.float32(max(float(np.linalg.norm(summed)), 1e-6))
-    return mean
+    return Encoding(mean, known[0].tokens)
 
 
 def _is_pending(tx: Transaction, row: _Row) -> bool:

@@ -76,13 +76,14 @@ _TABLES = (
     "create unique index docs_by_ref on docs (ref, kind)",
     "create index docs_by_subject on docs (subject) where subject is not null",
     # seq: the tick at which the row was written, by which a process finds what others have added. past: as of its doc, so
-    # that the many versions of one thing crowd out nothing. codes: a signed byte for each dimension of each vector of the doc.
+    # that the many versions of one thing crowd out nothing. codes, tokens: see `encoded` and `Encoding`.
     """
     create table vectors (
       doc integer primary key,
       seq integer not null,
       past integer not null,
-      codes blob not null
+      codes blob not null,
+      tokens blob not null
     )
     """,
     "create unique index vectors_by_seq on vectors (seq)",

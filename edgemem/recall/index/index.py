@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import tzinfo
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.vectors import Vector, Vectors
@@ -245,6 +248,10 @@ class Index(Closable):
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return how near to a question those docs are whose vectors are in memory alone."""
         return {} if self.embedding is None else self.embedding.near_new(query, docs)
+
+    def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, NDArray[np.int8]]:
+        """Return the token vectors of those docs whose vectors are in memory alone."""
+        return {} if self.embedding is None else self.embedding.tokens_new(docs)
 
     def warm(self, *, stop: Stop | None = None) -> bool:
         """Bring words and vectors into memory for the next question; return whether any were missing."""

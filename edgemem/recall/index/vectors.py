@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.protocols import Embedder
+    from edgemem.llama.protocols import Embedder, Encoding
     from edgemem.recall.index.file import State
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
@@ -122,6 +122,17 @@ class Vectors:
             rows = self._select(f"doc in ({placeholders(some)})", bound(some))
             cosines |= self._cosines(rows, query)
         return cosines
+
+    def tokens(self, ids: Sequence[int], size: int) -> dict[int, NDArray[np.int8]]:
+        """Return the token vectors, `int8[tokens, size]`, of ids that have some."""
+        import numpy as np
+
+        sql = f"select doc, tokens from vectors where {_OF_MODEL} and doc in ({placeholders(ids)})"  # noqa: S608 - our own text
+        return {
+            doc: np.frombuffer(codes, np.int8).reshape(-1, size)
+            for doc, codes in self._database.query(sql, {**bound(ids), "model": self.model})
+            if isinstance(codes, bytes) and codes and len(codes) % size == 0
+        }
 
     def estimates(self, query: Vector, ids: Ids, *, past: bool = False) -> tuple[NDArray[np.int64], Vector]:
         """Return ids that have a vector, ascending, and estimates of their cosines, as of the last `nearest`."""
@@ -234,16 +245,22 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
     return codes
 
 
-def _doc(row: tuple[int, bool, Sequence[Vector]]) -> int:
+def _doc(row: tuple[int, bool, Sequence[Encoding]]) -> int:
     return row[0]
 
 
-def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Vector]]]) -> None:
-    """Store vectors of docs that have none: numbers, whether each holds no more, and a vector a piece."""
+def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encoding]]]) -> None:
+    """Store vectors of docs that have none: numbers, whether each holds no more, and an encoding a piece, the first with tokens."""
     tx.executemany(
-        "insert into vectors (doc, seq, past, codes) values (?, ?, ?, ?)",
+        "insert into vectors (doc, seq, past, codes, tokens) values (?, ?, ?, ?, ?)",
         [
-            (doc, tx.tick(), int(past), encoded(pieces))
+            (
+                doc,
+                tx.tick(),
+                int(past),
+                encoded([piece.vector for piece in pieces]),
+                b"" if pieces[0].tokens is None else pieces[0].tokens.tobytes(),
+            )
             for doc, past, pieces in sorted(rows, key=_doc)
             if len(pieces)
         ],
@@ -287,3 +304,19 @@ def enqueue(tx: Transaction, docs: Iterable[tuple[int, bool]]) -> None:
 def dequeue(tx: Transaction, docs: Iterable[int]) -> None:
     """Take docs out of the queue."""
     tx.executemany("delete from unembedded where urgent in (0, 1, 2) and doc = ?", [(doc,) for doc in docs])
+
+
+def late_interaction(query: NDArray[np.int8], texts: Sequence[NDArray[np.int8]]) -> NDArray[np.float32]:
+    """Return the mean, over a question's tokens, of the cosine of the nearest token of each text, which has at least one.
+
+    The sum is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
+    """
+    import numpy as np
+
+    starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
+    # Sums of whole numbers below 2^24 are exact: no text rounds another's.
+    products = np.concatenate(texts).astype(np.float32) @ query.T.astype(np.float32)
+    nearest: NDArray[np.float32] = np.maximum.reduceat(products, starts, axis=0).mean(axis=1) / np.float32(
+        127**2
+    )
+    return nearest

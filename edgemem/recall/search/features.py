@@ -32,7 +32,7 @@ FEATURES: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",
     "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "mentioned": "person",
     "about": "person", "about_meaning": "person", "date": "date", "date_said": "date", "when": "date", "asks": "form",
-    "words_led": "neighbour", "window_rank": "neighbour",
+    "words_led": "neighbour", "window_rank": "neighbour", "tokens": "meaning",
     "fact": "form", "fact_words": "words", "fact_meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
 }  # fmt: skip
 """The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
@@ -44,6 +44,8 @@ named: whether the question names its subject.
 theirs: whether it is about the asker ("my"), or has no other subject than its owner, whom the question names.
 past: for a question about a former state, how well the fact is that, see `_pasts`.
 """
+TOKENS = "tokens"
+"""How near a text's tokens come to the question's, less the mean of the texts that were read a second time; `Ranking` fills it."""
 PLACES = {name: place for place, name in enumerate(FEATURES)}
 ELSEWHERE = 0.75
 """The factor of a cosine where the question names another subject; not lower, since the subject may be said in another word."""

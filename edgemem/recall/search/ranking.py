@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.index.docs import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
-from edgemem.recall.search.features import PLACES, are_values, features_of, rank
+from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_of, rank
 from edgemem.recall.search.gate import NOTHING, Evidence, shipped_gate
 from edgemem.recall.search.models import COMPARED, SCORE_ROOT, Candidates, Contents, odds_of, shipped_models
 from edgemem.recall.times import period_candidates
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
+    NearnessOf = Callable[[Sequence[int]], Numbers]
     WordsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], frozenset[str]]]]
 
 
@@ -44,6 +45,8 @@ _LEAST_SHARE = 0.05  # of the time asked for: a value from its last hours did no
 _AS_LONG, _FOR_LONG = 0.8, 0.2
 """Shares of the longest validity: from .8 a version is equivalent, from .2 worth mentioning."""
 _MOST_MORE = 3
+READ_AGAIN = 20
+"""Texts whose tokens are compared with the question's."""
 
 
 class Hit(NamedTuple):
@@ -72,10 +75,12 @@ class Ranking:
         meaning: float,
         now: float,
         words_of: WordsOf,
+        nearness_of: NearnessOf,
     ) -> None:
         """Score the candidates; the caller holds the lock of the table.
 
-        `meaning` is the share of its weight, 0 to 1, 0 without a vector; `words_of` reads stems and words of messages, by docs.
+        `meaning` is the share of its weight, 0 to 1, 0 without a vector; `words_of` reads stems and words of messages, by docs,
+        `nearness_of` compares their tokens with the question's.
         """
         import numpy as np
 
@@ -99,11 +104,15 @@ class Ranking:
         self._sessions = rows["session"][slots]
         self._no_vector = ~view.has_cosine[slots] & bool(meaning)
         """Those without a vector, though the question has one: the model of words alone scores them."""
+        self._docs, self._nearness_of = rows["id"][slots], nearness_of
+        self._nearness = np.full(len(slots), np.nan, np.float32)
+        self._kept_rows = np.arange(len(slots))
+        if meaning and period is None:
+            self._compare_tokens()
         turns = np.flatnonzero(self.kinds == TURN)
         if question.tense and period is None and len(turns) > 1:
             contents = self._contents(view, slots, turns, question, words_of)
             self.candidates = self.candidates._replace(contents=contents)
-        self._kept_rows = np.arange(len(slots))
         self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
         """The log odds of each, and their part for being newer."""
         self._weigh()
@@ -149,6 +158,20 @@ class Ranking:
             rows["who"][slots], (rows["flags"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
         )
 
+    def _compare_tokens(self) -> None:
+        """Read the best texts a second time, by their tokens; one without tokens is as near as the mean."""
+        import numpy as np
+
+        features, place = self.candidates.features, PLACES[TOKENS]
+        features[:, place] = 0.0
+        rows = self._kept_rows[self._text[self._kept_rows] & ~self._no_vector[self._kept_rows]]
+        best = rows[np.argsort(-self._model.answers.odds(features[rows]), kind="stable")[:READ_AGAIN]]
+        unread = best[np.isnan(self._nearness[best])]
+        self._nearness[unread] = self._nearness_of(self._docs[unread].tolist())
+        read = best[~np.isnan(self._nearness[best])]
+        if len(read):
+            features[read, place] = self._nearness[read] - self._nearness[read].mean()
+
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
         """Return candidates of some kinds that reach a score, by themselves or among all, best first."""
         import numpy as np
@@ -186,6 +209,8 @@ class Ranking:
             column = features[kept, PLACES[name]]
             if column.max(initial=0.0) > 0:
                 features[kept, PLACES[name]] = column / column.max()
+        if self._meaning:
+            self._compare_tokens()
         self._weigh()
         level, self._level = self._level, self._level_of_scores()
         self.scores[kept] = self._scores()[kept]

@@ -7,7 +7,7 @@ the people it names; late steps are left out. At last the candidates are scored.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.index.file import FIRST_OTHER, State
 from edgemem.recall.index.sources import TURN, Doc
 from edgemem.recall.index.table import DocTable
+from edgemem.recall.index.vectors import late_interaction
 from edgemem.recall.index.view import QueryView
 from edgemem.recall.search.gate import Utterance
 from edgemem.recall.search.ranking import Ranking
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.protocols import Embedder
+    from edgemem.llama.protocols import Embedder, Encoding
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.vectors import Vector, Vectors
     from edgemem.recall.index.view import Filter, UnindexedDocs
@@ -87,7 +88,7 @@ class Search:
         self._limits = limits
         self._now = now
         self._meaning = 0.0
-        self._vector: Any = None
+        self._encoding: Encoding | None = None
         self._maker = ""
         self._new: dict[int, Doc] = {}
         """Docs that the index lacks, by number."""
@@ -113,13 +114,14 @@ class Search:
                 utterance=Utterance(
                     frozenset(question.whole.words),
                     question.whole.language,
-                    self._vector,
+                    None if self._encoding is None else self._encoding.vector,
                     self._maker,
                     asked=self._limits.asked,
                 ),
                 meaning=self._meaning,
                 now=self._now,
                 words_of=self._words_of,
+                nearness_of=self._nearness_of,
             )
 
     def look_up_words(
@@ -153,10 +155,10 @@ class Search:
             or not self._weight
         ):
             return
-        vector = self._embed(self._embedder, question.meaning)
-        if vector is None or self._is_late():
+        encoding = self._embed(self._embedder, question.meaning)
+        if encoding is None or self._is_late():
             return
-        self._vector, self._maker = vector, self._embedder.fingerprint
+        vector, self._encoding, self._maker = encoding.vector, encoding, self._embedder.fingerprint
         vectors.follow(state)
         with self._index.postings.lock:
             view.follow()
@@ -185,7 +187,24 @@ class Search:
             }
         return words
 
-    def _embed(self, embedder: Embedder, text: str) -> Any:
+    def _nearness_of(self, docs: Sequence[int]) -> NDArray[np.float32]:
+        """Return how near the tokens of some docs come to the question's, `float32[n]`; NaN: one has none."""
+        import numpy as np
+
+        nearness = np.full(len(docs), np.nan, np.float32)
+        asked = None if self._encoding is None else self._encoding.tokens
+        vectors = None if self._state is None else self._index.vectors(self._state)
+        if not docs or asked is None or vectors is None or not len(asked):
+            return nearness
+        tokens = vectors.tokens(docs, asked.shape[1]) | self._index.tokens_new(
+            {doc: self._new[doc] for doc in docs if doc in self._new}
+        )
+        read = [place for place, doc in enumerate(docs) if doc in tokens]
+        if read:
+            nearness[read] = late_interaction(asked, [tokens[docs[place]] for place in read])
+        return nearness
+
+    def _embed(self, embedder: Embedder, text: str) -> Encoding | None:
         begin = monotonic()
         timeout = None
         if self._limits.deadline is not None:
@@ -194,13 +213,13 @@ class Search:
                 self.late = True
                 return None
         try:
-            vector = embedder.embed_query(text, timeout_s=timeout)
+            encoding = embedder.encode_query(text, timeout_s=timeout)
         except (ModelError, ClosedError):
             return None  # `check` tells the model's fault; words still find
         finally:
             self.embed_s = monotonic() - begin
-        self.late = self.late or vector is None
-        return vector
+        self.late = self.late or encoding is None
+        return encoding
 
     def _newest(self, view: QueryView) -> list[int]:
         last = self._state.last_message if self._state else 0

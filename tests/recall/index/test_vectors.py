@@ -16,7 +16,7 @@ from edgemem.recall.recall import Recall, Request
 from edgemem.records import Reader
 from edgemem.store import turns
 from lab.languages import household
-from support.embedders import HashEmbedder
+from support.embedders import HashEmbedder, TokenEmbedder
 from support.homes import bytes_of, check, count, say, tell, work
 
 
@@ -147,6 +147,21 @@ def test_forgetting_reaches_every_piece(truth, store, opened):
         assert index.database.query("select doc from unembedded") == []
         assert b"zeppelin" not in bytes_of(index)
         assert b"zigzag" not in bytes_of(index)
+
+
+def test_forgetting_reaches_every_token(truth, store, opened):
+    """Of what was erased the file holds no token's vector, in its free pages neither."""
+    embedder = TokenEmbedder(64)
+    store.add_fact("kite.colour", "zeppelin")
+    store.add_fact("umbrella.colour", "red")
+    kite, umbrella = embedder.tokens_of("zeppelin").tobytes(), embedder.tokens_of("umbrella").tobytes()
+    with opened(embedder) as index:
+        work(index)
+        assert kite in bytes_of(index)
+        store.forget_fact("kite.colour")
+        index.erase()
+        assert kite not in bytes_of(index)
+        assert umbrella in bytes_of(index)
 
 
 class Interrupted(HashEmbedder):

@@ -1,0 +1,48 @@
+"""The second pass: the best texts are compared with a question token by token, those that were just said too."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from edgemem.clock import Clock
+from edgemem.recall.index.vectors import late_interaction
+from support.embedders import HashEmbedder, TokenEmbedder
+from support.homes import Robot
+
+CLOCK = Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0)
+
+
+class Blurred(TokenEmbedder):
+    """Has one vector for all texts, so that only their tokens tell them apart."""
+
+    def vector_of(self, text):
+        return super().vector_of("the same")
+
+
+def told(folder, embedder, *, idle):
+    """Return what a question without a word of theirs finds among some messages, best first."""
+    with closing(Robot(folder, CLOCK, embedder)) as robot:
+        robot.say(1, "my canoe was repaired by Petra", speaker="bob")
+        for n in range(2, 8):
+            robot.say(n, f"drawer {n} is full", speaker="bob")
+        robot.idle() if idle else robot.search.embed_new(100)
+        return [(item.text, item.why) for item in robot.recall("the boat?", k=8)]
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["just said", "indexed"])
+def test_the_text_with_the_nearest_tokens_comes_first(tmp_path, idle):
+    """Also before the index has it; an embedder without tokens leaves the order."""
+    means = {"boat": "cano"}
+    ((first, why), *_) = told(tmp_path / "a", Blurred(means=means), idle=idle)
+    assert "canoe" in first
+    assert "meaning" in why
+    assert told(tmp_path / "b", HashEmbedder(means=means), idle=idle)
+
+
+def test_late_interaction_is_the_mean_of_each_tokens_nearest():
+    """For texts of any lengths at once."""
+    dice = np.random.default_rng(1)
+    query, *texts = (dice.integers(-127, 128, (n, 32), np.int8) for n in (5, 1, 40, 7))
+    wanted = [(query.astype(int) @ text.T.astype(int)).max(axis=1).mean() / 127**2 for text in texts]
+    assert late_interaction(query, texts) == pytest.approx(wanted)
