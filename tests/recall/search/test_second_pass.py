@@ -26,7 +26,7 @@ def told(folder, embedder, *, idle):
         robot.say(1, "my canoe was repaired by Petra", speaker="bob")
         for n in range(2, 8):
             robot.say(n, f"drawer {n} is full", speaker="bob")
-        robot.idle() if idle else robot.search.embed_new(100)
+        robot.idle() if idle else robot.recaller.embed_new(100)
         return [(item.text, item.why) for item in robot.recall("the boat?", k=8)]
 
 
