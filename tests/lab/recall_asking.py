@@ -21,6 +21,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Reply
+from lab.judge import lines_of
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
 from lab.recall_home import Filled
 
@@ -136,7 +137,9 @@ class Turns:
         content = self._model.handed[-1]["content"]
         if not isinstance(content, str) or utterance not in content:
             raise InvalidInputError("The turn does not hold what was said; a hook has changed the utterance.")
-        return Block(content.replace(utterance, "", 1).strip(), self._memory.diagnostics.search.last.late)
+        block = content.replace(utterance, "", 1).strip()
+        # What day it is says nothing of the memory.
+        return Block(block if lines_of(block) else "", self._memory.diagnostics.search.last.late)
 
 
 def answer_words(answer: str, evidence: Collection[Said], question: str) -> set[str]:
