@@ -438,6 +438,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
     heard_badly: bool = False
     """Whether the speech recogniser doubted it, as far as the profile's `doubtful_below` says."""
+    named_list: bool = False
+    """Whether it is a list that the query names; a model that adds to it must know all of it."""
     safety: bool = False
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 

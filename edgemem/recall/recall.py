@@ -197,6 +197,7 @@ class Recall:
             frozenset(request.exclude),
             request.known,
             settings.safety_keys,
+            question.whole,
         )
         groups = best_of_groups(ranking, request.apart or (KINDS.values(),), rows, selection)
         results = [item for group in groups for item in group]

@@ -381,3 +381,23 @@ def test_what_was_heard_badly_comes_last_and_says_so(robot, settled):
         found = robot.recall(question, kinds={"turn"})
         assert [(item.text, item.heard_badly) for item in found] == [(said[0][0], False), (said[1][0], True)]
         assert line_text(found[1]).endswith(" (heard badly): The boiler man comes.")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"shopping list"}, "Put flour on the shopping list."), ({"shopping list", "packing list"}, "add flour to the list"),
+        ({"Einkaufsliste"}, "Schreib Mehl auf die Einkaufsliste."), ({"Einkaufsliste"}, "Schreib Mehl auf die Liste."),
+        ({"lista de la compra"}, "Pon harina en la lista."), (set(), "Good evening to everybody."),
+    ],
+)  # fmt: skip
+def test_a_list_is_found_whenever_it_is_named(memory, found, said):
+    """However little it scores; a list of another name is not, nor any where none is spoken of."""
+    for key in found or {"shopping list"}:
+        memory.store.add_fact(key, "dish soap, filters", scope="household")
+    if said.startswith("Put"):
+        memory.store.add_fact("packing list", "socks", scope="household")
+    memory.store.add_fact("guests", "Ann, Bob", scope="household")
+    items = memory.recall(said, asked=False, min_score=1.0)
+    assert {item.key for item in items} == found
+    assert all(item.named_list for item in items)

@@ -20,13 +20,12 @@ from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import HERE, LINE_CHARS, MOST_CHARS, Today, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
-from edgemem.languages.words import all_words, common_words, cues, either, small, templates
+from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.search import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
-from edgemem.store.episodes import spell_out
 
 MIN_SHARE_FACT = 0.4
 """The least score of a fact, as a share of the best item's score. `tests/lab/tuning.md` tells how the shares were chosen."""
@@ -85,11 +84,11 @@ def select_items(
 
     `answer`: who may read the answer so far; None: no item closes it.
     """
-    least, lists = least_scores(recalled, floors, answer=answer), _named_lists(recalled, utterance)
+    least = least_scores(recalled, floors, answer=answer)
     worth = [
         item
         for item in recalled
-        if (item.score >= least.score_for(item) or item in lists) and not only_asks(item)
+        if (item.score >= least.score_for(item) or item.named_list) and not only_asks(item)
     ]
     settled = sorted(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
@@ -97,24 +96,6 @@ def select_items(
     others = [item for item in worth if item.kind not in VALUES]
     others.sort(key=lambda item: (item.heard_badly, -item.score - _EPISODE * (item.kind == "episode")))
     return settled + (_each_once(others, settled, utterance) if others else [])
-
-
-def _named_lists(recalled: Iterable[Recalled], utterance: Analysis) -> list[Recalled]:
-    """Return the lists that an utterance names best: without the other items, a model that adds one would lose them."""
-    asked, says_list = frozenset(utterance.terms()), _lists().search(small(utterance.text)) is not None
-    keys = [(item, spell_out(item.key)) for item in recalled if item.kind in VALUES and item.key]
-    named = [
-        (says_list + len(asked.intersection(terms(key))), item)
-        for item, key in keys
-        if _lists().search(small(key))
-    ]
-    most = max((share for share, _ in named), default=0)
-    return [item for share, item in named if share == most > 0]
-
-
-@preloaded
-def _lists() -> Pattern:
-    return templates([item for words in all_words().values() for item in words.lists.items])
 
 
 class Least(NamedTuple):

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, comes_up_with, small
+from edgemem.languages.words import all_words, comes_up_with, small, templates
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
-from edgemem.recall.text.analyse import analyse, language_in, read_utterance, terms
+from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, language_in, read_utterance, terms
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
@@ -164,12 +165,35 @@ class Selection(NamedTuple):
     """Returned beside the k others, as `kind:id`."""
     safety_keys: Mapping[str, str] = {}
     """Further words of keys that concern somebody's safety, each with its kind."""
+    query: Analysis = NOTHING
+
+    @property
+    def says_list(self) -> bool:
+        """Tell whether the query speaks of a list."""
+        return _lists().search(small(self.query.text)) is not None
+
+    def named_lists(self, items: Iterable[Recalled]) -> frozenset[str]:
+        """Return the names, `kind:id`, of the lists that the query names best; they are found however little they score."""
+        asked = frozenset(self.query.terms())
+        keys = {name_of(item): spell_out(item.key) for item in items if item.key}
+        shares = {
+            name: self.says_list + len(asked.intersection(terms(key)))
+            for name, key in keys.items()
+            if _lists().search(small(key))
+        }
+        most = max(shares.values(), default=0)
+        return frozenset(name for name, share in shares.items() if share == most > 0)
 
     def concerns_safety(self, item: Recalled) -> bool:
         """Tell whether an item is a fact that concerns somebody's safety."""
         if item.kind not in ("fact", "preference") or item.key is None:
             return False
         return bool(comes_up_with(spell_out(item.key), self.safety_keys))
+
+
+@preloaded
+def _lists() -> Pattern:
+    return templates([item for words in all_words().values() for item in words.lists.items])
 
 
 def best_of_groups(
@@ -192,7 +216,7 @@ def _best_of_group(
     echoes = selection.echoes if "turn" in chosen else None
     far = selection.k if echoes is None else max(selection.k, _LEAST)
     while True:
-        hits = ranking.best(numbers, least=selection.least)
+        hits = ranking.best(numbers, least=0.0 if selection.says_list else selection.least)
         others = (hit for hit in hits if hit.name not in selection.exclude)
         pairs = _read(others, rows, far, selection.known, echoes)
         if echoes is not None:
@@ -211,6 +235,7 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
     """Return the first k items that score enough, with scores and reasons."""
     selected: list[Recalled] = []
     places, unasked = selection.k, SAFETY
+    lists = selection.named_lists(item for _, item in pairs)
     # What was perhaps never said comes behind all that was.
     for hit, item in sorted(pairs, key=lambda pair: pair[1].heard_badly):
         if places <= 0:
@@ -218,7 +243,7 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
         safety = selection.concerns_safety(item)
         # Somebody who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
         score = max(hit.score, hit.likely) if safety else hit.score
-        if score < selection.least:
+        if score < selection.least and hit.name not in lists:
             continue
         why = ranking.why(hit)
         if safety and "words" not in why:
@@ -226,7 +251,8 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
             if unasked < 0:
                 continue
         places -= hit.name not in selection.known
-        selected.append(msgspec.structs.replace(item, score=score, why=why, safety=safety))
+        named = hit.name in lists
+        selected.append(msgspec.structs.replace(item, score=score, why=why, safety=safety, named_list=named))
     return selected
 
 
