@@ -199,7 +199,8 @@ class LlamaSettings(_Section, frozen=True):
     """`[llama]`: models on llama.cpp."""
 
     embedder: str = "all-minilm-l6-v2"
-    """The model that embeds, by its name in the catalogue or a GGUF file; empty: recall by words only."""
+    """The model that embeds, by its name in the catalogue or a GGUF file: "multilingual-e5-small" where people speak another
+    language than English; empty: recall by words only."""
     embed_threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Threads for embedding; more make the slowest case explode beside speech recognition."""
     embed_context: Annotated[int, msgspec.Meta(ge=32)] = 256
