@@ -190,9 +190,9 @@ class InjectionSettings(_Section, frozen=True):
 
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    min_score: Share = 0.2
-    """How likely it must be that something remembered helps, or nothing is put before an utterance: a wrong memory costs
-    attention and silence, a missing one the answer. The best item has at least this chance."""
+    useless_per_useful: AmountOrZero = 9.0
+    """Lines that do not help which are worth one that does, most: a line is put before an utterance where it helps with a
+    likelihood of at least 1 / (1 + this). A useless line costs attention and silence, a missing one the answer."""
 
 
 class LlamaSettings(_Section, frozen=True):

@@ -161,7 +161,7 @@ def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> No
 
 def _print_lines(lines: Iterable[InspectedLine], chars: int | None) -> None:
     for line in lines:
-        score = "" if line.score is None else f"{line.score:.2f} "
+        score = "" if line.score is None else f"{line.score:.2f} of {line.least:.2f} "
         why = "; ".join(filter(None, (line.left_out, ", ".join(line.why))))
         text = line.text or f"a {line.id.partition(':')[0]} that is not quoted here"
         _row(line.tokens or None, f"  {score}{why}", text, chars, style="dim")

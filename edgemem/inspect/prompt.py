@@ -6,7 +6,6 @@ the speaker, without bounds, and as the operator: items closed to the speaker ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import msgspec
 
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE
-from edgemem.context.block.select import Uttered, adds_information, least_scores, only_asks, select_items
+from edgemem.context.block.select import Uttered, adds_information, only_asks, select_items
 from edgemem.context.budget import Budget
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt import PromptLog
@@ -62,6 +61,9 @@ class InspectedLine(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int = 0
     """Of the line by itself; the block has its two tags beside."""
     score: float | None = None
+    """How likely it helps."""
+    least: float | None = None
+    """How likely it must be, at least, to be in the block."""
     why: tuple[str, ...] = ()
     left_out: str = ""
     """Why it is not in the block; empty where it is."""
@@ -190,14 +192,15 @@ def inspect_prompt(
         prompt_log.sections[name].shown if name in prompt_log.sections else () for name in ("memory", "notes")
     )
     alone = prompt_log.running is not None and is_alone(prompt_log.running.block)
-    scores = {_name(item): (item.score, item.why) for item in injection.last}
+    floors = injection.floors
+    scores = {_name(item): (item.score, floors.score_for(item), item.why) for item in injection.last}
 
     def line(item: BlockLine) -> InspectedLine:
         text = item.line.removeprefix(BULLET) if alone else f"{item.line}\n"
         tokens = len(budget.tokenizer.encode(text)) if item.line else 0
         anyway = WHY.get(item.id.partition(":")[0], "told anyway")
-        score, why = scores.get(item.item, (None, (anyway,)))
-        return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, score, why)
+        score, least, why = scores.get(item.item, (None, None, (anyway,)))
+        return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, score, least, why)
 
     judge = Judge(injection, prompt_log, block, k=2 * memory.profile.recall.k)
     return Inspection(
@@ -205,7 +208,7 @@ def inspect_prompt(
         [line(item) for item in block],
         [line(item) for item in noted],
         [
-            InspectedLine(name, text, 0, item.score, item.why, judge.reason(item))
+            InspectedLine(name, text, 0, item.score, floors.score_for(item), item.why, judge.reason(item))
             for name, item in sorted(others.items(), key=lambda other: -other[1].score)
             if (text := judge.text(item)) is not None
         ],
@@ -346,11 +349,10 @@ class Judge:
         recalled = injection.last
         utterance = analyse(prompt_log.utterance)
         self._utterance = Uttered.split(utterance)
-        worth = select_items(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
+        worth = select_items(recalled, injection.floors, utterance=utterance)
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
-        self._least = least_scores(recalled, injection.floors, answer=prompt_log.answer)
 
     def text(self, item: Recalled) -> str | None:
         """Return what may be told of a candidate, quoting none that is closed; None: not worth a look, or in the block."""
@@ -364,14 +366,11 @@ class Judge:
         return not readable(self._prompt_log.reader, item.level, item.owner)
 
     def _is_near(self, item: Recalled) -> bool:
-        least = least_scores(
-            (*self._injection.last, item), self._injection.floors, answer=self._prompt_log.answer
-        )
-        return item.score >= least.score_for(item)
+        return item.score >= self._injection.floors.score_for(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
-        prompt_log, name, floors = self._prompt_log, _name(item), self._injection.floors
+        prompt_log, name = self._prompt_log, _name(item)
         if self._is_closed(item):
             if item.level == "private":
                 return f"private to {item.owner}" if item.owner else "private"
@@ -390,13 +389,7 @@ class Judge:
         if item.kind == "turn" and not adds_information(item.text, self._utterance):
             return "says what has just been said"
         if not self._is_near(item):
-            if item.safety:
-                return f"under {self._least.score_for(item):.2f}, the least for what concerns safety"
-            if math.isinf(self._least.best):
-                return f"nothing reaches {floors.any:.2f} ([injection] min_score)"
-            if self._least.score_for(item) == floors.any and self._least.closes(item):
-                return f"would make the answer {item.level}, and is under {floors.any:.2f} ([injection] min_score)"
-            return f"under {self._least.score_for(item):.2f}, {self._least.share(item):.0%} of the best one"
+            return "not likely enough to help" + ("" if item.safety else " ([injection] useless_per_useful)")
         if name not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"
         if name not in self._worth:

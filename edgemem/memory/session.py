@@ -207,7 +207,7 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
 
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = settings.now
-        least = profile.injection.min_score
+        least = floors_of(profile.injection).any
         results = home.search.recall(
             query,
             Request(

@@ -100,7 +100,7 @@ class MemoryBlock:
         header: a line that opens the block.
         max_chars: the most text that is candidate.
         recall: None lists the store.
-        settings: `[injection]`; None: `max_chars`, and all is said that is near the best, whatever its score.
+        settings: `[injection]`; None: `max_chars`, and all is said, whatever its score.
         budget: bounds the tokens of the block; None: the caps above do.
         sizes: counts of `tokenizer`, shared with others.
         clock: tells what day it is, and with which year a day long past is said; None: nobody knows.
@@ -177,7 +177,7 @@ class MemoryBlock:
 
     def _lines(self, log: SessionLog) -> FittingLines:
         prompt_log = log.prompt_log
-        committed, answer = prompt_log.committed(), prompt_log.answer
+        committed = prompt_log.committed()
         visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
         lines = self._time(prompt_log)
         beside = beside_budget(lines, self._sizes.tokens)
@@ -189,7 +189,7 @@ class MemoryBlock:
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
-        worth = select_items(self.last, self.floors, utterance=question, answer=answer)
+        worth = select_items(self.last, self.floors, utterance=question)
         considered = self.considered(worth)
         today = Today(None if self._clock is None else self._clock.now(), self._settings.now.time.tzinfo())
         candidates = lines_for(

@@ -26,7 +26,7 @@ embedder = ""
 [store]
 commit_wait_s = 0.0
 [injection]
-min_score = 0.0
+useless_per_useful = 2e9
 [recall]
 deadline_ms = 60000
 """

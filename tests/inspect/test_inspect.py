@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import HookSettings, NotesSettings, Profile
-from edgemem.context.block.select import MIN_SHARE_FACT
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.prompt import Inspection, inspect_prompt
 from edgemem.inspect.replay import read_script
@@ -144,7 +143,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
         asked = "Is the van in the garage until Friday, its red paint scratched?"
         near = reasons(look(memory, asked, session="new"))
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
-    assert f"{MIN_SHARE_FACT:.0%} of the best one" in near["ann car: a red van"]
+    assert near["ann car: a red van"] == "not likely enough to help ([injection] useless_per_useful)"
 
 
 def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:

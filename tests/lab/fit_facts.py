@@ -11,7 +11,7 @@ from edgemem.bench.ground import say
 from edgemem.config import Profile
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.search.features import FEATURES, are_values
-from edgemem.recall.search.models import SCORE_ROOT, LinearModel
+from edgemem.recall.search.models import LinearModel
 from edgemem.records import Reader
 from lab.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from lab.learning import Asked, logistic
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 THINGS = (None, 50)  # of how many things something is stored; None: all
 LEVEL = 0.1
+WEIGHS = 0.5
+"""What the gate weighs how far a candidate is behind the best, about."""
 COST, COST_BY_WORDS = 0.01, 0.03
 """All but so many of the facts that answer, and are among the first five, score `LEVEL`, with a vector and without one: at
 the floor of the profile, .7 % of recall@5 are lost without one then. More with one leaves the evenings of `bench prefill` without
@@ -131,7 +133,7 @@ def _missing(model: LinearModel, asked: Sequence[Asked], cost: float) -> float:
         first = np.argsort(-odds, kind="stable")[:_FIRST]
         if one.right[first].any():
             # chance * share = LEVEL, solved for the odds of the best; one whose share is too small for any needs much.
-            share = float(np.exp((odds[first][one.right[first]].max() - odds.max()) / SCORE_ROOT))
+            share = float(np.exp((odds[first][one.right[first]].max() - odds.max()) * WEIGHS))
             sure = LEVEL / max(share, 2 * LEVEL)
             needed.append(float(np.log(sure / (1 - sure)) - odds.max()))
     return float(np.quantile(needed, 1 - cost)) if needed else 0.0

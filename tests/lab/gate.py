@@ -1,33 +1,33 @@
-"""The gate of recall, learnt: what tells that something remembered helps with what somebody said.
+"""The gate of recall, learnt: how likely something remembered helps with what somebody said, and each of the best candidates alone.
 
-First what an utterance wants, by its words and its vector, then what that and the best candidates tell together; each
-household is read by what was learnt on all others.
+First what an utterance wants, by its words and its vector, then what that and the best candidates tell together; each household
+is read by what was learnt on all others.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+import edgemem
 from edgemem.bench.ground import report, say, scratch
-from edgemem.config import Profile
-from edgemem.recall.search.gate import FITS, WANTS, Direction, Gate, GateModels
+from edgemem.config import LlamaSettings, Profile
+from edgemem.context.block.select import only_asks
+from edgemem.recall.recall import Request
+from edgemem.recall.search.gate import BEHIND, FITS, WANTS, Direction, Gate, GateModels
 from edgemem.recall.search.models import LinearModel
+from edgemem.recall.search.selection import has_question, name_of
 from edgemem.records import Reader
-from lab.facts_told import FactsTold
+from lab import judge, judge_homes
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic
-from lab.recall_cases import phrases, small_talk, weeks_case
-from lab.recall_home import IDLE_S, filled
-from lab.weeks import weeks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -35,125 +35,194 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
     from edgemem.recall.search.gate import Evidence, Utterance
+    from edgemem.records import Kind, Recalled
     from lab.judged import Household
 
-SEEDS = (2, 3, 4)  # of the weeks; seed 1 is what is reported elsewhere
-THINGS = 50  # of so many things of the weeks something is stored as a fact
-MOST = 250  # questions, and sentences of small talk, of one seed
+    Helps = Callable[[Recalled], bool]
+
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
-WANTED = frozenset({"answerable", "unanswerable", "replaced"})
+LINES = 10  # of the best candidates
+KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")
+ANSWERED = ("answerable", "direct", "household", "replaced", "former", "series", "coming", "exact")
+WANTED = frozenset({*ANSWERED, "none", "helped"})
 """What wants something of a memory, whether that has it or not."""
-HELPS = frozenset({"answerable", "replaced", "helped"})
-OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.3, 0.3
-"""What an utterance of a sort weighs beside one that is small talk or answered: the weeks say all in few forms, and what nothing answers,
-or helps without being asked, looks like what is answered, or like small talk. Other weights, and a floor for each of the two chances
-instead of one for their product, move along one line: the less is shown where nothing answers, the more answers are denied."""
-_PENALTY, _FEW = 0.1, 0.01
+LEFT_OUT = ("follow", "safety")  # what takes its subject from before, and what a rule of its own shows
+OF_OLDER, OF_HELPED = 0.3, 0.15
+"""What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
+GRID = (5, 7, 9, 11, 14, 19)
+_PENALTY, _FEW = 0.1, 0.003
 """What the squares of weights cost, of words and vectors, and of the few features."""
-_ROUNDS, _LEAST = 30, 1e-9
 _SPREAD = 0.5
 """What the numbers of a vector, times the root of how many there are, and whether a word stands there, are divided by."""
+_IDLE_S = 3600.0
 
 
 class Sample(NamedTuple):
     home: str
     kind: str
-    weight: float
     utterance: Utterance
     found: Evidence
+    own: NDArray[np.float32]
+    """The log odds of the best candidates."""
+    helps: NDArray[np.bool_]
+    """Which of them hold what helps."""
 
     @property
-    def wants(self) -> bool:
-        return self.kind in WANTED
+    def language(self) -> str:
+        return self.home.split("_")[0]
 
     @property
-    def helps(self) -> bool:
-        return self.kind in HELPS
+    def weight(self) -> float:
+        return 1.0 if self.home.endswith("!") else OF_OLDER
+
+    @property
+    def further(self) -> NDArray[np.bool_]:
+        """Whether what helps stands there or further down, and not above."""
+        import numpy as np
+
+        return np.arange(len(self.helps)) <= (self.helps.argmax() if self.helps.any() else -1)
 
 
-def run(*, write: Path | None = None, cache: Path | None = None, home: Path | None = None) -> dict[str, Any]:
-    """Learn what tells that something remembered helps with what somebody said, and print how often that is right."""
+def run(*, write: Path | None = None, home: Path | None = None) -> dict[str, Any]:
+    """Learn what tells that something remembered helps with what somebody said, and print how often that is right.
+
+    Args:
+        write: keep what was learnt in this file.
+    """
     embedder = open_real()
     try:
         with scratch(home) as folder:
-            embedded = list(_samples(folder, embedder, cache))
-            by_words = list(_samples(folder, None, cache))
+            embedded = list(_samples(folder, embedder))
+            by_words = list(_samples(folder, None))
     finally:
         embedder.close()
     gate, of_others = learnt(embedded, by_words)
-    floor = Profile().injection.min_score
     sides: dict[str, dict[str, float]] = {}
-    for name, some in (("with the embedder", embedded), ("by words", by_words)):
-        told: dict[str, list[bool]] = {}
-        for one in some:
-            # Nobody asks the memory itself: whether anything is wanted is what shall be told.
-            utterance = one.utterance._replace(asked=False)
-            chance = of_others[one.home].chance(utterance, one.found, meaning=float(some is embedded))
-            told.setdefault(f"{one.kind}, {one.home.split('_')[0]}", []).append(chance >= floor)
-        sides[name] = {kind: round(sum(seen) / len(seen), 3) for kind, seen in told.items()}
+    for name, some in (("en", embedded), ("en, by words", by_words), ("de, by words", by_words)):
+        strangers = [one for one in some if one.home.endswith("!") and one.language == name[:2]]
+        chances = [
+            of_others[one.home].chances(one.utterance, one.found, one.own, meaning=float(some is embedded))
+            for one in strangers
+        ]
+        for useless in GRID:
+            for figure, value in _figures(strangers, chances, 1 / (1 + useless)).items():
+                sides.setdefault(f"{name}: {figure}", {})[str(useless)] = value
     if write is not None:
         write.write_text(file_of(gate), "utf-8")
-    return report("gate", {"floor": floor, "side_by_side": _turned(sides)}, {})
+    return report("gate", {"side_by_side": sides}, {})
 
 
-def _turned(sides: dict[str, dict[str, float]]) -> dict[str, dict[str, float | None]]:
-    kinds = dict.fromkeys(chain.from_iterable(sides.values()))
-    return {kind: {name: told.get(kind) for name, told in sides.items()} for kind in kinds}
+def _figures(
+    samples: Sequence[Sample], chances: Sequence[NDArray[np.float64]], least: float
+) -> dict[str, float]:
+    """Return how much is shown of what people say in homes that were left out."""
+    seen: dict[str, list[float]] = {}
+    for one, chance in zip(samples, chances, strict=True):
+        shown = chance >= least
+        kinds = ("answerable", one.kind) if one.kind in ANSWERED else (one.kind,)
+        for kind in kinds:
+            seen.setdefault(f"{kind}, empty", []).append(float(not shown.any()))
+            seen.setdefault(f"{kind}, lines", []).append(float(shown.sum()))
+            if kind in (*ANSWERED, "helped"):
+                seen.setdefault(f"{kind}, answer", []).append(float((shown & one.helps).any()))
+    return {figure: round(float(sum(values)) / len(values), 3) for figure, values in sorted(seen.items())}
 
 
 # What is learnt on
 
 
-def _samples(folder: Path, embedder: Embedder | None, cache: Path | None) -> Iterator[Sample]:
+def _samples(folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
     """Yield what is said in all households; those in languages that the embedder does not know by words alone."""
     for name, spoken in homes().items():
         if embedder is None or name.startswith("en"):
             say(f"{name} …")
-            yield from _of_home(name, spoken, folder / f"{name} {embedder is None}", embedder)
-    for seed in SEEDS:
-        yield from _of_weeks(seed, folder, embedder, cache)
+            yield from _of_older(name, spoken, folder / f"{name} {embedder is None}", embedder)
+    for path in judge_homes.paths("train"):
+        home = judge_homes.read(path)
+        if embedder is None or home.language == "en":
+            say(f"{path.stem} …")
+            yield from _of_home(
+                path.stem.removeprefix("train_") + "!",
+                home,
+                folder / f"{path.stem} {embedder is None}",
+                embedder,
+            )
 
 
-def _of_home(name: str, spoken: Household, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
+def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
+    texts = {key: text for key, _, _, text in spoken.told} | {
+        key: value for key, _, _, value, _ in spoken.facts
+    }
+
+    def held(*texts: str) -> Helps:
+        return lambda item: (item.value or item.text) in texts
+
     with opened(folder, embedder) as (memory, clock):
         tell(memory, clock, spoken)
-        said = [("answerable", one.asker, one.text) for one in spoken.answerable]
-        said += [("replaced", one.asker, one.question) for one in spoken.replaced]
-        said += [("helped", who, text) for who, text, _ in spoken.helped]
-        for kind, rows in (("unanswerable", spoken.unanswerable), ("small talk", spoken.small_talk), ("statements", spoken.statements)):  # fmt: skip
-            said += [(kind, who, text) for who, text in rows]
-        yield from _asked(memory, name, said)
-
-
-def _of_weeks(seed: int, folder: Path, embedder: Embedder | None, cache: Path | None) -> Iterator[Sample]:
-    made, dice = weeks(seed, "learnt"), random.Random(seed)
-    case = weeks_case(made, f"weeks {seed}")
-    with filled(case, folder, embedder=embedder, profile=Profile(), cache=cache) as here:
-        say(f"weeks {seed} …")
-        told = FactsTold(made, seed=seed, forms="learnt", most=THINGS)
-        told.store(here.memory)
-        here.memory.idle(IDLE_S)
-        people = sorted({one.asker for one in made.questions if one.asker})
-        answered = [one for one in made.questions if one.evidence]
         said = [
-            ("answerable", one.asker, one.text) for one in dice.sample(answered, min(MOST, len(answered)))
+            (kind, who, text, held(*map(texts.__getitem__, keys.split())))
+            for kind, who, text, keys in (
+                *(("answerable", one.asker, one.text, one.evidence) for one in spoken.answerable),
+                *(("helped", *one) for one in spoken.helped),
+            )
         ]
-        said += [
-            ("unanswerable", one.asker, one.text) for one in made.questions if one.category == "off_topic"
-        ]
-        said += [("unanswerable", dice.choice(people), text) for text in told.foreign()]
-        said += [("small talk", dice.choice(people), text) for text in phrases("idle", "seen")]
-        talked = small_talk(seed + 1, "learnt")
-        said += [("statements", who, text) for who, text in dice.sample(talked, min(MOST, len(talked)))]
-        yield from _asked(here.memory, "en_weeks", said)
+        said += [("replaced", one.asker, one.question, held(one.new_text)) for one in spoken.replaced]
+        said += [("former", one.asker, one.past, held(one.old_text)) for one in spoken.replaced if one.past]
+        for kind, rows in (("none", spoken.unanswerable), ("talk", spoken.small_talk), ("not_helped", spoken.statements)):  # fmt: skip
+            said += [(kind, who, text, held()) for who, text in rows]
+        for kind, who, text, helps in said:
+            yield _asked(memory, name, kind, Reader(who), text, helps)
 
 
-def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]]) -> Iterator[Sample]:
-    of_kind = {"unanswerable": OF_UNANSWERED, "helped": OF_HELPED}
-    for kind, who, text in said:
-        ranking = memory.diagnostics.search.ranking_of(text, reader=None if who is None else Reader(who))
-        weight = of_kind.get(kind, 1.0) * (OF_WEEKS if home == "en_weeks" else 1.0)
-        yield Sample(home, kind, weight, ranking.utterance, ranking.evidence)
+def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
+    clock, profile = judge.SetClock(), Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
+    texts = {each.id: each.text for each in home.told}
+    clock.at = home.time(home.told[0].at)
+    with edgemem.open(folder, profile=profile, embedder=embedder, clock=clock, worker=False) as memory:
+        for day, told in groupby(home.told, key=lambda each: each.at[:10]):
+            judge.tell(memory, clock, home, day, list(told))
+        clock.at = home.time(home.asked_at)
+        memory.idle(_IDLE_S)
+        for asked in home.asked:
+            if asked.row not in LEFT_OUT:
+                evidence = {texts[key] for key in asked.evidence}
+
+                def helps(
+                    item: Recalled, asked: judge_homes.Asked = asked, evidence: set[str] = evidence
+                ) -> bool:
+                    if asked.answer:
+                        return any(judge.stands(part, [item.text]) for part in asked.answer)
+                    return item.text in evidence
+
+                clock.at = home.time(asked.at or home.asked_at)
+                reader = Reader(asked.speaker or None, frozenset(asked.audience))
+                kind = "not_helped" if asked.row == "safe" else asked.row
+                yield _asked(memory, name, kind, reader, asked.text, helps)
+
+
+def _asked(memory: Memory, home: str, kind: str, reader: Reader, text: str, helps: Helps) -> Sample:
+    import numpy as np
+
+    search = memory.diagnostics.search
+    request = Request(reader=reader, k=4 * LINES, kinds=KINDS, asked=False, noted=False)
+    found = {
+        name_of(item): helps(item)
+        for item in search.recall(text, request)
+        if not item.safety and not only_asks(item)
+    }
+    ranking = search.ranking_of(text, reader=reader)
+    rows = {hit.name: hit.row for hit in ranking.best(range(256))}
+    own = {name: float(ranking.log_odds[rows[name]]) for name in found if name in rows}
+    best = sorted(own, key=own.__getitem__, reverse=True)[:LINES]
+    return Sample(
+        home,
+        kind,
+        # Nobody asks the memory itself.
+        ranking.utterance._replace(asks=has_question(text)),
+        ranking.evidence,
+        np.array([own[name] for name in best]),
+        np.array([found[name] for name in best], bool),
+    )
 
 
 # Learning
@@ -162,37 +231,36 @@ def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]
 def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate, dict[str, Gate]]:
     """Return the gate learnt with an embedder and without, and by household the gate learnt on the others."""
     said, meant = _vocabularies(by_words), _direction(embedded)
-    bare = Gate(_NOTHING, _NOTHING, _NOTHING, meant, said)
-    of_others = {
-        home: msgspec.structs.replace(
-            bare,
-            # What is known of a language that one household speaks alone is known of that household.
-            vocabularies={**said, **_vocabularies([one for one in by_words if one.home != home])},
-            direction=_direction([one for one in embedded if one.home != home]),
-        )
-        for home in sorted({one.home for one in by_words})
-    }
-    by_meaning = [name for name in FITS if name.startswith("nearest")]
-    weighed = {
-        "words_only": _both(
-            by_words, of_others, WANTS[:1], [name for name in FITS if name not in by_meaning]
-        ),
-        "with_meaning": _both(embedded, of_others, WANTS[:1], FITS),
-        "with_vector": _both(embedded, of_others, WANTS, FITS),
-    }
-    return msgspec.structs.replace(bare, **weighed), {
-        home: msgspec.structs.replace(other, **weighed) for home, other in of_others.items()
-    }
+    bare = Gate(_NOTHING, _NOTHING, meant, said)
+    of_others = {}
+    for home in sorted({one.home for one in by_words}):
+        known = _vocabularies([one for one in by_words if one.home != home and one.language == home[:2]])
+        # What is known of a language that one household speaks alone is known of that household.
+        other = msgspec.structs.replace(bare, vocabularies={**said, **known})
+        if home.startswith("en"):
+            other = msgspec.structs.replace(
+                other, direction=_direction([one for one in embedded if one.home != home])
+            )
+        of_others[home] = other
+    words = _Lines(by_words, of_others, WANTS[:1], [name for name in FITS if not name.startswith("nearest")])
+    meaning = _Lines(embedded, of_others, WANTS, FITS)
+    return (
+        msgspec.structs.replace(bare, words_only=words.models(), with_meaning=meaning.models()),
+        {
+            home: msgspec.structs.replace(
+                other, words_only=words.models(home), with_meaning=meaning.models(home)
+            )
+            for home, other in of_others.items()
+        },
+    )
 
 
 _NOTHING = GateModels(LinearModel(0.0, {}), LinearModel(0.0, {}))
 
 
 def _vocabularies(samples: Sequence[Sample]) -> dict[str, LinearModel]:
-    languages = sorted({one.home.split("_")[0] for one in samples})
-    return {
-        code: _vocabulary([one for one in samples if one.home.split("_")[0] == code]) for code in languages
-    }
+    languages = sorted({one.language for one in samples if one.kind in WANTED})
+    return {code: _vocabulary([one for one in samples if one.language == code]) for code in languages}
 
 
 def _vocabulary(samples: Sequence[Sample]) -> LinearModel:
@@ -221,10 +289,10 @@ def _direction(samples: Sequence[Sample]) -> Direction:
 def _wants(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
     import numpy as np
 
-    # What helps without being asked for wants nothing by its words, and is no small talk.
-    used = np.array([one.kind != "helped" for one in samples])
-    each = np.array([OF_WEEKS if one.home == "en_weeks" else 1.0 for one in samples])[used]
-    good = np.array([one.wants for one in samples])[used]
+    # What asks is not weighed by it.
+    used = np.array([not one.utterance.asks for one in samples])
+    each = np.array([one.weight for one in samples])[used]
+    good = np.array([one.kind in WANTED for one in samples])[used]
     middle = of[used].mean(axis=0)
     bias, weights = logistic(
         of[used] - middle, good, each / each.mean(), penalty=_PENALTY, prior=0.0, least=-np.inf
@@ -232,48 +300,49 @@ def _wants(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[
     return round(bias - float(middle @ weights), 3), weights
 
 
-def _both(
-    samples: Sequence[Sample], gates: dict[str, Gate], wants: Sequence[str], there: Sequence[str]
-) -> GateModels:
-    """Return both models; what a household says is read by what was learnt on all others.
+class _Lines:
+    """The best candidates of all samples; what a household says is read by what was learnt on all others."""
 
-    What does not help is either not wanted or not there, and nobody says which: by expectation and maximisation (A. Dempster et
-    al., "Maximum Likelihood from Incomplete Data via the EM Algorithm", 1977).
-    """
-    import numpy as np
+    def __init__(
+        self, samples: Sequence[Sample], gates: Mapping[str, Gate], wants: Sequence[str], fits: Sequence[str]
+    ) -> None:
+        import numpy as np
 
-    rows = [gates[one.home].features(one.utterance, one.found) for one in samples]
-    helps = np.array([one.helps for one in samples])
-    each = np.array([one.weight for one in samples])
-    wanted = np.where(helps | np.array([one.wants for one in samples]), 1.0, 0.1)
-    found = np.where(helps, 1.0, 0.5)
-    for _ in range(_ROUNDS):
-        both = GateModels(_weighed(rows, wants, wanted, each), _weighed(rows, there, found, each))
-        is_wanted = np.array([both.wants.chance(row) for row in rows])
-        is_there = np.array([both.fits.chance(row) for row in rows])
-        neither = np.maximum(1 - is_wanted * is_there, _LEAST)
-        wanted = np.where(helps, 1.0, is_wanted * (1 - is_there) / neither)
-        found = np.where(helps, 1.0, is_there * (1 - is_wanted) / neither)
-    return both
+        lines = [(one, n) for one in samples for n in range(len(one.own))]
+        features = {id(one): gates[one.home].features(one.utterance, one.found) for one in samples}
+        self._names = [*fits, *wants, BEHIND]
+        rows = [features[id(one)] | {BEHIND: float(one.own[n]) - one.found.best} for one, n in lines]
+        self._of = np.array([[row[name] for name in self._names] for row in rows])
+        self._further = np.array([one.further[n] for one, n in lines], bool)
+        self._each = np.array([one.weight * (OF_HELPED if one.kind == "helped" else 1.0) for one, _ in lines])
+        self._asks = np.array([one.utterance.asks for one, _ in lines], bool)
+        self._homes = np.array([one.home for one, _ in lines])
 
+    def models(self, home: str = "") -> GateModels:
+        """Return both models, learnt on all homes but one."""
+        others = self._homes != home
+        asks = [name for name in self._names if name not in WANTS]
+        return GateModels(
+            self._model(others & self._asks, asks), self._model(others & ~self._asks, self._names)
+        )
 
-def _weighed(
-    rows: Sequence[dict[str, float]],
-    names: Sequence[str],
-    likely: NDArray[np.float64],
-    each: NDArray[np.float64],
-) -> LinearModel:
-    """Return the weights of some features, given how likely each row is one of those that are told apart."""
-    import numpy as np
+    def _model(self, rows: NDArray[np.bool_], names: Sequence[str]) -> LinearModel:
+        import numpy as np
 
-    of = np.array([[row[name] for name in names] for row in rows])
-    middle, spread = of.mean(axis=0), of.std(axis=0) + _FEW
-    bias, found = logistic(
-        (of - middle) / spread, likely, each / each.mean(), penalty=_FEW, prior=0.0, least=-np.inf
-    )
-    weights = found / spread
-    named = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
-    return LinearModel(round(bias - float(middle @ weights), 4), named)
+        used = [self._names.index(name) for name in names]
+        of, each = self._of[rows][:, used], self._each[rows]
+        middle, spread = of.mean(axis=0), of.std(axis=0) + _FEW
+        bias, found = logistic(
+            (of - middle) / spread,
+            self._further[rows],
+            each / each.mean(),
+            penalty=_FEW,
+            prior=0.0,
+            least=-np.inf,
+        )
+        weights = found / spread
+        named = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
+        return LinearModel(round(bias - float(middle @ weights), 4), named)
 
 
 def file_of(gate: Gate) -> str:
@@ -281,9 +350,8 @@ def file_of(gate: Gate) -> str:
         "# Learnt by `make lab ARGS=gate`: how likely it is that something remembered helps with what somebody said. See",
         "# recall/search/gate.py.",
     ]
-    for name in ("words_only", "with_meaning", "with_vector"):
-        for part in ("wants", "fits"):
-            one: LinearModel = getattr(getattr(gate, name), part)
+    for name, models in (("words_only", gate.words_only), ("with_meaning", gate.with_meaning)):
+        for part, one in (("asks", models.asks), ("tells", models.tells)):
             lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
             lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
     lines += ["", "[direction]", f'embedder = "{gate.direction.embedder}"', f"bias = {gate.direction.bias}"]

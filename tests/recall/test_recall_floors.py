@@ -17,7 +17,7 @@ import pytest
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.models.catalog import find_model
-from edgemem.recall.search.models import SCORE_ROOT, Candidates, Model, odds_of, shipped_models
+from edgemem.recall.search.models import Candidates, Model, odds_of, shipped_models
 from edgemem.records import Kind, Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_asking import Answered, Asking
@@ -66,7 +66,7 @@ class Corpus(NamedTuple):
 def shares_of(model: Model, candidates: Candidates) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Return what each candidate scores beside the best, whatever the chance is that any of them helps."""
     odds, _ = odds_of(candidates, model)
-    return np.exp((odds - odds.max(initial=0.0)) / SCORE_ROOT)
+    return np.exp((odds - odds.max(initial=0.0)) / 2)
 
 
 def ask(here: Filled, text: str, asker: str | None, kinds: frozenset[Kind] | None = None) -> list[Any]:

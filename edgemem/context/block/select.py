@@ -1,9 +1,8 @@
 """The selection: the recalled items that are worth their tokens, and their lines that fit the budget of a block.
 
-An item is left out if it scores too little beside the best one, only asks, or repeats the utterance. A turn that holds a
-sentence of the utterance still adds something if another of its sentences goes on from there: it shares a word with the
-utterance, or refers back ("It's on the shelf."). An answer is as private as the items that memory shows before it, so an item
-that would close it must be likely to help alone.
+An item is left out if it is not likely enough to help, only asks, or repeats the utterance. A turn that holds a sentence of the
+utterance still adds something if another of its sentences goes on from there: it shares a word with the utterance, or refers
+back ("It's on the shelf."). An answer is as private as the items that memory shows before it.
 """
 
 from __future__ import annotations
@@ -25,15 +24,7 @@ from edgemem.preload import Pattern, preloaded
 from edgemem.recall.search import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
-from edgemem.scopes import RANK, Level
 
-MIN_SHARE_FACT = 0.4
-"""The least score of a fact, as a share of the best item's score. `tests/lab/tuning.md` tells how the shares were chosen."""
-
-MIN_SHARE_OTHER = 0.25
-
-MIN_SHARE_WITH_FACT = 0.6
-"""For an item beside a fact: each token costs silence, and a fact says in few words what holds now."""
 
 _EPISODE = 0.15
 """Added to the score of an episode: it precedes a turn that scores a little more, since it is short and sure."""
@@ -56,39 +47,35 @@ _NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")
 
 
 class Floors(NamedTuple):
-    """The least scores."""
+    """The least scores at which an item is shown."""
 
     any: float = 0.0
-    """The least score of the best item; below it nothing is said. See `edgemem.recall.search.gate`."""
+    """How likely it must be to help; see `edgemem.recall.search.gate`."""
     safety: float = 0.0
 
     @property
     def lowest(self) -> float:
-        """Return the score below which nothing is ever said."""
-        return min(MIN_SHARE_OTHER * self.any, self.safety)
+        """Return the score below which nothing is ever said but a list that is named."""
+        return min(self)
+
+    def score_for(self, item: Recalled) -> float:
+        """Return the least score of an item."""
+        return self.safety if item.safety else self.any
 
 
 def floors_of(injection: InjectionSettings) -> Floors:
     """Return the least scores at which something is put before the model."""
-    return Floors(injection.min_score, MIN_SAFETY_SCORE)
+    return Floors(1 / (1 + injection.useless_per_useful), MIN_SAFETY_SCORE)
 
 
 def select_items(
-    recalled: Sequence[Recalled],
-    floors: Floors,
-    *,
-    utterance: Analysis = NOTHING,
-    answer: Level | None = None,
+    recalled: Sequence[Recalled], floors: Floors, *, utterance: Analysis = NOTHING
 ) -> list[Recalled]:
-    """Return the items worth their tokens: facts, which have the present value in few words, then the others, each best first.
-
-    `answer`: who may read the answer so far; None: no item closes it.
-    """
-    least = least_scores(recalled, floors, answer=answer)
+    """Return the items worth their tokens: facts, which have the present value in few words, then the others, each best first."""
     worth = [
         item
         for item in recalled
-        if (item.score >= least.score_for(item) or item.named_list) and not only_asks(item)
+        if (item.score >= floors.score_for(item) or item.named_list) and not only_asks(item)
     ]
     settled = sorted(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
@@ -98,42 +85,6 @@ def select_items(
     return settled + (_each_once(others, settled, utterance) if others else [])
 
 
-class Least(NamedTuple):
-    """The least score of an item beside others."""
-
-    best: float
-    """The score of the best item that does not only ask; infinite where nothing is worth saying."""
-    beside: bool
-    floors: Floors
-    answer: Level | None
-
-    def score_for(self, item: Recalled) -> float:
-        """Return the least score with which an item is shown."""
-        least, alone = self.best * self.share(item), self.floors.any
-        if item.safety:
-            least, alone = min(least, self.floors.safety), self.floors.safety
-        return max(least, alone) if self.closes(item) else least
-
-    def closes(self, item: Recalled) -> bool:
-        """Tell whether the answer would be more private with an item than without."""
-        return self.answer is not None and RANK[item.level] > RANK[self.answer]
-
-    def share(self, item: Recalled) -> float:
-        """Return the share of the best score that an item needs."""
-        return (
-            MIN_SHARE_FACT if item.kind in VALUES else MIN_SHARE_WITH_FACT if self.beside else MIN_SHARE_OTHER
-        )
-
-
-def least_scores(recalled: Iterable[Recalled], floors: Floors, *, answer: Level | None = None) -> Least:
-    """Return the least scores: the best item of all decides whether any is shown, shares are of the best that informs."""
-    best, nearest, beside = 0.0, 0.0, False
-    for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
-        best = max(best, item.score)
-        if not only_asks(item):
-            nearest, beside = item.score, item.kind in VALUES
-            break
-    return Least(nearest if best >= floors.any else math.inf, beside, floors, answer)
 
 
 def only_asks(item: Recalled) -> bool:

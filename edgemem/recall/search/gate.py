@@ -1,8 +1,8 @@
-"""The gate: how likely any memory helps with what somebody said.
+"""The gate: how likely a memory helps with what somebody said, and each candidate's part in that.
 
-The gate comes before the order of the candidates, which is there even where none answers or nobody asked: an utterance's words and
-meaning say how likely a memory is wanted, the best candidates' evidence how likely it is there. `make lab ARGS=gate` learns it on
-invented households and on the weeks, and writes `gate.toml`.
+A candidate's chance is how likely the answer is there, or further down where it is not: so the best one's is the chance that memory
+helps at all. Where somebody asks, the best candidates' evidence tells that alone; where nobody does, an utterance's words and
+vector tell as well whether a memory is wanted. `make lab ARGS=gate` learns both on households, and writes `gate.toml`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.preload import preloaded
-from edgemem.recall.search.models import LinearModel
+from edgemem.recall.search.models import MOST_LOG_ODDS, LinearModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -41,6 +39,8 @@ dated: how sure a text or fact is about the time asked for, 0 to 1; 0 where none
 NOTHING = -4.0
 """The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
 MOST_TERMS = 8
+BEHIND = "behind"
+"""A candidate's own log odds less `best`."""
 
 
 class Utterance(NamedTuple):
@@ -52,8 +52,8 @@ class Utterance(NamedTuple):
     vector: Numbers | None
     embedder: str
     """The fingerprint of its embedder."""
-    asked: bool = False
-    """Whether the memory is asked, and so wanted for sure."""
+    asks: bool = False
+    """Whether it asks something, or the memory is asked."""
 
 
 class Evidence(NamedTuple):
@@ -91,14 +91,10 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether a memory is wanted, and whether the candidates are evidence."""
+    """How likely a memory helps with what asks, and with what tells: most of that wants nothing."""
 
-    wants: LinearModel
-    fits: LinearModel
-
-    def chance(self, features: Mapping[str, float], *, asked: bool = False) -> float:
-        """Return the probability of both; `asked`: the memory is wanted for sure."""
-        return self.fits.chance(features) * (1.0 if asked else self.wants.chance(features))
+    asks: LinearModel
+    tells: LinearModel
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,9 +103,6 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words_only: GateModels
     """Without a vector."""
     with_meaning: GateModels
-    """With any embedder's vector."""
-    with_vector: GateModels
-    """With a vector that `vector_odds` knows."""
     direction: Direction
     vocabularies: dict[str, LinearModel]
     """By language, the weights of words for wanting a memory; a word counts once."""
@@ -132,14 +125,23 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "vector_odds": self.direction.odds(vector) if vector is not None else 0.0,
         }
 
-    def chance(self, utterance: Utterance, evidence: Evidence, *, meaning: float) -> float:
-        """Return how likely a memory helps; `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder."""
-        features = self.features(utterance, evidence)
-        chance = (1 - meaning) * self.words_only.chance(features, asked=utterance.asked)
-        if meaning:
-            embedded = self.with_vector if self.direction.knows(utterance) else self.with_meaning
-            chance += meaning * embedded.chance(features, asked=utterance.asked)
-        return chance
+    def chances(
+        self, utterance: Utterance, evidence: Evidence, own: Numbers, *, meaning: float
+    ) -> NDArray[np.float64]:
+        """Return the chance of each candidate by its own log odds, in their order.
+
+        `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder.
+        """
+        import numpy as np
+
+        features, behind = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
+        chances = np.zeros(len(own))
+        for share, models in ((1 - meaning, self.words_only), (meaning, self.with_meaning)):
+            model = models.asks if utterance.asks else models.tells
+            if share:
+                odds = model.odds_of(features) + model.weights[BEHIND] * behind
+                chances += share / (1 + np.exp(-np.clip(odds, -MOST_LOG_ODDS, MOST_LOG_ODDS)))
+        return chances
 
 
 @preloaded

@@ -1,7 +1,7 @@
 """The linear models: how likely each candidate answers, and which newer message replaces an older one.
 
 Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
-`ranking.toml`; each weight can be read, and changed. A candidate scores the gate's chance (`gate.py`) times its share, 1 for the best.
+`ranking.toml`; each weight can be read, and changed. What a candidate scores by its log odds is told by the gate (`gate.py`).
 
 Another model says which newer message, if any, replaces each of the best: a softmax over the newer ones and "none", by features
 of each pair. With a chance over .5 the new one ranks above where the question asks for the present state, and below where it asks
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 RANKING_FILE = "ranking.toml"
 _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
-_MOST_LOG_ODDS = 30.0
+MOST_LOG_ODDS = 30.0
 """A probability is no nearer to 0 and 1."""
-SCORE_ROOT = 2.0
-"""A share is this root of the odds relative to the best's, so that scores fall slowly."""
 PAIR_FEATURES = (
     "old_share", "new_share", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
 )  # fmt: skip
@@ -79,7 +77,7 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def chance(self, features: Mapping[str, float]) -> float:
         """Return the same as a probability."""
-        return 1 / (1 + exp(-max(-_MOST_LOG_ODDS, min(_MOST_LOG_ODDS, self.odds_of(features)))))
+        return 1 / (1 + exp(-max(-MOST_LOG_ODDS, min(MOST_LOG_ODDS, self.odds_of(features)))))
 
     def mix(self, other: LinearModel, share: float) -> LinearModel:
         """Return the model whose log odds are a mixture with a `share`, 0 to 1, of the other's."""

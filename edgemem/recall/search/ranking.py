@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import exp, inf, isfinite, log, nextafter
+from math import inf, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.index.docs import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_of, rank
 from edgemem.recall.search.gate import NOTHING, Evidence, shipped_gate
-from edgemem.recall.search.models import COMPARED, SCORE_ROOT, Candidates, Contents, odds_of, shipped_models
+from edgemem.recall.search.models import COMPARED, Candidates, Contents, odds_of, shipped_models
 from edgemem.recall.times import period_candidates
 from edgemem.store.fact_queries import held_within, keys_of
 
@@ -116,10 +116,10 @@ class Ranking:
         self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
         """The log odds of each, and their part for being newer."""
         self._weigh()
-        self._level = self._level_of_scores()
         self._likely = 1 / (1 + np.exp(-self._log_odds))
         self._likely[self._text] = 0.0
-        self.scores = self._scores() if period is None else period[1][kept]
+        self._chances = self._gated()
+        self.scores = self._chances.copy() if period is None else period[1][kept]
         self._source_row = np.arange(len(slots))
         """For each row the candidate whose features explain it."""
 
@@ -135,6 +135,11 @@ class Ranking:
             self._terms,
             float(features[told, PLACES["date"]].max(initial=0.0)),
         )
+
+    @property
+    def log_odds(self) -> Numbers:
+        """Return the log odds of each candidate that it answers."""
+        return self._log_odds
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -212,11 +217,11 @@ class Ranking:
         if self._meaning:
             self._compare_tokens()
         self._weigh()
-        level, self._level = self._level, self._level_of_scores()
-        self.scores[kept] = self._scores()[kept]
-        values = are_values(self.kinds) & (self.scores > 0)
-        known, alone = self.scores[values], self._meaning * self._likely[values] ** 2
-        self.scores[values] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))
+        before, self._chances = self._chances, self._gated()
+        self.scores[kept] = self._chances[kept]
+        values = np.flatnonzero(are_values(self.kinds) & (self.scores > 0))
+        rows = self._source_row[values]
+        self.scores[values] *= self._chances[rows] / before[rows]  # a version keeps its share
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
         """Give sessions with echoes the score of their best remaining message; rank all anew."""
@@ -235,30 +240,17 @@ class Ranking:
         features[kept, PLACES["session_rank"]] = rank(session_words, sessions)
         features[kept, PLACES["window_rank"]] = rank(features[kept, PLACES["window"]], np.arange(len(kept)))
 
-    def _scores(self) -> NDArray[np.float64]:
-        """Return the score of each remaining candidate, by its odds.
-
-        A fact can help a statement that asks nothing (ordering coffee), so it scores at least its likelihood squared (chosen as
-        `tests/lab/tuning.md` says); by words alone, where one rare word makes it likely, only for a question.
-        """
+    def _gated(self) -> NDArray[np.float64]:
+        """Return the chance of each candidate that the gate gives it by its odds."""
         import numpy as np
 
-        gated = np.exp(np.minimum(self._log_odds / SCORE_ROOT + self._level, 0.0))
-        scores: NDArray[np.float64] = np.maximum(gated, self._meaning * self._likely**2).astype(np.float64)
-        return scores
-
-    def _level_of_scores(self) -> float:
-        """Return the logarithm of the score at even odds: the best remaining candidate scores the chance."""
-        best = float(self._log_odds[self._kept_rows].max(initial=-inf))
-        if not isfinite(best):
-            return 0.0
         evidence, waits = self.evidence, self._no_vector[self._kept_rows].any()
         # The best one's nearness in meaning is unknown while some wait for vectors.
-        chance = max(
-            self._gate.chance(self.utterance, evidence, meaning=share)
-            for share in ((self._meaning, 0.0) if waits else (self._meaning,))
-        )
-        return log(chance) - best / SCORE_ROOT
+        shares = (self._meaning, 0.0) if waits else (self._meaning,)
+        chances = [
+            self._gate.chances(self.utterance, evidence, self._log_odds, meaning=share) for share in shares
+        ]
+        return chances[0] if len(chances) == 1 else np.maximum(*chances)
 
     def _weigh(self) -> None:
         candidates, waits = self.candidates.subset(self._kept_rows), self._no_vector[self._kept_rows]

@@ -19,6 +19,7 @@ from edgemem.recall.index.vectors import late_interaction
 from edgemem.recall.index.view import QueryView
 from edgemem.recall.search.gate import Utterance
 from edgemem.recall.search.ranking import Ranking
+from edgemem.recall.search.selection import has_question
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
 from edgemem.store.db.transaction import bound, placeholders
@@ -116,7 +117,7 @@ class Search:
                     question.whole.language,
                     None if self._encoding is None else self._encoding.vector,
                     self._maker,
-                    asked=self._limits.asked,
+                    asks=self._limits.asked or has_question(question.whole.text),
                 ),
                 meaning=self._meaning,
                 now=self._now,

@@ -129,6 +129,11 @@ def asks(text: str) -> bool:
     return bool(sentences) and _asks(sentences[-1], text)
 
 
+def has_question(text: str) -> bool:
+    """Tell whether any sentence of a text is a question."""
+    return any(_asks(sentence, text) for sentence in _sentences(text[-MOST_CHARS:]))
+
+
 def _sentences(text: str) -> list[str]:
     return [stripped for sentence in _SENTENCE.findall(text) if (stripped := sentence.strip())]
 

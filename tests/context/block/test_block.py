@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, Today, VisibleLines, day_of, excerpt, line_text
-from edgemem.context.block.select import (
-    MIN_SHARE_FACT,
-    MIN_SHARE_WITH_FACT,
-    Floors,
-    Uttered,
-    adds_information,
-    fit_lines,
-    select_items,
-)
+from edgemem.context.block.select import Floors, Uttered, adds_information, fit_lines, select_items
 from edgemem.context.prompt import PromptLog
 from edgemem.fence import clean
 from edgemem.loop.loop import AgentLoop
@@ -58,29 +50,13 @@ def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
 FLOORS = Floors(0.4, 0.05)
 
 
-def test_the_best_brings_what_scores_about_as_much() -> None:
-    """Where it is likely that something helps, what is far behind the best is left out; where it is not, everything is."""
-    best = Recalled("fact", "1", "wifi: frogs", 0.5)
-    near = Recalled("fact", "2", "bike shed: 4711", 0.5 * MIN_SHARE_FACT)
-    said = Recalled("turn", "3", "The gate has 1147.", 0.5 * MIN_SHARE_WITH_FACT)
-    far = [
-        Recalled("fact", "4", "oven: 250", 0.5 * MIN_SHARE_FACT - 0.01),
-        Recalled("turn", "5", "The oven has 250.", 0.5 * MIN_SHARE_WITH_FACT - 0.01),
-    ]
-    assert select_items([best, near, said, *far], FLOORS) == [best, near, said]
-    assert select_items([near, said, *far], FLOORS) == []
-
-
-def test_what_would_close_the_answer_must_be_likely_to_help_by_itself() -> None:
-    """A private text beside a better one would make the answer private for nothing; a fact for somebody's safety is said all the same."""
-    best = Recalled("turn", "1", "The pharmacy is open until seven.", 0.9)
-    mine = Recalled("turn", "2", "I bought pills.", 0.39, level="private", owner="Ann")
-    meant = Recalled("turn", "3", "The pills are for my back.", 0.4, level="private", owner="Ann")
-    pollen = Recalled("fact", "4", "allergy: pollen", 0.06, safety=True, level="private", owner="Ann")
-    told = [best, mine, meant, pollen]
-    assert select_items(told, FLOORS, answer="household") == [pollen, best, meant]
-    assert select_items(told, FLOORS, answer="private") == [pollen, best, meant, mine]
-    assert select_items([mine], FLOORS, answer="household") == []
+def test_each_line_is_shown_by_its_own_likelihood() -> None:
+    """What is far behind the best one has its own chance, and a better line beside it makes it no likelier to help."""
+    best = Recalled("fact", "1", "wifi: frogs", 0.9)
+    near = Recalled("turn", "2", "The gate has 1147.", 0.4)
+    mine = Recalled("turn", "3", "I bought pills.", 0.39, level="private", owner="Ann")
+    assert select_items([best, near, mine], FLOORS) == [best, near]
+    assert select_items([mine], FLOORS) == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:

@@ -10,6 +10,7 @@ from conftest import HandClock
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile, TimeSettings
+from edgemem.context.block.select import floors_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.recall.index.table import NOBODY
@@ -123,12 +124,12 @@ def test_the_shipped_file_names_what_there_is() -> None:
     gate = gate_models.shipped_gate()
     assert gate.vocabularies.keys() == set(LANGUAGES)
     assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
-    for both in (gate.words_only, gate.with_meaning, gate.with_vector):
-        for weighed, names in ((both.wants, gate_models.WANTS), (both.fits, gate_models.FITS)):
-            assert weighed.weights.keys() <= set(names)
+    for models_of in (gate.words_only, gate.with_meaning):
+        for weighed, wants in ((models_of.asks, ()), (models_of.tells, gate_models.WANTS)):
+            assert weighed.weights.keys() <= {*gate_models.FITS, *wants, gate_models.BEHIND}
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
-    assert not [feature for feature in gate.words_only.fits.weights if feature.startswith("nearest")]
-    assert "vector_odds" not in gate.with_meaning.wants.weights
+            assert weighed.weights[gate_models.BEHIND] > 0
+    assert not [feature for feature in gate.words_only.asks.weights if feature.startswith("nearest")]
     for words in gate.vocabularies.values():
         assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file
@@ -178,4 +179,4 @@ def test_what_is_asked_for_is_told(memory: Memory) -> None:
     memory.idle(60)
     (note, *_) = memory.recall("Where is the spare fuse?", speaker="mia")
     assert note.kind == "note"
-    assert note.score >= memory.profile.injection.min_score
+    assert note.score >= floors_of(memory.profile.injection).any
