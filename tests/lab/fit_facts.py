@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 THINGS = (None, 50)  # of how many things something is stored; None: all
 LEVEL = 0.1
 WEIGHS = 0.5
-"""What the gate weighs how far a candidate is behind the best, about."""
+"""What the gate weighs the margin of a candidate from the best, about."""
 COST, COST_BY_WORDS = 0.01, 0.03
 """All but so many of the facts that answer, and are among the first five, score `LEVEL`, with a vector and without one: at
 the floor of the profile, .7 % of recall@5 are lost without one then. More with one leaves the evenings of `bench prefill` without

@@ -18,7 +18,7 @@ from edgemem.bench.ground import report, say, scratch
 from edgemem.config import LlamaSettings, Profile
 from edgemem.context.block.select import only_asks
 from edgemem.recall.recall import Request
-from edgemem.recall.search.gate import BEHIND, FITS, WANTS, Direction, Gate, GateModels
+from edgemem.recall.search.gate import FITS, MARGIN, WANTS, Direction, Gate, GateModels
 from edgemem.recall.search.models import LinearModel
 from edgemem.recall.search.selection import has_question, name_of
 from edgemem.records import Reader
@@ -310,8 +310,8 @@ class _Lines:
 
         lines = [(one, n) for one in samples for n in range(len(one.own))]
         features = {id(one): gates[one.home].features(one.utterance, one.found) for one in samples}
-        self._names = [*fits, *wants, BEHIND]
-        rows = [features[id(one)] | {BEHIND: float(one.own[n]) - one.found.best} for one, n in lines]
+        self._names = [*fits, *wants, MARGIN]
+        rows = [features[id(one)] | {MARGIN: float(one.own[n]) - one.found.best} for one, n in lines]
         self._of = np.array([[row[name] for name in self._names] for row in rows])
         self._further = np.array([one.further[n] for one, n in lines], bool)
         self._each = np.array([one.weight * (OF_HELPED if one.kind == "helped" else 1.0) for one, _ in lines])

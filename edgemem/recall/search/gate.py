@@ -39,7 +39,7 @@ dated: how sure a text or fact is about the time asked for, 0 to 1; 0 where none
 NOTHING = -4.0
 """The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
 MOST_TERMS = 8
-BEHIND = "behind"
+MARGIN = "margin"
 """A candidate's own log odds less `best`."""
 
 
@@ -134,12 +134,12 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         import numpy as np
 
-        features, behind = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
+        features, margin = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
         chances = np.zeros(len(own))
         for share, models in ((1 - meaning, self.words_only), (meaning, self.with_meaning)):
             model = models.asks if utterance.asks else models.tells
             if share:
-                odds = model.odds_of(features) + model.weights[BEHIND] * behind
+                odds = model.odds_of(features) + model.weights[MARGIN] * margin
                 chances += share / (1 + np.exp(-np.clip(odds, -MOST_LOG_ODDS, MOST_LOG_ODDS)))
         return chances
 

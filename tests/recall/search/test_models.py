@@ -126,9 +126,9 @@ def test_the_shipped_file_names_what_there_is() -> None:
     assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
     for models_of in (gate.words_only, gate.with_meaning):
         for weighed, wants in ((models_of.asks, ()), (models_of.tells, gate_models.WANTS)):
-            assert weighed.weights.keys() <= {*gate_models.FITS, *wants, gate_models.BEHIND}
+            assert weighed.weights.keys() <= {*gate_models.FITS, *wants, gate_models.MARGIN}
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
-            assert weighed.weights[gate_models.BEHIND] > 0
+            assert weighed.weights[gate_models.MARGIN] > 0
     assert not [feature for feature in gate.words_only.asks.weights if feature.startswith("nearest")]
     for words in gate.vocabularies.values():
         assert np.isfinite([words.bias, *words.weights.values()]).all()
