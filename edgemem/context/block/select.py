@@ -25,7 +25,6 @@ from edgemem.recall.search import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
 
-
 _EPISODE = 0.15
 """Added to the score of an episode: it precedes a turn that scores a little more, since it is short and sure."""
 
