@@ -84,8 +84,6 @@ def select_items(
     return settled + (_each_once(others, settled, utterance) if others else [])
 
 
-
-
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing, small talk beside the question apart."""
     if item.kind != "turn" or len(item.text) > selection.MOST_CHARS:
