@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.preload import preloaded
-from edgemem.recall.search.models import MOST_LOG_ODDS, LinearModel
+from edgemem.recall.search.models import LinearModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +39,8 @@ dated: how sure a text or fact is about the time asked for, 0 to 1; 0 where none
 NOTHING = -4.0
 """The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
 MOST_TERMS = 8
+_MOST_LOG_ODDS = 30.0
+"""A probability is no nearer to 0 and 1."""
 MARGIN = "margin"
 """A candidate's own log odds less `best`."""
 
@@ -140,7 +142,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             model = models.asks if utterance.asks else models.tells
             if share:
                 odds = model.odds_of(features) + model.weights[MARGIN] * margin
-                chances += share / (1 + np.exp(-np.clip(odds, -MOST_LOG_ODDS, MOST_LOG_ODDS)))
+                chances += share / (1 + np.exp(-np.clip(odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS)))
         return chances
 
 

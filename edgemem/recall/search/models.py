@@ -10,7 +10,6 @@ for a former one. The replaced one loses only its place, so a question with seve
 
 from __future__ import annotations
 
-from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 RANKING_FILE = "ranking.toml"
 _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
-MOST_LOG_ODDS = 30.0
-"""A probability is no nearer to 0 and 1."""
 PAIR_FEATURES = (
     "old_share", "new_share", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
 )  # fmt: skip
@@ -74,10 +71,6 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def odds_of(self, features: Mapping[str, float]) -> float:
         """Return the log odds of one thing by its named features."""
         return self.bias + sum(self.weights.get(name, 0.0) * value for name, value in features.items())
-
-    def chance(self, features: Mapping[str, float]) -> float:
-        """Return the same as a probability."""
-        return 1 / (1 + exp(-max(-MOST_LOG_ODDS, min(MOST_LOG_ODDS, self.odds_of(features)))))
 
     def mix(self, other: LinearModel, share: float) -> LinearModel:
         """Return the model whose log odds are a mixture with a `share`, 0 to 1, of the other's."""

@@ -136,6 +136,22 @@ def test_the_shipped_file_names_what_there_is() -> None:
         msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, gate_models.Gate)
 
 
+def test_evidence_alone_decides_what_a_question_gets() -> None:
+    """Its words change nothing; those of a remark do. Each candidate's chance falls with its odds, from the chance of all."""
+    gate, own = gate_models.shipped_gate(), np.array([1.0, 0.0, -2.0], np.float32)
+    evidence = gate_models.Evidence(0.5, 1.0, 0.8, 4)
+
+    def chances(words: str, *, asks: bool) -> list[float]:
+        said = gate_models.Utterance(frozenset(words.split()), "en", None, "", asks=asks)
+        return gate.chances(said, evidence, own, meaning=0.0).tolist()
+
+    plain, polite = "is the boiler on monday", "hello you how are you thanks"
+    assert chances(plain, asks=True) == chances(polite, asks=True)
+    assert chances(plain, asks=False)[0] != chances(polite, asks=False)[0]
+    first, second, third = chances(plain, asks=True)
+    assert 1 > first > second > third > 0
+
+
 @pytest.fixture(params=["words", "meaning"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
     profile = Profile()
