@@ -126,9 +126,9 @@ class RecallSettings(_Section, frozen=True):
     """Items that one recall returns: what fits a block of 80 tokens."""
     candidates: Count = 64
     """Items that words hand over to be scored, and meaning half as many; more cost time and seldom change the first five."""
-    safety_keys: dict[str, Literal["food", "medicine"]] = {}
-    """Further words of keys that concern somebody's safety where food or medicine comes up, beside "allergy", "medication" and
-    the like (`edgemem/languages`): `{ "pacemaker" = "medicine" }`. For facts that are stored from then on."""
+    safety_keys: tuple[str, ...] = ()
+    """Further words of facts that concern somebody's safety, beside "allergy", "medication" and the like (`edgemem/languages`):
+    `["magnets"]`."""
     foreign_meaning: Share = 0.1
     """Part of its weight that meaning keeps where the embedder does not know the language of the question, as the catalogue
     or its file tells; 0: words alone find. For letters that it cannot read, such as Chinese ones, it is 0 in any case."""

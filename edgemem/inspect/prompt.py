@@ -389,7 +389,7 @@ class Judge:
         if item.kind == "turn" and not adds_information(item.text, self._utterance):
             return "says what has just been said"
         if not self._is_near(item):
-            return "not likely enough to help" + ("" if item.safety else " ([injection] useless_per_useful)")
+            return "not likely enough to help ([injection] useless_per_useful)"
         if name not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"
         if name not in self._worth:

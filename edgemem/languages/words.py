@@ -13,7 +13,7 @@ import msgspec
 from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 _LONGEST_YES = 80
 """Characters: a longer answer says more than yes."""
@@ -66,6 +66,10 @@ class Templates(Items):
     def __init__(self, items: str = "") -> None:
         super().__init__(items)
         self.pattern = templates(self.items)
+
+    def stand_in(self, text: str) -> bool:
+        """Tell whether a text has one of these phrases."""
+        return self.pattern.search(text) is not None
 
 
 class WordSet:
@@ -169,12 +173,29 @@ class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One kind of thing that may hurt somebody who does not think of it."""
+    """The words of what may hurt somebody who does not think of it; phrases but `keys` are written as for `templates`."""
 
     keys: Exact
     """Words of the keys of such facts: allergy, medication."""
-    comes_up: tuple[str, ...]
-    """What people say where it matters: "Can I eat this?"."""
+    tells: Templates
+    """Words that tell of an allergy, an intolerance or an illness by themselves,"""
+    harms: Templates
+    """and those that do so beside one of `things`: swollen, cannot eat."""
+    things: Templates
+    """Food, drinks, medicines, plants and cleaning agents."""
+    acts: Templates
+    """Words for eating, drinking and cooking, and for using such things."""
+
+    def told_in(self, text: str) -> bool:
+        """Tell whether a text, as `small` writes it, names a thing and what it does to somebody."""
+        return self.harms.stand_in(text) and self.things.stand_in(text)
+
+    def count(self, text: str) -> tuple[int, int]:
+        """Count the different things and acts in a text, as `small` writes it."""
+        things, acts = (
+            {hit[0] for hit in words.pattern.finditer(text)} for words in (self.things, self.acts)
+        )
+        return len(things), len(acts)
 
 
 class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -352,8 +373,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     before_ordinals: Items = Items()
     """Words after which "3." is the third, where a language writes its ordinals so."""
     ordinal_months: Items = Items()
-    safety: dict[str, Safety] = {}
-    """By its kind, `food` or `medicine`."""
+    safety: Safety | None = None
     spaced: bool = True
     """Whether spaces stand between words; where not, text is cut at the signs of `stop`, and found by pairs of signs."""
     accented: bool = False
@@ -473,29 +493,27 @@ def _template(item: str, between: str = rf"\b.{{0,{_LETTERS_BETWEEN}}}\b") -> st
     return r"\s".join(places).replace(r"\s…\s", between).replace("…", between)
 
 
-def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] = ()) -> tuple[str, ...]:
-    """Return what people say where a fact concerns somebody's safety; empty if it does not.
+def is_safety_key(key: str) -> bool:
+    """Tell whether a fact's key, with spaces between its words, concerns somebody's safety."""
+    return _safety_keys().stand_in(small(key))
 
-    Args:
-        key: with spaces between its words.
-        added: further words of such keys, each with its kind: those of the profile.
-        among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike;
-            none: all count.
-    """
-    key = small(key)
-    if not added and not _safety_keys().search(key):
-        return ()
-    languages = [words for code, words in all_words().items() if not among or code in among]
-    kinds = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
-    named = [added[word] for word in added if Exact(word).stand_in(key)]
-    kinds += [words.safety[kind] for words in languages for kind in named if kind in words.safety]
-    return tuple(dict.fromkeys(phrase for kind in kinds for phrase in kind.comes_up))
+
+def tells_of_safety(text: str, language: str) -> bool:
+    """Tell whether a text tells what may hurt somebody: "I'm allergic to nuts", "milk makes me ill"."""
+    text, words = small(text), all_words().get(language)
+    safety = None if words is None else words.safety
+    return _safety_tells().stand_in(text) or (safety is not None and safety.told_in(text))
 
 
 @preloaded
-def _safety_keys() -> re.Pattern[str]:
-    kinds = (kind for words in all_words().values() for kind in words.safety.values())
-    return Exact(",".join(item for kind in kinds for item in kind.keys.items)).pattern.compiled
+def _safety_keys() -> Exact:
+    return in_any(lambda words: words.safety.keys if words.safety else Exact())
+
+
+@preloaded
+def _safety_tells() -> Templates:
+    known = [words.safety for words in all_words().values() if words.safety is not None]
+    return Templates(",".join(item for safety in known for item in safety.tells.items))
 
 
 def small(text: str) -> str:

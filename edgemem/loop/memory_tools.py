@@ -21,8 +21,9 @@ from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.languages.words import says_no, says_not_to_forget, says_yes
+from edgemem.languages.words import all_words, is_safety_key, says_no, says_not_to_forget, says_yes, small
 from edgemem.loop.file_tools import as_texts
+from edgemem.recall.text.analyse import language_in
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -39,7 +40,7 @@ from edgemem.records import (
 )
 from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.session.tools import Tool, ToolTurn, asked_in
-from edgemem.store.episodes import episode_text
+from edgemem.store.episodes import episode_text, spell_out
 from edgemem.store.erase.copies import Erased
 from edgemem.store.facts import INFERRED
 from edgemem.store.memory_store import TableMemoryStore
@@ -226,6 +227,7 @@ class _MemoryTools:
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
             )
         scope = self._to_write(scope, turn)
+        key = _of_speaker(key, scope, turn)
         asked = level_of_scope(scope)[0]
         level = turn.level_of_write(asked, key.removeprefix("user."), value)
         if level != asked:
@@ -355,14 +357,18 @@ class _MemoryTools:
         return _to_read(scope, turn)
 
     def _facts(self, turn: ToolTurn, scope: str | None, key: str | None = None) -> list[Fact]:
-        """Return what holds now and may be told in this turn, newest first: all, or under one name."""
+        """Return what holds now and may be told in this turn, newest first: all, or under one name, perhaps with the speaker's before it."""
         scope = None if scope is None else _to_read(scope, turn)
         if self._levelled:
             facts: list[Fact] = self._store.facts(scope=scope, reader=turn.reader)
         else:
             ours = [as_ours(fact, Fact) for fact in self._store.facts(scope=scope)]
             facts = [fact for fact in ours if readable(turn.reader, *closed_to(fact))]
-        return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
+        if key is None:
+            return facts
+        own = _named_after(turn.reader.key, key).casefold()
+        named = [fact for fact in facts if fact.key.casefold() == key.casefold()]
+        return named or [fact for fact in facts if fact.key.casefold() == own]
 
     def _is_disbelieved(self, key: str, value: str, scope: str) -> bool:
         """Tell whether a value waits beside a fact because of who said it."""
@@ -453,6 +459,19 @@ def _to_read(scope: str, turn: ToolTurn) -> str:
     if level == "household" and not reader.key:
         raise RefusedError("Refused: nobody knows who is speaking, so only the scope global can be used.")
     return scope
+
+
+def _of_speaker(key: str, scope: str, turn: ToolTurn) -> str:
+    """Return a key with the speaker's name, where they say of themselves what may hurt them: `ines.allergy`."""
+    speaker, words = turn.reader.key, all_words().get(language_in(turn.utterance))
+    if not speaker or words is None or turn.is_inner or person_of(scope) or "." in key:
+        return key
+    own = is_safety_key(spell_out(key)) and words.speaks_of_itself(small(turn.utterance))
+    return _named_after(speaker, key) if own else key
+
+
+def _named_after(speaker: str, key: str) -> str:
+    return f"{speaker.replace(' ', '_')}.{key}"
 
 
 def _check_owner(versions: Iterable[Fact], turn: ToolTurn) -> None:

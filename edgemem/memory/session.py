@@ -187,7 +187,7 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Reque
         # Turns that only ask are left out afterwards, and must not take the place of those that tell.
         k=2 * profile.recall.k,
         apart=TURN_KIND_GROUPS,
-        min_score=floors.lowest,
+        min_score=floors.any,
         deadline_s=profile.recall.deadline_ms / 1e3,
         exclude=committed.visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.

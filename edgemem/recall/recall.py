@@ -17,8 +17,9 @@ from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
 from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.ranking import choose_versions
+from edgemem.recall.search.safety import shipped_topic, with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
+from edgemem.recall.search.selection import Echoes, Selection, asks, best_of_groups
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling
@@ -133,12 +134,9 @@ class Recall:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
         A message that only asks the same scores 0, and copies are returned once; see `Echoes`. Where nobody asks the memory, a
-        greeting or thanks finds nothing.
+        greeting or thanks finds nothing. Where somebody speaks, what may hurt them comes before all else, beside the k items.
         """
         begin, settings = monotonic(), self._settings.now.recall
-        if not request.asked and only_greets(query):
-            self.last = RecallStats() if request.noted else self.last
-            return []
         reader = with_stored_spelling(self._truth, request.reader)
         when = checked_when(request.valid_at, request.known_at)
         asked_at = self._clock.now()
@@ -156,6 +154,7 @@ class Recall:
             deadline=None if request.deadline_s is None else begin + request.deadline_s,
             asked=request.asked,
             foreign_meaning=settings.foreign_meaning,
+            safety_keys=settings.safety_keys,
         )
         held = (
             None
@@ -176,7 +175,9 @@ class Recall:
         if people:
             spelled = spellings(self._truth, set(people.values()))
             people = {name: spelled[who] for name, who in people.items()}
-        search, question, ranking = self._search(asked_text, reader, people, allowed, limits)
+        greets = not request.asked and only_greets(query)
+        embedder = None if greets else self._embedder
+        search, question, ranking = self._search(asked_text, reader, people, allowed, limits, embedder)
         now = self._clock.now()  # not before what the search has seen
         if spans:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
@@ -191,16 +192,14 @@ class Recall:
         )
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
-            request.k,
-            echoes,
-            request.min_score,
-            frozenset(request.exclude),
-            request.known,
-            settings.safety_keys,
-            question.whole,
+            request.k, echoes, request.min_score, frozenset(request.exclude), request.known, question.whole
         )
         groups = best_of_groups(ranking, request.apart or (KINDS.values(),), rows, selection)
-        results = [item for group in groups for item in group]
+        results = [] if greets else [item for group in groups for item in group]
+        if search.safety:
+            items = rows.read([(doc.kind, doc.ref) for doc in search.safety])
+            comes_up = not greets and shipped_topic().comes_up(query, ranking.utterance)
+            results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(query))
         if not request.noted:
             return results
         self.last = RecallStats(
@@ -234,7 +233,7 @@ class Recall:
         asked = read_question(query, self._clock.now(), self._settings.now.time.tzinfo())
         limits = Limits(candidates=self._settings.now.recall.candidates)
         allowed = Filter(reader, kinds=kinds, past=asked.tense.past)
-        return self._search(asked, reader, {}, allowed, limits)[2]
+        return self._search(asked, reader, {}, allowed, limits, self._embedder)[2]
 
     def _search(
         self,
@@ -243,6 +242,7 @@ class Recall:
         names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
+        embedder: Embedder | None,
         *,
         indexed: bool = True,
     ) -> tuple[Search, ParsedQuery, Ranking]:
@@ -250,7 +250,7 @@ class Recall:
             with self._tail_lock:
                 # Read here: an older one than that of `UnindexedDocs` would give the same text twice.
                 state = self._index.state() if indexed else None
-                search = Search(self._index, state, self._embedder, allowed, limits, now=self._clock.now())
+                search = Search(self._index, state, embedder, allowed, limits, now=self._clock.now())
                 self._unindexed.refresh(state)
                 who = reader.speaker if reader else None
                 question, view = search.look_up_words(asked, self._unindexed, names=names, reader=who)
@@ -259,7 +259,7 @@ class Recall:
             if not indexed:
                 raise
             # The index is made again, and no reply waits for that; a broken truth raises once more.
-            outcome = self._search(asked, reader, names, allowed, limits, indexed=False)
+            outcome = self._search(asked, reader, names, allowed, limits, embedder, indexed=False)
             self._index.mark_broken(error)
             return outcome
 

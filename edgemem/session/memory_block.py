@@ -179,8 +179,7 @@ class MemoryBlock:
         prompt_log = log.prompt_log
         committed = prompt_log.committed()
         visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
-        lines = self._time(prompt_log)
-        beside = beside_budget(lines, self._sizes.tokens)
+        lines: list[BlockLine] = []
         # The line quotes an answer that was cut off, and is as private.
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
@@ -202,13 +201,16 @@ class MemoryBlock:
         )
         abouts = {line.subject for line in lines if line.subject is not None}
         lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
-        tokens = self.block_tokens
+        # The time, and what may hurt somebody, take no other line's place.
+        names = {f"{item.kind}:{item.id}" for item in considered if item.safety}
+        time, safety = self._time(prompt_log), [line for line in lines if line.item in names]
+        count, tokens = self._sizes.tokens, math.inf if self.block_tokens is None else self.block_tokens
         return fit_lines(
-            lines,
-            tokens=math.inf if tokens is None else tokens + beside,
-            count=self._sizes.tokens,
+            [*time, *safety, *(line for line in lines if line.item not in names)],
+            tokens=tokens + beside_budget(time, count) + sum(count(f"{line.line}\n") for line in safety),
+            count=count,
             header=self.header,
-            recalled=considered,
+            recalled=[item for item in considered if not item.safety],
             question=question,
             today=today,
         )

@@ -42,18 +42,35 @@ def robot(memory: Memory) -> Robot:
 def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory, robot: Robot) -> None:
     """Each answer is a sentence; who said it and the source are kept."""
     told = robot.answer("I'm allergic to peanuts", "remember_fact", key="allergy", value="peanuts")
-    assert told == "Remembered: allergy: peanuts."
+    assert told == "Remembered: alice.allergy: peanuts."
     (fact,) = memory.store.facts()
     assert (fact.scope, fact.source, fact.level) == ("household", "llm", "household")
     assert fact.heard == Heard(speaker="alice")
-    told = robot.answer("what am I allergic to", "recall_fact", key="Allergy", speaker="bob")
-    assert told.startswith("- allergy: peanuts (household) [said by alice, ")
+    told = robot.answer("what am I allergic to", "recall_fact", key="Allergy")
+    assert told.startswith("- alice.allergy: peanuts (household) [said by alice, ")
     told = robot.answer("it's cashews", "remember_fact", key="allergy", value="cashews")
-    assert told == "Remembered: allergy: cashews. Before, it was: peanuts."
+    assert told == "Remembered: alice.allergy: cashews. Before, it was: peanuts."
     told = robot.forget("please forget my allergy", "allergy")
     erased = "Forgotten; erased from this device within moments."
-    assert told == f"{erased} It was: allergy: cashews (household), and 1 older value."
-    assert memory.store.fact_history("allergy", scope="household") == []
+    assert told == f"{erased} It was: alice.allergy: cashews (household), and 1 older value."
+    assert memory.store.fact_history("alice.allergy", scope="household") == []
+
+
+def test_what_hurts_somebody_bears_their_name(memory: Memory, robot: Robot) -> None:
+    """Two people's allergies are two facts; what is said of others, or is kept for oneself, keeps its name."""
+    for speaker, value in (("ines", "walnuts"), ("lotte", "milk")):
+        robot.answer(f"I'm allergic to {value}", "remember_fact", key="allergy", value=value, speaker=speaker)
+    robot.answer("my birthday is in May", "remember_fact", key="birthday", value="May", speaker="ines")
+    robot.answer(
+        "the dog is allergic to beef", "remember_fact", key="dog allergy", value="beef", speaker="ines"
+    )
+    kept = {fact.key: fact.value for fact in memory.store.facts()}
+    assert kept == {
+        "ines.allergy": "walnuts",
+        "lotte.allergy": "milk",
+        "birthday": "May",
+        "dog allergy": "beef",
+    }
 
 
 def test_what_is_remembered_survives_a_crash_at_once(memory: Memory, robot: Robot, tmp_path: Path) -> None:

@@ -34,10 +34,6 @@ _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
 our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much like the question."""
 
-MIN_SAFETY_SCORE = 0.2
-"""How likely a fact about somebody's safety must be to help; two such lines a block at most."""
-
-
 _SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
 """Letters and digits that were said one by one."""
 _BETWEEN = re.compile(r"[\W_]+")
@@ -50,27 +46,21 @@ class Floors(NamedTuple):
 
     any: float = 0.0
     """How likely it must be to help; see `edgemem.recall.search.gate`."""
-    safety: float = 0.0
-
-    @property
-    def lowest(self) -> float:
-        """Return the score below which nothing is ever said but a list that is named."""
-        return min(self)
 
     def score_for(self, item: Recalled) -> float:
-        """Return the least score of an item."""
-        return self.safety if item.safety else self.any
+        """Return the least score of an item; what concerns safety needs none."""
+        return 0.0 if item.safety else self.any
 
 
 def floors_of(injection: InjectionSettings) -> Floors:
     """Return the least scores at which something is put before the model."""
-    return Floors(1 / (1 + injection.useless_per_useful), MIN_SAFETY_SCORE)
+    return Floors(1 / (1 + injection.useless_per_useful))
 
 
 def select_items(
     recalled: Sequence[Recalled], floors: Floors, *, utterance: Analysis = NOTHING
 ) -> list[Recalled]:
-    """Return the items worth their tokens: facts, which have the present value in few words, then the others, each best first."""
+    """Return the items worth their tokens: what concerns safety, then facts, which are short, then the others, each best first."""
     worth = [
         item
         for item in recalled
@@ -80,8 +70,15 @@ def select_items(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
     )
     others = [item for item in worth if item.kind not in VALUES]
-    others.sort(key=lambda item: (item.heard_badly, -item.score - _EPISODE * (item.kind == "episode")))
-    return settled + (_each_once(others, settled, utterance) if others else [])
+    others.sort(
+        key=lambda item: (
+            not item.safety,
+            item.heard_badly,
+            -item.score - _EPISODE * (item.kind == "episode"),
+        )
+    )
+    chosen = settled + (_each_once(others, settled, utterance) if others else [])
+    return sorted(chosen, key=lambda item: not item.safety)
 
 
 def only_asks(item: Recalled) -> bool:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import Exact, all_words, in_any, small
+from edgemem.languages.words import Exact, all_words, in_any, is_safety_key, small, tells_of_safety
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_meta
-from edgemem.recall.index.sources import TURN, Doc, digest_of
+from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
 from edgemem.recall.index.table import Row, Span
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in
-from edgemem.recall.text.analyse import plain_words, terms
+from edgemem.recall.text.analyse import language_in, plain_words, terms
 from edgemem.recall.text.phrases import mentions
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 
-ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
-"""The text asks; says "I"; holds a number; has a word with a capital inside a sentence; only greets or thanks."""
+ASKS, SAYS_I, SAFETY, COUNTS, NAMES, GREETS = 1, 2, 4, 8, 16, 128
+"""The text asks; says "I"; tells what may hurt somebody; holds a number; has a word with a capital inside a sentence; only greets or
+thanks."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -173,6 +174,7 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
         flags, called, times = annotate(doc.text, doc.at, zone)
     else:
         flags, called, times = 0, "", _times(doc.text, doc.at, zone)
+    flags |= SAFETY * _concerns_safety(doc)
     names = names_in(doc.text)
     names |= {name for name in (doc.who, doc.subject and called_in(doc.text, doc.subject)) if name}
     return Row(
@@ -180,6 +182,16 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
         doc.relation, flags, called or None, msgspec.json.encode(times).decode() if times else None,
         msgspec.json.encode(sorted(names)).decode() if names else None, " ".join(terms(doc.text)), digest_of(doc.text),
     )  # fmt: skip
+
+
+def _concerns_safety(doc: Doc) -> bool:
+    """Tell whether a message or a fact tells what may hurt somebody."""
+    if doc.kind not in (TURN, FACT, PREFERENCE):
+        return False
+    if doc.kind != TURN and is_safety_key(doc.text.partition(":")[0]):
+        return True
+    text = doc.text[:_ANNOTATED_CHARS]
+    return tells_of_safety(text, language_in(text))
 
 
 def _add(tx: Transaction, rows: Sequence[Row]) -> None:

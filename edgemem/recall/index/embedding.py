@@ -17,11 +17,10 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
-from edgemem.languages.words import comes_up_with
 from edgemem.llama.protocols import Encoding
 from edgemem.preload import Pattern
 from edgemem.recall.index.file import checked_value
-from edgemem.recall.index.sources import EPISODE, FACT, PREFERENCE, digest_of
+from edgemem.recall.index.sources import EPISODE, digest_of
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
 from edgemem.recall.text.analyse import terms
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.config import Settings
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.file import State
     from edgemem.recall.index.sources import Doc, Originals
@@ -125,13 +123,10 @@ class _Row(NamedTuple):
 class Embedding:
     """The vectors of one model in one index file; used by one upkeep at a time, and by any number of questions."""
 
-    def __init__(
-        self, database: Database, embedder: Embedder, *, originals: Originals, settings: Settings
-    ) -> None:
+    def __init__(self, database: Database, embedder: Embedder, *, originals: Originals) -> None:
         self._database = database
         self.embedder = embedder
         self._originals = originals
-        self._settings = settings
         self._model = model_name(embedder)
         self.vectors = Vectors(database, embedder.dimensions, self._model)
         self._began = False
@@ -252,19 +247,13 @@ class Embedding:
     def _pieces(self, doc: Doc) -> list[_Piece]:
         """Return the parts of each vector's mean: the words that the model reads at once, and those about the subject.
 
-        A call's or event's record is embedded as a whole; a safety fact also has vectors of phrases that people say when it
-        matters.
+        A call's or event's record is embedded as a whole.
         """
-        safety_keys = self._settings.now.recall.safety_keys
         relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
         split = window_of(self.embedder).split(doc.text, PIECES)
         if doc.kind == EPISODE and split[0] == doc.text:
             split = split[:1]
-        pieces: list[_Piece] = [(piece, *relation) for piece in split]
-        if doc.kind in (FACT, PREFERENCE):
-            key, _, _ = doc.text.partition(":")
-            pieces += [(phrase,) for phrase in comes_up_with(key, safety_keys, among=self.embedder.languages)]
-        return pieces
+        return [(piece, *relation) for piece in split]
 
     def _make(self, docs: Iterable[Doc], stop: Stop | None) -> int:
         """Make missing vectors until `stop()`; return of how many docs."""

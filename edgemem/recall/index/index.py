@@ -75,7 +75,7 @@ class Index(Closable):
     """The index of one truth; a context manager, safe to use from several threads and processes.
 
     The file at `path` is made when missing or damaged. `embedder` None: full text only. `notes` are recalled by the line, the
-    bank by `sections`; `settings` has further words of keys that concern somebody's safety. The owner closes `truth`, after this.
+    bank by `sections`; `settings` has the zone. The owner closes `truth`, after this.
     """
 
     def __init__(
@@ -408,7 +408,7 @@ class Index(Closable):
         self.postings = ResidentPostings(self.database)
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
-        return Embedding(self.database, embedder, originals=self.originals, settings=self.settings)
+        return Embedding(self.database, embedder, originals=self.originals)
 
     def _check_file(self) -> None:
         """Raise if another process has made the file again: connections of new threads would open that one."""

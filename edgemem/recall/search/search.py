@@ -19,13 +19,14 @@ from edgemem.recall.index.vectors import late_interaction
 from edgemem.recall.index.view import QueryView
 from edgemem.recall.search.gate import Utterance
 from edgemem.recall.search.ranking import Ranking
+from edgemem.recall.search.safety import SafetyDoc, safety_docs
 from edgemem.recall.search.selection import has_question
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
 from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -67,6 +68,8 @@ class Limits(NamedTuple):
     """Whether the memory is asked; else somebody speaks, and may want no memory."""
     foreign_meaning: float = 0.1
     """The weight that meaning keeps in a language unknown to the embedder."""
+    safety_keys: Collection[str] = ()
+    """Further words of the keys of facts that concern somebody's safety."""
 
 
 class Search:
@@ -98,6 +101,8 @@ class Search:
         self.signals: tuple[str, ...] = ()
         self.embed_s = 0.0
         self.late = False
+        self.safety: list[SafetyDoc] = []
+        """What may hurt somebody, where somebody speaks."""
 
     def run(self, question: ParsedQuery, view: QueryView) -> Ranking:
         """Add candidates near in meaning to those by words, and score all."""
@@ -109,6 +114,8 @@ class Search:
             if not view.candidates.any():
                 slots = view.slots_of(self._newest(view))
                 view.candidates[slots[slots >= 0]] = True
+            if not self._limits.asked:
+                self.safety = safety_docs(view, self._filter.reader, self._limits.safety_keys)
             return Ranking(
                 view,
                 question,

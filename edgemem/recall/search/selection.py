@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, comes_up_with, small, templates
+from edgemem.languages.words import all_words, is_safety_key, small, templates
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
@@ -21,7 +21,7 @@ from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, language_in,
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from edgemem.languages.words import Words
     from edgemem.recall.query import ParsedQuery
@@ -34,8 +34,6 @@ MOST_CHARS = 1000
 """Longer texts are neither echoes nor copies: nobody only asks at such length, and comparing takes long."""
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
 _ASKS, _TELLS = "?？؟", ".!。！"
-SAFETY = 2
-"""At most so many facts about somebody's safety are returned without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
@@ -171,8 +169,6 @@ class Selection(NamedTuple):
     """Not these, as `kind:id`."""
     known: Collection[str] = ()
     """Returned beside the k others, as `kind:id`."""
-    safety_keys: Mapping[str, str] = {}
-    """Further words of keys that concern somebody's safety, each with its kind."""
     query: Analysis = NOTHING
 
     @property
@@ -191,12 +187,6 @@ class Selection(NamedTuple):
         }
         most = max(shares.values(), default=0)
         return frozenset(name for name, share in shares.items() if share == most > 0)
-
-    def concerns_safety(self, item: Recalled) -> bool:
-        """Tell whether an item is a fact that concerns somebody's safety."""
-        if item.kind not in ("fact", "preference") or item.key is None:
-            return False
-        return bool(comes_up_with(spell_out(item.key), self.safety_keys))
 
 
 @preloaded
@@ -242,25 +232,20 @@ def _best_of_group(
 def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
     """Return the first k items that score enough, with scores and reasons."""
     selected: list[Recalled] = []
-    places, unasked = selection.k, SAFETY
+    places = selection.k
     lists = selection.named_lists(item for _, item in pairs)
     # What was perhaps never said comes behind all that was.
     for hit, item in sorted(pairs, key=lambda pair: pair[1].heard_badly):
         if places <= 0:
             break
-        safety = selection.concerns_safety(item)
-        # Somebody who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
+        # A fact about somebody's safety counts where it is likely meant, wanted or not.
+        safety = item.key is not None and is_safety_key(spell_out(item.key))
         score = max(hit.score, hit.likely) if safety else hit.score
-        if score < selection.least and hit.name not in lists:
-            continue
-        why = ranking.why(hit)
-        if safety and "words" not in why:
-            unasked -= 1
-            if unasked < 0:
-                continue
-        places -= hit.name not in selection.known
         named = hit.name in lists
-        selected.append(msgspec.structs.replace(item, score=score, why=why, safety=safety, named_list=named))
+        if score < selection.least and not named:
+            continue
+        places -= hit.name not in selection.known
+        selected.append(msgspec.structs.replace(item, score=score, why=ranking.why(hit), named_list=named))
     return selected
 
 

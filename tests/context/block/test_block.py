@@ -47,7 +47,7 @@ def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
     assert changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(False, None))) == []
 
 
-FLOORS = Floors(0.4, 0.05)
+FLOORS = Floors(0.4)
 
 
 def test_each_line_is_shown_by_its_own_likelihood() -> None:
@@ -79,16 +79,16 @@ def test_who_greets_and_asks_only_asks() -> None:
     assert select_items(told, FLOORS) == told[2:]
 
 
-def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
-    """It is said where nothing else would be, and no lower; and it makes nothing else worth saying."""
+def test_what_concerns_somebody_s_safety_is_said_first_whatever_its_score() -> None:
+    """It is said where nothing else would be, and makes nothing else worth saying."""
     nuts = Recalled("fact", "1", "ann allergy: nuts", 0.06, safety=True)
-    milk = Recalled("fact", "2", "bo allergy: milk", 0.04, safety=True)
+    milk = Recalled("turn", "2", "Milk makes me ill.", 0.0, safety=True)
     far = Recalled("turn", "3", "I like nuts.", 0.3)
-    assert select_items([nuts, milk, far], FLOORS) == [nuts]
+    assert select_items([nuts, milk, far], FLOORS) == [nuts, milk]
     sure = Recalled("fact", "4", "cy allergy: eggs", 0.9, safety=True)
     assert select_items([sure, far], FLOORS) == [sure]
     best = fact("f_1", "cake: nut cake")
-    assert select_items([best, nuts, milk], FLOORS) == [best, nuts]
+    assert select_items([best, nuts, milk], FLOORS) == [nuts, milk, best]
 
 
 def test_what_has_just_been_said_is_not_recalled() -> None:

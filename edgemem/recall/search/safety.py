@@ -1,0 +1,222 @@
+"""Safety: what may hurt somebody who speaks or listens, found without a word of the question.
+
+Docs that tell of an allergy, an intolerance or a medicine have a flag in the index. Those about the speaker stand before the
+model whenever somebody speaks; those about who else listens, and then the household's, where food, drink, medicine, plants or
+cleaning agents come up. `make lab ARGS=safety` learns when they do, and writes `safety.toml`.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from edgemem.languages.words import all_words, small, tells_of_safety
+from edgemem.preload import preloaded
+from edgemem.recall.index.docs import SAFETY, SAYS_I
+from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
+from edgemem.recall.people.names import parsed_name
+from edgemem.recall.search.gate import Direction
+from edgemem.recall.search.models import LinearModel
+from edgemem.recall.search.selection import asks, name_of, only_asks
+from edgemem.recall.text.analyse import plain_words, terms
+from edgemem.scopes import name_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.index.view import QueryView
+    from edgemem.recall.search.gate import Utterance
+    from edgemem.records import Reader, Recalled
+
+    Slots = NDArray[np.intp]
+    Mask = NDArray[np.bool_]
+
+
+SAFETY_FILE = "safety.toml"
+LEAST = 0.5
+"""The least chance that food, medicine and the like come up; `tests/lab/tuning.md` tells what it costs."""
+_OWN, _OTHERS = 6, 4
+"""At most so many lines about the speaker, and about others: a household has many."""
+_MOST = 64
+"""Docs that are read, the newest of each rank."""
+_MOST_WORDS = 12
+_SAME_TURN_S = 60.0
+
+
+class Embedded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weights beside an embedder's vectors."""
+
+    model: LinearModel
+    direction: Direction
+    """Towards utterances in which food, medicine and the like come up."""
+
+
+class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How likely food, drink, medicine, plants or cleaning agents come up in an utterance."""
+
+    words_only: LinearModel
+    """Without a vector; `de:koch` weighs a word of German."""
+    embedded: tuple[Embedded, ...]
+    """By embedders whose vectors are known."""
+
+    def chance(self, text: str, utterance: Utterance) -> float:
+        """Return the probability, by words alone where no direction knows the vector."""
+        features, vector = features_of(text, utterance), utterance.vector
+        for known in self.embedded:
+            if vector is not None and known.direction.knows(utterance):
+                return _chance(known.model.odds_of({**features, "vector_odds": known.direction.odds(vector)}))
+        return _chance(self.words_only.odds_of(features))
+
+    def comes_up(self, text: str, utterance: Utterance) -> bool:
+        """Tell whether they do, or what hurts somebody is spoken of."""
+        return self.chance(text, utterance) >= LEAST or tells_of_safety(text, utterance.language)
+
+
+def _chance(odds: float) -> float:
+    return 1 / (1 + exp(-odds))
+
+
+@preloaded
+def shipped_topic() -> Topic:
+    """Read the package's model."""
+    return msgspec.toml.decode(Path(__file__).with_name(SAFETY_FILE).read_text("utf-8"), type=Topic)
+
+
+def features_of(text: str, utterance: Utterance) -> dict[str, float]:
+    """Return an utterance's features by name: counts of the language's words, whether it asks, its length, and its words."""
+    words = all_words().get(utterance.language)
+    safety = None if words is None else words.safety
+    things, acts = (0, 0) if safety is None else safety.count(small(text))
+    return {
+        "any": float(things + acts > 0),
+        "things": float(min(things, 2)),
+        "acts": float(min(acts, 2)),
+        "asks": float(asks(text)),
+        "length": min(len(plain_words(text)), _MOST_WORDS) / _MOST_WORDS,
+        **{f"{utterance.language}:{word}": 1.0 for word in utterance.words},
+    }
+
+
+class SafetyDoc(NamedTuple):
+    """A doc that may hurt somebody, and whom."""
+
+    kind: int
+    ref: int
+    rank: int
+    """0: the speaker; 1: somebody else who listens; 2: others."""
+
+
+def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -> list[SafetyDoc]:
+    """Return the docs that a question may find and that concern somebody's safety: by rank, what is near first, then the newest.
+
+    Args:
+        keys: further words of such facts' keys.
+    """
+    import numpy as np
+
+    rows, n = view.table.rows, view.n
+    flagged = view.findable[:n] & ((rows["flags"][:n] & SAFETY) > 0)
+    if keys:
+        facts = np.isin(rows["kind"][:n], (FACT, PREFERENCE)) & view.findable[:n]
+        for key in keys:
+            flagged |= facts & np.isin(np.arange(n), _slots_with(view, terms(key)))
+    slots = np.flatnonzero(flagged)
+    if not len(slots):
+        return []
+    who = [] if reader is None else [name_key(name or "") for name in (reader.speaker, *reader.audience)]
+    rank = np.full(len(slots), 2)
+    for name in filter(None, dict.fromkeys(reversed(who))):
+        rank[_concerns(view, slots, name)] = int(name != who[0])
+    near = np.where(rank > 0, view.words[slots] + view.cosines[slots], 0.0)
+    order = np.lexsort((-rows["at"][slots], -near, rank))
+    found = [
+        (int(rows["kind"][slot]), int(rows["ref"][slot]), int(rank[n]))
+        for n, slot in zip(order, slots[order], strict=True)
+    ]
+    return [SafetyDoc(*doc) for rank in range(3) for doc in [doc for doc in found if doc[2] == rank][:_MOST]]
+
+
+def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
+    """Tell which docs are about a person: those that name them, their own facts, and what they said of themselves."""
+    import numpy as np
+
+    table = view.table
+    codes = [code for other, code in table.codes.items() if other and name_key(other) == name]
+    theirs = np.isin(table.rows["who"][slots], codes)
+    says_i = (table.rows["flags"][slots] & SAYS_I) > 0
+    others = np.zeros(len(slots), bool)
+    for other in table.people():
+        if name_key(other) != name:
+            others |= _names(view, slots, other)
+    concerned: Mask = _names(view, slots, name) | (theirs & (says_i | ~others))
+    return concerned
+
+
+def _names(view: QueryView, slots: Slots, name: str) -> Mask:
+    """Tell which docs speak of somebody by name, and not only to them."""
+    import numpy as np
+
+    stems = frozenset(parsed_name(name).stems)
+    if not stems:
+        return np.zeros(len(slots), bool)
+    called = view.table.called
+    spoken_to = np.array([stems <= called.get(slot, frozenset()) for slot in slots.tolist()])
+    named: Mask = np.isin(slots, _slots_with(view, stems)) & ~spoken_to
+    return named
+
+
+def _slots_with(view: QueryView, stems: Iterable[str]) -> Slots:
+    """Return the slots of the docs with all of some stems."""
+    wanted = set(stems)
+    found = [set(slots.tolist()) for _, slots, _ in view.table.find(wanted)]
+    import numpy as np
+
+    both = set.intersection(*found) if found and len(found) == len(wanted) else set()
+    return np.fromiter(both, np.intp, len(both))
+
+
+def with_safety(
+    results: Sequence[Recalled],
+    docs: Sequence[SafetyDoc],
+    items: Mapping[tuple[int, int], Recalled],
+    *,
+    comes_up: bool,
+    asked: bool,
+) -> list[Recalled]:
+    """Return what was found behind what is said of safety: the speaker's own, then, where it `comes_up`, that of others.
+
+    Each thing is told once; left out are questions, the robot's own words, and the message in which a fact was told. What else
+    concerns others counts as found only by a word of what is `asked`.
+    """
+    first: list[Recalled] = []
+    places = [_OWN, _OTHERS if comes_up else 0]
+    for doc in sorted(docs, key=lambda doc: (doc.rank, doc.kind == TURN)):
+        item = items.get((doc.kind, doc.ref))
+        if item is None or item.source == "assistant" or asks(item.text) or only_asks(item.text):
+            continue
+        if places[doc.rank > 0] > 0 and not any(_repeats(item, other) for other in first):
+            places[doc.rank > 0] -= 1
+            first.append(msgspec.structs.replace(item, safety=True, why=("safety",)))
+    told = {name_of(item) for item in first}
+    others = {f"{KINDS[doc.kind]}:{doc.ref}" for doc in docs if doc.rank > 0}
+    rest = (item for item in results if name_of(item) not in told)
+    return [
+        *first,
+        *(item for item in rest if (asked and "words" in item.why) or name_of(item) not in others),
+    ]
+
+
+def _repeats(item: Recalled, other: Recalled) -> bool:
+    """Tell whether an item only says what another one does."""
+    if item.kind != "turn":
+        return False
+    words, known = set(terms(item.text)), set(terms(other.value or other.text))
+    return words == known or (
+        other.value is not None and known <= words and item.recorded_at <= other.recorded_at + _SAME_TURN_S
+    )

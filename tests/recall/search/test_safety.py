@@ -1,0 +1,162 @@
+"""Safety: what may hurt somebody who speaks or listens is told asked or not, and to nobody who may not read it."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import HandClock
+
+import edgemem
+from edgemem.config import ContextSettings, LlamaSettings
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Heard
+from support.homes import patient
+from support.loops import Listener, block_before
+
+OTHERS = {
+    "alice.birthday": "4 May", "alice.bicycle": "a blue one", "ben.job": "teacher", "wifi.password": "turnip soup",
+    "car.parking": "level two",
+}  # fmt: skip
+
+
+@pytest.fixture(params=["all-minilm-l6-v2", ""], ids=["with MiniLM", "by words"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
+    """Return a memory that knows what hurts Alice and the dog, and much else."""
+    assert minilm
+    profile = patient()
+    if not request.param:
+        profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        alice = Heard("alice")
+        memory.store.add_fact("allergy", "hazelnuts", heard=alice, level="private")
+        memory.store.add_fact("alice.intolerance", "lactose")
+        memory.store.add_fact("rex.medication", "one tablet at breakfast")
+        for key, value in OTHERS.items():
+            memory.store.add_fact(key, value)
+        memory.idle(60)
+        yield memory
+
+
+def tell(memory: Memory, text: str, speaker: str, session: str = "told", audience: Sequence[str] = ()) -> str:
+    """Have a turn; return what stood before the utterance."""
+    loop = AgentLoop(Listener(), hooks=memory.hooks(session_id=session), speaker=speaker)
+    told: str = loop.prepare(text, audience=list(audience)).handed[0][-1]["content"]
+    loop.abort()
+    loop.run(text, audience=list(audience))
+    return told.removesuffix(text)
+
+
+DANGERS = ("hazelnuts", "lactose", "tablet")
+
+
+@pytest.mark.parametrize(
+    ("spoken", "speaker", "values"),
+    [
+        *((spoken, "alice", {"hazelnuts", "lactose"}) for spoken in ("Can I eat this cake?", "Good morning!", "What's the weather like?")),
+        *((spoken, "ben", {"lactose", "tablet"}) for spoken in ("What can I cook for dinner?", "I'm baking brownies tonight.", "Would you order us a curry?")),
+        *((spoken, "ben", set()) for spoken in ("Tell me a joke.", "Where did I park the car?", "Good night.")),
+    ],
+)  # fmt: skip
+def test_an_allergy_is_told_to_whom_it_hurts_and_with_food(
+    memory: Memory, spoken: str, speaker: str, values: set[str]
+) -> None:
+    """The speaker's own always stands there, that of others with food, and what is private reaches nobody else."""
+    block = block_before(memory, spoken, speaker)
+    assert {value for value in DANGERS if value in block} - {"tablet"} == values - {"tablet"}
+    assert ("tablet" in block) == ("tablet" in values) or speaker == "alice"
+
+
+def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory, hand: HandClock) -> None:
+    """An epoch has it once, and a change of it as of any other fact."""
+    assert "lactose" in tell(memory, "Good morning!", "alice")
+    assert "lactose" not in tell(memory, "What's the weather like?", "alice")
+    hand.advance(60)
+    memory.store.add_fact("alice.intolerance", "gluten")
+    assert "now gluten" in tell(memory, "Tell me a joke.", "alice")
+
+
+@pytest.mark.parametrize(
+    ("said", "danger", "food"),
+    [
+        ("I'm allergic to walnuts.", "walnuts", "What shall we cook tonight?"),
+        ("Von Sellerie schwillt mir die Zunge an, den darf ich nicht essen.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
+        ("Soy alérgica a las gambas.", "gambas", "¿Qué cocinamos esta noche?"),
+        ("Tôi bị dị ứng với tôm.", "tôm", "Tối nay nấu món gì?"),
+        ("我对花生过敏。", "花生", "今晚做什么菜？"),
+    ],
+)  # fmt: skip
+def test_what_was_said_of_oneself_counts_without_a_fact(
+    memory: Memory, said: str, danger: str, food: str
+) -> None:
+    """In five languages, with an embedder and by words alone: to the speaker always, to others with food."""
+    tell(memory, said, "ines")
+    memory.idle(60)
+    assert danger in block_before(memory, "Wake me at seven.", "ines")
+    assert danger in block_before(memory, food, "karl")
+    assert danger not in block_before(memory, "Wake me at seven.", "karl")
+
+
+def test_who_listens_comes_before_the_household_and_four_lines_are_enough(memory: Memory) -> None:
+    """A house full of allergies has one line for the guest who is there."""
+    for n, name in enumerate(("ada", "bo", "cy", "dee", "eve", "fay")):
+        memory.store.add_fact(f"{name}.allergy", f"nut number {n}")
+    memory.idle(60)
+    block = tell(memory, "I'm baking a cake tonight.", "ben", audience=["ada"])
+    assert block.count("nut number") + block.count("lactose") + block.count("tablet") == 4
+    assert block.index("nut number 0") == block.index("nut number")
+
+
+def test_no_line_takes_another_s_place(tmp_path: Path, hand: HandClock) -> None:
+    """A block of few tokens still has what was asked for."""
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""), context=ContextSettings(block_tokens=40))
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        for danger in ("allergy", "medication", "intolerance"):
+            memory.store.add_fact(f"ines.{danger}", f"what the doctor wrote on the {danger} card in March")
+        memory.store.add_fact("door.code", "4711")
+        memory.idle(60)
+        block = block_before(memory, "What is the door code?", "ines")
+        assert "4711" in block
+        assert block.count("card in March") == 3
+
+
+def test_what_was_told_in_confidence_stays_there(memory: Memory) -> None:
+    """Food opens no secret, neither to another speaker nor where somebody else listens."""
+    loop = AgentLoop(Listener(), hooks=memory.hooks(session_id="secret"), speaker="ines")
+    loop.run("I'm allergic to walnuts.", private=True)
+    memory.idle(60)
+    assert "walnuts" in block_before(memory, "What shall we cook tonight?", "ines")
+    for audience in ([], ["ines"]):
+        assert "walnuts" not in tell(memory, "What shall we cook tonight?", "karl", f"k{audience}", audience)
+    assert "walnuts" not in tell(memory, "What shall we cook tonight?", "ines", "both", ["karl"])
+
+
+def test_a_lost_index_hides_no_danger(tmp_path: Path, hand: HandClock) -> None:
+    """An allergy is told before idle time has made the index anew."""
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        memory.store.add_fact("ines.allergy", "walnuts", scope="household")
+        memory.idle(5)
+    for file in (tmp_path / "db").glob("index*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        assert "walnuts" in block_before(memory, "What shall we cook tonight?", "karl")
+
+
+def test_a_question_and_the_robot_s_words_hurt_nobody(memory: Memory) -> None:
+    """Who only asks about an allergy has none."""
+    tell(memory, "Am I allergic to eggs?", "ines")
+    tell(memory, "who is allergic to eggs here", "ines", "again")
+    memory.idle(60)
+    assert "eggs" not in block_before(memory, "Good morning!", "ines")
+
+
+def test_the_profile_adds_words(tmp_path: Path, hand: HandClock) -> None:
+    """What a robot's owner calls dangerous is told like the rest."""
+    profile = patient(safety_keys=["magnet"])
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        memory.store.add_fact("grandpa.magnet", "stay away from the workshop")
+        memory.store.add_fact("grandpa.chair", "the green one")
+        memory.idle(60)
+        assert "workshop" in block_before(memory, "Good morning!", "grandpa")
