@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.render import line_text
 from edgemem.errors import ModelError
+from edgemem.recall.recall import Request
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts, turns
 from support.embedders import HashEmbedder
@@ -398,6 +399,7 @@ def test_a_list_is_found_whenever_it_is_named(memory, found, said):
     if said.startswith("Put"):
         memory.store.add_fact("packing list", "socks", scope="household")
     memory.store.add_fact("guests", "Ann, Bob", scope="household")
-    items = memory.recall(said, asked=False, min_score=1.0)
+    request = Request(reader=None, asked=False, min_score=1.0, apart=[{"fact"}])
+    items = memory.diagnostics.search.recall(said, request)
     assert {item.key for item in items} == found
     assert all(item.named_list for item in items)

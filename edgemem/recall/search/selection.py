@@ -213,8 +213,10 @@ def _best_of_group(
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
     echoes = selection.echoes if "turn" in chosen else None
     far = selection.k if echoes is None else max(selection.k, _LEAST)
+    # Messages of low scores would count as echoes of the query, and change the scores of all others.
+    least = 0.0 if echoes is None and selection.says_list else selection.least
     while True:
-        hits = ranking.best(numbers, least=0.0 if selection.says_list else selection.least)
+        hits = ranking.best(numbers, least=least)
         others = (hit for hit in hits if hit.name not in selection.exclude)
         pairs = _read(others, rows, far, selection.known, echoes)
         if echoes is not None:
