@@ -193,7 +193,10 @@ def inspect_prompt(
     )
     alone = prompt_log.running is not None and is_alone(prompt_log.running.block)
     floors = injection.floors
-    scores = {_name(item): (item.score, floors.score_for(item), item.why) for item in injection.last}
+    scores = {
+        _name(item): (item.score, floors.score_for(item, prompt_log.answer), item.why)
+        for item in injection.last
+    }
 
     def line(item: BlockLine) -> InspectedLine:
         text = item.line.removeprefix(BULLET) if alone else f"{item.line}\n"
@@ -208,7 +211,15 @@ def inspect_prompt(
         [line(item) for item in block],
         [line(item) for item in noted],
         [
-            InspectedLine(name, text, 0, item.score, floors.score_for(item), item.why, judge.reason(item))
+            InspectedLine(
+                name,
+                text,
+                0,
+                item.score,
+                floors.score_for(item, prompt_log.answer),
+                item.why,
+                judge.reason(item),
+            )
             for name, item in sorted(others.items(), key=lambda other: -other[1].score)
             if (text := judge.text(item)) is not None
         ],
@@ -349,7 +360,7 @@ class Judge:
         recalled = injection.last
         utterance = analyse(prompt_log.utterance)
         self._utterance = Uttered.split(utterance)
-        worth = select_items(recalled, injection.floors, utterance=utterance)
+        worth = select_items(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
@@ -366,7 +377,7 @@ class Judge:
         return not readable(self._prompt_log.reader, item.level, item.owner)
 
     def _is_near(self, item: Recalled) -> bool:
-        return item.score >= self._injection.floors.score_for(item)
+        return item.score >= self._injection.floors.score_for(item, self._prompt_log.answer)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""

@@ -188,7 +188,7 @@ class MemoryBlock:
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
-        worth = select_items(self.last, self.floors, utterance=question)
+        worth = select_items(self.last, self.floors, utterance=question, answer=prompt_log.answer)
         considered = self.considered(worth)
         today = Today(None if self._clock is None else self._clock.now(), self._settings.now.time.tzinfo())
         candidates = lines_for(

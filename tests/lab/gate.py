@@ -25,6 +25,7 @@ from edgemem.records import Reader
 from lab import judge, judge_homes
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic
+from lab.recall_home import KeptVectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -178,7 +179,8 @@ def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder
     clock, profile = judge.SetClock(), Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
     texts = {each.id: each.text for each in home.told}
     clock.at = home.time(home.told[0].at)
-    with edgemem.open(folder, profile=profile, embedder=embedder, clock=clock, worker=False) as memory:
+    kept = KeptVectors(embedder, None) if embedder is not None else None  # which stays open
+    with edgemem.open(folder, profile=profile, embedder=kept, clock=clock, worker=False) as memory:
         for day, told in groupby(home.told, key=lambda each: each.at[:10]):
             judge.tell(memory, clock, home, day, list(told))
         clock.at = home.time(home.asked_at)

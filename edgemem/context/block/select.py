@@ -2,7 +2,8 @@
 
 An item is left out if it is not likely enough to help, only asks, or repeats the utterance. A turn that holds a sentence of the
 utterance still adds something if another of its sentences goes on from there: it shares a word with the utterance, or refers
-back ("It's on the shelf."). An answer is as private as the items that memory shows before it.
+back ("It's on the shelf."). An answer is as private as the items that memory shows before it, so an item that would close it
+must be likelier to help.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from edgemem.preload import Pattern, preloaded
 from edgemem.recall.search import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
+from edgemem.scopes import RANK, Level
 
 _EPISODE = 0.15
 """Added to the score of an episode: it precedes a turn that scores a little more, since it is short and sure."""
@@ -41,15 +43,20 @@ _SIGN = re.compile(r"[^\w\s.,;:!?'\"()…–—/‘’“”«»¿¡。、，！
 _NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")
 
 
+CLOSING = 3.0
+"""So many times as likely must an item be that would make the answer more private."""
+
+
 class Floors(NamedTuple):
     """The least scores at which an item is shown."""
 
     any: float = 0.0
     """How likely it must be to help; see `edgemem.recall.search.gate`."""
 
-    def score_for(self, item: Recalled) -> float:
-        """Return the least score of an item; what concerns safety needs none."""
-        return 0.0 if item.safety else self.any
+    def score_for(self, item: Recalled, answer: Level | None) -> float:
+        """Return the least score of an item, 0 for safety; `answer`: who may read the answer so far, None: no item closes it."""
+        closes = answer is not None and RANK[item.level] > RANK[answer]
+        return 0.0 if item.safety else self.any * (CLOSING if closes else 1.0)
 
 
 def floors_of(injection: InjectionSettings) -> Floors:
@@ -58,13 +65,17 @@ def floors_of(injection: InjectionSettings) -> Floors:
 
 
 def select_items(
-    recalled: Sequence[Recalled], floors: Floors, *, utterance: Analysis = NOTHING
+    recalled: Sequence[Recalled],
+    floors: Floors,
+    *,
+    utterance: Analysis = NOTHING,
+    answer: Level | None = None,
 ) -> list[Recalled]:
     """Return the items worth their tokens: what concerns safety, then facts, which are short, then the others, each best first."""
     worth = [
         item
         for item in recalled
-        if (item.score >= floors.score_for(item) or item.named_list) and not only_asks(item)
+        if (item.score >= floors.score_for(item, answer) or item.named_list) and not only_asks(item)
     ]
     settled = sorted(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)

@@ -54,9 +54,18 @@ def test_each_line_is_shown_by_its_own_likelihood() -> None:
     """What is far behind the best one has its own chance, and a better line beside it makes it no likelier to help."""
     best = Recalled("fact", "1", "wifi: frogs", 0.9)
     near = Recalled("turn", "2", "The gate has 1147.", 0.4)
-    mine = Recalled("turn", "3", "I bought pills.", 0.39, level="private", owner="Ann")
-    assert select_items([best, near, mine], FLOORS) == [best, near]
-    assert select_items([mine], FLOORS) == []
+    far = Recalled("turn", "3", "The oven has 250.", 0.39)
+    assert select_items([best, near, far], FLOORS) == [best, near]
+    assert select_items([far], FLOORS) == []
+
+
+def test_what_would_close_the_answer_must_be_likelier_to_help() -> None:
+    """A private text would make the answer private for little; a fact for somebody's safety is said all the same."""
+    mine = Recalled("turn", "2", "I bought pills.", 0.59, level="private", owner="Ann")
+    meant = Recalled("turn", "3", "The pills are for my back.", 0.61, level="private", owner="Ann")
+    pollen = Recalled("fact", "4", "allergy: pollen", 0.06, safety=True, level="private", owner="Ann")
+    assert select_items([mine, meant, pollen], Floors(0.2), answer="household") == [pollen, meant]
+    assert select_items([mine, meant, pollen], Floors(0.2), answer="private") == [pollen, meant, mine]
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:
