@@ -115,7 +115,7 @@ def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance
     items = list(items)
     values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
     asked = frozenset(utterance.terms())
-    told = max((_shared(asked, item) for item in items if not _is_reply(item)), default=-1)
+    told = max((_shared(asked, item) for item in items if not _is_reply(item)), default=0 if asked else -1)
     kept: list[tuple[str | None, frozenset[str]]] = [
         (None, frozenset(plain_words(item.text))) for item in settled
     ]
@@ -127,7 +127,7 @@ def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance
             not adds_information(item.text, heard) or any(value <= words for value in values)
         ):
             continue
-        # The robot repeats what people tell it: only where none of them said as much is it worth a line.
+        # The robot repeats what people tell it: a line of it must have a word of the utterance, and more of them than theirs.
         if _is_reply(item) and (told >= _shared(asked, item) or not is_informative(item.text)):
             continue
         if any(words <= other and by in (None, who) for by, other in kept):
