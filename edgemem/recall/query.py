@@ -322,12 +322,12 @@ def _is_meant(text: str, spans: Collection[Range], language: str, now: float) ->
     """Tell whether a question asks for news of a time: anything of a past one, the past of today, plans of one to come."""
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
-    past = lexicon.speaks_of_past(text, text if accented else fold(text))
+    past, coming = lexicon.tenses(text, text if accented else fold(text))
     if any(span.holds(now) for span in spans):
-        return past is True
-    if past is False:
+        return past
+    if coming and not past:
         return any(span.begin > now for span in spans) or all(span.end < now - _DAY_S for span in spans)
-    return any(span.end <= now for span in spans)
+    return any(span.end <= now for span in spans) or (coming and any(span.begin > now for span in spans))
 
 
 def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose:

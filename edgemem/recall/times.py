@@ -229,7 +229,7 @@ def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, n
     at = view.table.rows["at"][: view.n]
     # Nothing was said in a time to come.
     past = [span for span in question.times if span.begin <= now]
-    coming = len(past) < len(question.times) and not period.words
+    coming = question.tense == "now" and not period.words and any(span.end > now for span in question.times)
     shares = np.zeros(view.n, np.float32)
     for span in past:
         if span.sure >= min(_LIKELY, max(span.sure for span in (question.times if coming else past))):
