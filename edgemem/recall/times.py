@@ -51,8 +51,6 @@ _SCORES = {
 anyway, score least. Other kinds are of no time."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
 """Least share of a text's time in the question's, times both sureties, if not said then; a coming time has no other sign."""
-_SAID_BEFORE = 0.3
-"""The share of what was said on the same day before, where a day to come may be meant."""
 _LONGEST = 20  # stems: a longer text is cut before it is said
 _LEAST, _LEAST_REPLY = 3, 6
 """Stems: "ok" and "that's fine" tell nothing, nor does the robot's "I have heard","""
@@ -227,13 +225,13 @@ def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, n
     import numpy as np
 
     at = view.table.rows["at"][: view.n]
-    # Nothing was said in a time to come.
     past = [span for span in question.times if span.begin <= now]
-    coming = question.tense == "now" and not period.words and any(span.end > now for span in question.times)
+    surest = max((span.sure for span in past), default=0.0)
+    coming = not period.words and any(span.begin > now and span.sure > surest for span in question.times)
     shares = np.zeros(view.n, np.float32)
-    for span in past:
-        if span.sure >= min(_LIKELY, max(span.sure for span in (question.times if coming else past))):
-            shares[(at >= span.begin) & (at < span.end)] = _SAID_BEFORE if coming else 1.0
+    for span in () if coming else past:  # nothing was said in a time to come
+        if span.sure >= min(_LIKELY, surest):
+            shares[(at >= span.begin) & (at < span.end)] = 1.0
     if not period.words and period.whose != "robot":
         about = spoken_of(view.table, question)[: view.n]
         least = _ABOUT_COMING if coming else _ABOUT

@@ -18,6 +18,7 @@ from edgemem.recall.index.table import Row, Span
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in
 from edgemem.recall.text.analyse import language_in, plain_words, terms
+from edgemem.recall.text.calendar import LIKELY
 from edgemem.recall.text.phrases import mentions
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
 
 def _times(text: str, at: float, zone: tzinfo | None) -> tuple[Span, ...]:
     spans = mentions(text[:_ANNOTATED_CHARS], at, zone)
-    return tuple((span.begin, span.end, span.sure, span.every) for span in spans[:MOST_TIMES])
+    # The likeliest reading counts in full, as it does of a question.
+    return tuple(
+        (span.begin, span.end, min(1.0, span.sure / LIKELY), span.every) for span in spans[:MOST_TIMES]
+    )
 
 
 def only_greets(text: str) -> bool:
