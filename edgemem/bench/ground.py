@@ -25,8 +25,9 @@ from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.errors import EdgememError, InvalidInputError, ModelError
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel, find_tokenizer
+from edgemem.llama.embedder import MOST_TOKENS
 from edgemem.llama.models.catalog import find_model
-from edgemem.llama.protocols import Embedder
+from edgemem.llama.protocols import Embedder, Encoding
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.session.points import Hook, HookRegistry
@@ -47,6 +48,7 @@ EMBEDDER = "all-minilm-l6-v2"
 
 _START = 1_790_000_000.0
 _TURNS_A_SESSION = 200
+_TOKEN_BYTES = 32
 _LOOPS = 200_000
 
 
@@ -218,6 +220,13 @@ def real_embedder() -> Path:
     return path
 
 
+def _noise(text: str) -> NDArray[np.int8]:
+    import numpy as np
+
+    words = min(len(text.split()), MOST_TOKENS)
+    return np.random.default_rng(words).integers(-127, 128, (words, _TOKEN_BYTES), np.int8)
+
+
 class NearlyReal(Embedder):
     """Vectors in no time, for figures of time and memory: real ones of 300 sentences, each text one of them with noise."""
 
@@ -235,7 +244,7 @@ class NearlyReal(Embedder):
         self.query_ms = 0.0
         """Milliseconds spent on queries, which are no cost of the memory's."""
 
-    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32]:
         """Return a unit vector, the same for the same text."""
         started = perf_counter()
         try:
@@ -257,6 +266,15 @@ class NearlyReal(Embedder):
         import numpy as np
 
         return np.stack([self._embed(text) for text in texts])
+
+    def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding:
+        """Return also a row of noise for each word, as the real one has one."""
+        return Encoding(self.embed_query(text), _noise(text))
+
+    def encode_texts(self, texts: Sequence[str], stop: Callable[[], bool] | None = None) -> list[Encoding]:
+        """Return them for each text."""
+        rows = self.embed_texts(texts) if stop is None else self.embed_until(texts, stop)
+        return [Encoding(row, _noise(text)) for text, row in zip(texts, rows, strict=False)]
 
     def close(self) -> None:
         """Do nothing: the real model is closed already."""

@@ -72,7 +72,7 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
         "commit_growth": round(growth, 3),
     }
     bars = {
-        "written_mb": ground.at_most(written_mb, 30.0 * turns / 1000),
+        "written_mb": ground.at_most(written_mb, 34.0 * turns / 1000),
         "index_kb_a_message": ground.at_most(index_kb, 1.2),
         "accepted": ground.at_least(accepted, 1.0),
         "commit_growth": ground.at_most(growth, 1.2),
