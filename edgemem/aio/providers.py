@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 _KIND = "episode"
 """Tells what an agent stored from what tools did, which may be in the same file."""
-_LEAST = 0.1
+_LEAST = 0.04
 """How relevant an episode must be, 0 to 1."""
 _INDEX_ROWS = 200
 """Rows that wait until they are indexed; until then they are searched directly."""

@@ -81,8 +81,8 @@ CLOSED = (
     "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
 )
 
-LEAST = 0.5
-"""How relevant a procedure must be, 0 to 1, to be proposed unasked: likelier to be wanted than not."""
+LEAST = 0.2
+"""How relevant a procedure must be, 0 to 1, to be proposed unasked: twice as likely to help as a line of memory."""
 PROCEDURE_CHARS = 480
 """A longer procedure is not proposed: half of it would mislead."""
 _VALUE_CHARS = 80

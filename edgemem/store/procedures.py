@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from edgemem.store.erase.eraser import Eraser
 
 MOST_STEPS = 64
-LEAST = 0.2
+LEAST = 0.08
 """How relevant a procedure must be, 0 to 1, or it is not suggested, however often it succeeded."""
 _CONSIDERED = 16  # most relevant ones, among which those that succeed more come first
 _ID = "the id of a procedure"
