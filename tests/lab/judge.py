@@ -191,7 +191,16 @@ def _outcomes(shown: Shown, home: Home, lines: Sequence[str]) -> dict[str, float
     if row in ("none", "talk", "not_helped"):
         return {f"{row}: silent": float(not lines)}
     if row == "safe":
-        return {"safe: nobody's safety": float(not lines or not outdated)}
+        own, others = (
+            {
+                part
+                for one in home.asked
+                if one.row == "safety" and (one.speaker == asked.speaker) is mine
+                for part in one.answer
+            }
+            for mine in (True, False)
+        )
+        return {"safe: nobody else's": float(not any(stands(part, lines) for part in others - own))}
     figures = {f"{row}: answer": float(answer), f"{row}: empty": float(not lines)}
     if row == "household":
         figures["household: answer, nothing outdated"] = float(answer and not outdated)
