@@ -352,6 +352,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words that tell how many, in a text."""
     wants: Exact = Exact()
     """Phrases that ask without a question mark."""
+    changes: Exact = Exact()
+    """Words and phrases that say that something is otherwise than before."""
     hails: Exact = Exact()
     """Greetings and calls after which somebody is called by name."""
     greetings: Exact = Exact()

@@ -1,6 +1,6 @@
 """The weights of recall's features, learnt on our own corpus: which features tell that a message answers a question.
 
-What tells that a message replaces an older one is learnt on invented households as well.
+What tells that a message replaces an older one is learnt on invented households, ours and those of the judge that learn.
 """
 
 from __future__ import annotations
@@ -9,38 +9,40 @@ from collections import defaultdict
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.bench.ground import real_embedder, report, say, scratch
 from edgemem.config import Profile
 from edgemem.recall.search.features import FEATURES, PLACES, TOKENS
-from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, odds_of
+from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, weigh
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
-from lab.judged import homes, told_home
-from lab.learning import REPLACED, Asked, by_words, calibrated, learnt, weights_of
+from lab.judge_homes import paths, read, words
+from lab.judged import DAY_S, Household, homes, told_home
+from lab.learning import Asked, by_words, calibrated, learnt, logistic, weights_of
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from lab.recall_home import KeptVectors, filled
 from lab.weeks import Talk, weeks
 from lab.weeks_world import facts, forms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
 
-    Lesson = tuple[NDArray[np.float32], NDArray[np.bool_]]
+    Lesson = tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float64]]
 
 
-LENGTHS = frozenset({"old_length", "new_length"})
-"""Clues that mean something else in each language, as there are stems: Chinese has one for each two signs."""
+JUDGED = "judged"
+_JUDGED = 3.0
+"""A pair of a home that strangers wrote is worth so many of our own, which are more and say a change in fewer ways."""
+_PAIRS_L2 = 1e-3
+_ROWS = ("replaced", "former", "series", "household", "direct", "exact")
 _L2 = 1e-4
 _FIRST_PASS = "first pass"
-_HOME = 25
-"""A question of a household is worth so many of our own corpus, which says all in few forms, and has more of them."""
 
 
 def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
@@ -56,22 +58,23 @@ def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
     }
 
 
-def learnt_replacing(
-    answers: LinearModel,
-    at_home: Sequence[Asked],
-    of_weeks: Sequence[Asked],
-    *,
-    without: Collection[str] = (),
-) -> LinearModel:
-    """Return the weights of `PAIR_FEATURES` beside those that tell what answers; some features may be left out."""
-    lessons = [*_lessons(answers, at_home)] * _HOME + [*_lessons(answers, of_weeks)]
-    rows, right = zip(*lessons, strict=True)
-    weights = weights_of(rows, right, [*PAIR_FEATURES, REPLACED], l2=_L2, without=without)
-    return LinearModel(weights.pop(REPLACED, 0.0), weights)
+def learnt_replacing(answers: LinearModel, at_home: Sequence[Asked]) -> LinearModel:
+    """Return the weights of `PAIR_FEATURES` beside those that tell what answers: a logistic regression of pairs."""
+    import numpy as np
+
+    rows, right, each = map(np.concatenate, zip(*_lessons(answers, at_home), strict=True))
+    middle, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
+    bias, raw = logistic(
+        (rows - middle) / spread, right, each / each.mean(), penalty=_PAIRS_L2, prior=0.0, least=None
+    )
+    weights = {
+        name: float(weight) for name, weight in zip(PAIR_FEATURES, raw / spread, strict=True) if weight
+    }
+    return LinearModel(bias - float(middle @ (raw / spread)), weights)
 
 
 def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
-    """Yield nobody and the newer messages of each old one, and which of them replaces it."""
+    """Yield the pairs of what answers, or would have once, and each newer message, which of them replaces it, and their weights."""
     import numpy as np
 
     for one in asked:
@@ -79,16 +82,12 @@ def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
         if contents is None or one.others is None:
             continue
         pairs = compare(answers.odds(one.candidates.features), one.candidates, contents)
-        now = one.candidates.tense == "now"
         told, others = one.right[pairs.rows], one.others[pairs.rows]
-        old, new = (others, told) if now else (told, others)
-        for row in np.flatnonzero(old | new if now else old):
-            newer = np.flatnonzero(pairs.allowed[row])
-            replacing: NDArray[Any] = new[newer] & old[row]
-            if len(newer) and (new[row] or replacing.any()):
-                features = np.zeros((1 + len(newer), len(PAIR_FEATURES) + 1), np.float32)
-                features[1:, :-1], features[1:, -1] = pairs.features[row, newer], 1.0
-                yield features, np.append(not replacing.any(), replacing)
+        old, new = (told, others) if one.candidates.tense == "past" else (others, told)
+        rows, newer = np.nonzero(pairs.allowed & (old | new)[:, None])
+        if len(rows):
+            weight = _JUDGED if one.category == JUDGED else 1.0
+            yield pairs.features[rows, newer], new[newer] & old[rows], np.full(len(rows), weight)
 
 
 CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
@@ -134,9 +133,7 @@ def run(
         ]
     ours = [one for case in own for one in asked[case.name]]
     model = _model(ours, at_home, facts, l2=l2, cost=COST)
-    words_only = _model(
-        by_words(ours), at_home_by_words, by_words(facts), l2=WORDS_L2, cost=COST_BY_WORDS, without=LENGTHS
-    )
+    words_only = _model(by_words(ours), at_home_by_words, by_words(facts), l2=WORDS_L2, cost=COST_BY_WORDS)
     models = {"with_meaning": model, "words_only": words_only}
     figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, model)}
     if other:
@@ -156,21 +153,15 @@ def run(
 
 
 def _model(
-    ours: Sequence[Asked],
-    at_home: Sequence[Asked],
-    facts: Sequence[Asked],
-    *,
-    l2: float,
-    cost: float,
-    without: Collection[str] = (),
+    ours: Sequence[Asked], at_home: Sequence[Asked], facts: Sequence[Asked], *, l2: float, cost: float
 ) -> Model:
-    """Return the weights of the features of texts, of facts, and of pairs, of which some may be left out."""
+    """Return the weights of the features of texts, of facts, and of pairs."""
     alone = list(map(_alone, ours))
     # What is said of it and was not even looked at does not make a question one that nothing answers.
     some = [one for one in alone if len(one.right) and (one.right.any() or not one.evidence)]
     first_pass = calibrated(learnt(alone, l2=l2, without={TOKENS}), some)
     answers = calibrated(_with_tokens(first_pass, list(map(_alone, at_home))), some)
-    return Model(with_facts(answers, facts, cost), learnt_replacing(answers, at_home, ours, without=without))
+    return Model(with_facts(answers, facts, cost), learnt_replacing(answers, at_home))
 
 
 def _with_tokens(first_pass: LinearModel, asked: Sequence[Asked]) -> dict[str, float]:
@@ -218,22 +209,61 @@ def _asked(
                 yield Asked(one.category, ranking.candidates, right, len(one.evidence), others)
 
 
+class _AskedAtHome(NamedTuple):
+    category: str
+    asker: str
+    text: str
+    evidence: Sequence[str]
+    others: Sequence[str] = ()
+
+
 def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
-    """Yield the candidates of what is asked in invented households, with an embedder in English, else in all languages."""
-    for name, spoken in homes().items():
-        language = name.partition("_")[0]
-        if embedder is not None and language != "en":
+    """Yield the candidates of what is asked in homes, with an embedder in English, else in all languages."""
+    for name, spoken, asked in chain(_our_homes(), _judged_homes()):
+        if embedder is not None and not name.startswith("en"):
             continue
         say(f"{name} …")
         with told_home(folder / f"{name} {embedder is None}", embedder, spoken) as (memory, keys):
-            asked = [(one.asker, one.text, one.evidence.split(), "") for one in spoken.answerable]
-            asked += [(one.asker, one.question, [one.new], one.old) for one in spoken.replaced]
-            asked += [(one.asker, one.past, [one.old], one.new) for one in spoken.replaced if one.past]
-            for asker, text, evidence, other in asked:
-                ranking = memory.diagnostics.search.ranking_of(text, reader=Reader(asker), kinds={"turn"})
+            for one in asked:
+                ranking = memory.diagnostics.search.ranking_of(
+                    one.text, reader=Reader(one.asker), kinds={"turn"}
+                )
                 ids = [keys.get(str(ref)) for ref in ranking.refs]
-                right, others = np_isin(ids, evidence), np_isin(ids, [other])
-                yield Asked(language, ranking.candidates, right, len(evidence), others)
+                right, others = np_isin(ids, one.evidence), np_isin(ids, one.others)
+                yield Asked(one.category, ranking.candidates, right, len(one.evidence), others)
+
+
+def _our_homes() -> Iterator[tuple[str, Household, list[_AskedAtHome]]]:
+    for name, spoken in homes().items():
+        asked = [
+            _AskedAtHome("", one.asker, one.text, one.evidence.split()) for one in spoken.answerable[::3]
+        ]
+        asked += [_AskedAtHome("", one.asker, one.question, [one.new], [one.old]) for one in spoken.replaced]
+        asked += [
+            _AskedAtHome("", one.asker, one.past, [one.old], [one.new]) for one in spoken.replaced if one.past
+        ]
+        yield name, spoken, asked
+
+
+def _judged_homes() -> Iterator[tuple[str, Household, list[_AskedAtHome]]]:
+    """Yield the homes of the judge that learn, with what is asked of things that may have been told anew."""
+    for path in paths("train"):
+        home, asked = read(path), []
+        now = home.time(home.asked_at)
+        for one in home.asked:
+            outdated = [
+                told.id
+                for told in home.told
+                if _says(told.text, one.outdated) and not _says(told.text, one.answer)
+            ]
+            if one.row in _ROWS:
+                asked.append(_AskedAtHome(JUDGED, one.speaker, one.text, one.evidence, outdated))
+        told = [(each.id, each.speaker, (now - home.time(each.at)) / DAY_S, each.text) for each in home.told]
+        yield path.stem.removeprefix("train_"), Household(tuple(told), (), (), (), ()), asked
+
+
+def _says(text: str, parts: Sequence[str]) -> bool:
+    return any(set(words(part)) <= set(words(text)) for part in parts)
 
 
 def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:
@@ -256,7 +286,7 @@ def _recall(asked: Sequence[Asked], model: Model) -> dict[str, float]:
     found = []
     for one in asked:
         if one.evidence:
-            best = one.right[np.argsort(-odds_of(one.candidates, model)[0], kind="stable")]
+            best = one.right[np.argsort(-weigh(one.candidates, model).odds, kind="stable")]
             found.append([best[:k].sum() / one.evidence for k in (5, 10, 20, len(best))])
     means = np.mean(found, axis=0)
     return {name: round(float(mean), 4) for name, mean in zip(CUTS, means, strict=True)}
@@ -277,7 +307,7 @@ def _toml(models: dict[str, Model]) -> str:
     lines = [
         "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/search/features.py says what each feature is. The",
         "# sum of weights times features, plus bias, is the logarithm of the odds. What tells that a message replaces an older one is",
-        "# in recall/search/models.py, and learnt on tests/lab/home_*.toml as well.",
+        "# in recall/search/models.py, and learnt on tests/lab/home_*.toml and tests/lab/judge/train_*.toml.",
     ]
     for name, model in models.items():
         for part, weighed, features in (

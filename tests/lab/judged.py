@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 OLD_TURNS = 10_000  # turns of an old home
 GROUPS, A_GROUP = 5, 6
 SILENCE_S = 2.0  # within which a worker, where there is one, has embedded what was told
-_DAY_S = 86_400.0
-BEGUN = RELEASED + _DAY_S
-NOW = BEGUN + 40 * _DAY_S  # when all is asked; nobody told anything 40 days ago
+DAY_S = 86_400.0
+BEGUN = RELEASED + DAY_S
+NOW = BEGUN + 40 * DAY_S  # when all is asked; nobody told anything 40 days ago
 _DEPTH = 20
 _REPLY = "All right."
 TALKED, DENIED, ALONE = "small talk with memory", "answerable, denied", "unanswerable, left alone"
@@ -283,7 +283,7 @@ def tell(memory: Memory, clock: SetClock, spoken: Household) -> None:
     said += [(pair.old_days, pair.old_speaker, pair.old_text) for pair in spoken.replaced]
     said += [(pair.new_days, pair.new_speaker, pair.new_text) for pair in spoken.replaced]
     for n, (days, who, text) in enumerate(sorted(said, reverse=True)):
-        clock.at = NOW - days * _DAY_S
+        clock.at = NOW - days * DAY_S
         heard = Heard(speaker=who, event_time=clock.at)
         turn = Turn(f"{days:.0f} days ago", n, (StoredMessage("user", text),), owner=who, heard=heard)
         memory.diagnostics.database.write(partial(commit_turn, turn=turn))

@@ -28,9 +28,7 @@ MEANING = frozenset(
     {"meaning", "meaning_share", "session_meaning", "about_meaning", "fact_meaning", "tokens"}
 )
 """Features that a question without a vector does not have."""
-REPLACED = "replaced"
-"""That a message was replaced at all, by whichever; it may speak for that or against it."""
-AGAINST = frozenset({"asks", "old_length", "new_length"})
+AGAINST = frozenset({"asks"})
 """What speaks against a candidate; all else speaks for it."""
 FIRST = 5  # messages of each question that a calibration looks at: what stands behind them is seldom told
 _WEAK = 1e-6  # what the squares of coefficients cost, beside the mean loss
@@ -98,16 +96,7 @@ def weights_of(
         slope = x.T @ (shares / total[group] - target) / len(some) + l2 * weights
         return value + l2 / 2 * float(weights @ weights), slope
 
-    bounds = [
-        (0, 0)
-        if n in without
-        else (None, None)
-        if n == REPLACED
-        else (None, 0)
-        if n in AGAINST
-        else (0, None)
-        for n in names
-    ]
+    bounds = [(0, 0) if n in without else (None, 0) if n in AGAINST else (0, None) for n in names]
     weights = minimize(
         loss, np.zeros(len(names)), jac=True, bounds=bounds, method="L-BFGS-B", options=_ENOUGH
     ).x
@@ -129,14 +118,14 @@ def calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel
 
 
 def logistic(
-    x: Wide, y: Truth | Wide, each: Wide, *, penalty: float, prior: float, least: float = 0.0
+    x: Wide, y: Truth | Wide, each: Wide, *, penalty: float, prior: float, least: float | None = 0.0
 ) -> tuple[float, Wide]:
     """Return the bias and the coefficients of a logistic regression.
 
     Args:
         y: whether each row is one of those that are told apart, or how likely.
         each: how much each row weighs.
-        least: the smallest coefficient.
+        least: the smallest coefficient; None: any.
         penalty: half of it times the square of a coefficient's distance from `prior`, and of the bias, is added to the mean loss.
     """
     import numpy as np

@@ -83,9 +83,21 @@ def test_what_was_told_anew_comes_before_what_it_replaces(robot, settled, hand, 
         robot.say(n, text, session=f"s{n}")
         hand.advance(5 * 86400.0)
     settled()
-    found = robot.texts(question, k=2)
-    assert first in found[0]
-    assert all("spare key" in text for text in found)
+    assert first in robot.texts(question, k=2)[0]
+
+
+@pytest.mark.parametrize("many", [3, 12, 40, 200])
+def test_of_readings_in_the_same_words_the_newest_alone_counts(robot, settled, hand, many):
+    """It is first however many there are, and where longer than the others; those before it are outdated."""
+    for n in range(many):
+        late = " and the hall is cold again" if n == many - 1 else ""
+        robot.say(n, f"the boiler shows {1 + n / 100:.2f} bar this morning{late}", session=f"s{n}")
+        hand.advance(86400.0)
+    robot.say(many, "the plumber likes his tea black", session="tea")
+    settled()
+    first, *others = robot.recall("what does the boiler show now?")
+    assert f"{1 + (many - 1) / 100:.2f} bar" in first.text
+    assert not [item for item in others if "boiler" in item.text and item.score]
 
 
 def test_meaning_finds_without_a_common_word(tmp_path, clock):

@@ -17,7 +17,7 @@ import pytest
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.models.catalog import find_model
-from edgemem.recall.search.models import Candidates, Model, odds_of, shipped_models
+from edgemem.recall.search.models import Candidates, Model, shipped_models, weigh
 from edgemem.records import Kind, Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_asking import Answered, Asking
@@ -65,7 +65,7 @@ class Corpus(NamedTuple):
 
 def shares_of(model: Model, candidates: Candidates) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Return what each candidate scores beside the best, whatever the chance is that any of them helps."""
-    odds, _ = odds_of(candidates, model)
+    odds = weigh(candidates, model).odds
     return np.exp((odds - odds.max(initial=0.0)) / 2)
 
 

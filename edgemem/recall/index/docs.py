@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 
-ASKS, SAYS_I, SAFETY, COUNTS, NAMES, GREETS = 1, 2, 4, 8, 16, 128
-"""The text asks; says "I"; tells what may hurt somebody; holds a number; has a word with a capital inside a sentence; only greets or
-thanks."""
+ASKS, SAYS_I, SAFETY, COUNTS, NAMES, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
+"""The text asks; says "I"; tells what may hurt somebody; holds a number; has a word with a capital inside a sentence; says that
+something is otherwise than before; only greets or thanks."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -55,6 +55,7 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
     known = _known()
     flags = ASKS * (text.rstrip().endswith(("?", "？")) or known.wants.stand_in(small(text)))
     flags |= SAYS_I * (not words.isdisjoint(known.speaker))
+    flags |= CHANGES * known.changes.stand_in(small(text))
     flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
     flags |= NAMES * bool(_NAME.search(text))
     flags |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
@@ -76,6 +77,7 @@ def only_greets(text: str) -> bool:
 
 class _Known(NamedTuple):
     wants: Exact
+    changes: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
     greetings: Exact
@@ -98,6 +100,7 @@ def _known() -> _Known:
     )
     return _Known(
         in_any(lambda words: words.wants),
+        in_any(lambda words: words.changes),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
         greetings,

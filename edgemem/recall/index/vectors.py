@@ -134,6 +134,12 @@ class Vectors:
             if isinstance(codes, bytes) and codes and len(codes) % size == 0
         }
 
+    def text_vectors(self, ids: Ids) -> dict[int, Vector]:
+        """Return the unit vectors of the whole texts of ids that have one."""
+        pieces = self._pieces(self._select(f"doc in ({placeholders(list(ids))})", bound(list(ids))))
+        # A text stands before its parts.
+        return dict(zip(pieces.docs[::-1].tolist(), pieces.vectors[::-1], strict=True))
+
     def estimates(self, query: Vector, ids: Ids, *, past: bool = False) -> tuple[NDArray[np.int64], Vector]:
         """Return ids that have a vector, ascending, and estimates of their cosines, as of the last `nearest`."""
         import numpy as np

@@ -183,8 +183,8 @@ class QueryView:
         """BM25 of each session, by its code."""
         self.known_share = 1.0
         """The share of the idf of the question's words in texts that may be found, 0 to 1."""
-        self.has_cosine, self.mentions, self.candidates = np.zeros((3, self.n + 1), bool)
-        """Masks of texts with a known cosine, of those about a person whom the question names, and of candidates."""
+        self.has_cosine, self.mentions, self.exact, self.candidates = np.zeros((4, self.n + 1), bool)
+        """Masks of texts with a known cosine, about a person whom the question names, with a code that it asks for, and of candidates."""
 
     def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
         import numpy as np

@@ -3,9 +3,9 @@
 Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
 `ranking.toml`; each weight can be read, and changed. What a candidate scores by its log odds is told by the gate (`gate.py`).
 
-Another model says which newer message, if any, replaces each of the best: a softmax over the newer ones and "none", by features
-of each pair. With a chance over .5 the new one ranks above where the question asks for the present state, and below where it asks
-for a former one. The replaced one loses only its place, so a question with several answers keeps them all.
+Another model says of each of the best messages how likely each newer one replaces it, by features of the pair. Where that is likely,
+the new one ranks above the old where the question asks for the present state, and below where it asks for a former one; of many
+that replace one another, as readings of a day, the newest is first. One that is surely replaced is shown only for its past.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.preload import preloaded
+from edgemem.recall.index.docs import CHANGES, COUNTS
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.search.features import FEATURES, PLACES
 
@@ -33,22 +34,26 @@ RANKING_FILE = "ranking.toml"
 _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
 PAIR_FEATURES = (
-    "old_share", "new_share", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
+    "old_odds", "new_odds", "new_rank", "same_speaker", "days", "numbers_alike", "asked_of_both", "alike", "most_alike", "near",
+    "nearest", "old_cue", "new_cue",
 )  # fmt: skip
 """Whether a message replaces an older one, in the order of the columns.
 
-share: the logarithm of the softmax share among compared ones. days: between them, by logarithm, as each one's number of stems.
-numbers_alike: both hold a number, or none. asked_of_both: the share of the question's words in both. alike: the cosine of their
-words, which weigh the more, the fewer of the compared have them.
+odds: less the best one's. new_rank: its reciprocal rank among the compared. days: between them, by logarithm. numbers_alike: both
+hold a number, or none. asked_of_both: the share of the question's words in both. alike: the cosine of their words without numbers,
+which weigh the more, the fewer of the compared have them. near: the cosine of their vectors, less the mean of
+those without a common word.
+most_alike, nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before.
 """
-COMPARED = 6
-"""Top messages compared pairwise."""
-_LIKELY = 0.5
-_MARGIN, _OWN = 0.2, 0.01  # of the log odds
+COMPARED, _NEWEST = 64, 32
+"""Top messages compared pairwise, so many of them because they are the newest that answer about as well as the best."""
+_ABOUT = 3.0  # log odds
+LIKELY, SURE = 0.0, 4.0
+"""From these log odds on (.5 and .98) a newer message is above the one that it replaces, and that one is not shown at all."""
+_ABOVE, _AGAIN = 0.02, 10.0  # of log odds: a place above another, and of one that says the same again
 _DAY_S = 86400.0
-_SHORT = 6  # stems: a shorter text is no likelier to be replaced
+_SAME = 0.9  # the share of an older message's words in one that says the same again
 _ALIKE = 0.5  # the share of two messages' words in both
-_OF_WHOM = [PLACES[name] for name in ("mentioned", "about")]
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,17 +134,18 @@ class Contents(NamedTuple):
 
     who: NDArray[np.integer]
     """The speaker's code; `NOBODY` is the robot, or an unknown voice."""
-    numbers: NDArray[np.bool_]
+    flags: NDArray[np.integer]
+    """As `annotate` finds them."""
     stems: NDArray[np.object_]
     """A `frozenset[str]` each, for messages that rank high enough to be compared; else empty."""
-    words: NDArray[np.object_]
-    """All words, "the" and "is" too."""
+    vectors: NDArray[np.object_]
+    """Of whole texts, unit length; None: not known."""
     asked: frozenset[str]
     """Stems of the question."""
 
     def subset(self, rows: Rows) -> Contents:
         """Return the contents of some rows."""
-        return Contents(self.who[rows], self.numbers[rows], self.stems[rows], self.words[rows], self.asked)
+        return Contents(self.who[rows], self.flags[rows], self.stems[rows], self.vectors[rows], self.asked)
 
 
 class Candidates(NamedTuple):
@@ -170,93 +176,157 @@ class Pairs(NamedTuple):
     allowed: NDArray[np.bool_]
     """By old and new: whether the new message may replace the old one.
 
-    It must be newer, both must answer something themselves, and they must share a word. It may not replace a message
+    It must be newer, and both must answer something themselves. It may not replace a message
     - of another person that tells more about the people in the question ("I" means the speaker alone);
     - that has a number of the question which it lacks: cup 1 is not cup 0;
     - that has a word of the question which it lacks in much the same words: the dentist's number is not the plumber's;
     - of a person, if the robot said the new one.
     """
+    again: NDArray[np.bool_]
+    """By old and new: whether the new message says all that the old one does, but for its numbers: a reading of another day."""
 
 
-def compare(odds: NDArray[np.float32], candidates: Candidates, contents: Contents) -> Pairs:
+def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Choose those of some candidates that are compared, best first, by their log odds."""
+    import numpy as np
+
+    at = candidates.at[rows]
+    late = at if candidates.tense == "past" else -at
+    best = np.lexsort((late, -odds))
+    good = np.flatnonzero(odds >= odds.max(initial=-np.inf) - _ABOUT)
+    newest = good[np.argsort(late[good], kind="stable")][:_NEWEST]
+    order = np.concatenate([best[: COMPARED - _NEWEST], newest, best])
+    chosen, first = np.unique(order, return_index=True)
+    compared: NDArray[np.intp] = rows[chosen[np.argsort(first)][:COMPARED]]
+    return compared
+
+
+def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     """Compare the top messages pairwise, by each candidate's log odds of answering."""
     import numpy as np
 
     rows = np.flatnonzero(contents.stems)
-    # Among many that answer alike, the one to come first must be compared.
-    at = candidates.at[rows]
-    rows = rows[np.lexsort((at if candidates.tense == "past" else -at, -odds[rows]))[:COMPARED]]
+    rows = choose_compared(odds[rows], candidates, rows)
     at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
-    own = odds[rows].astype(np.float64)
-    shares = own - own.max()
-    shares -= np.log(np.exp(shares).sum())
+    own = odds[rows] - odds[rows].max(initial=-np.inf)
     places: dict[str, int] = {}
+    # Readings are alike but for their numbers.
     having = [[places.setdefault(word, len(places)) for word in stems] for stems in contents.stems]
     presence = np.zeros((len(rows), len(places)))
     for row, columns in enumerate(having):
         presence[row, columns] = 1.0
+    words = np.array([not _has_digit(word) for word in places], bool)
     often = presence.sum(axis=0)
-    idf = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5))
+    idf = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5)) * words
     weighed = presence * idf
     weighed /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
     asked = [places[word] for word in contents.asked if word in places]
-    weights = idf[asked]
-    both = (presence[:, asked] * weights) @ presence[:, asked].T / max(float(weights.sum()), 1e-6)
-    length = np.log(np.maximum([len(stems) for stems in contents.stems], _SHORT))
+    both = (presence[:, asked] * idf[asked]) @ presence[:, asked].T / max(float(idf[asked].sum()), 1e-6)
     alike = weighed @ weighed.T
-    same_speaker = contents.who[:, None] == contents.who
-    ones = np.ones((len(rows), len(rows)))
-    pair_features = np.stack(
-        [
-            shares[:, None] * ones,
-            shares * ones,
-            same_speaker,
-            np.log1p(np.abs(at[:, None] - at) / _DAY_S),
-            contents.numbers[:, None] == contents.numbers,
-            length[:, None] * ones,
-            length * ones,
-            both,
-            alike,
-        ],
-        axis=-1,
-    )
+    near = _nearness(contents.vectors, alike)
     tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
         features[:, PLACES["asks"]] <= 0
     )
-    of_whom = features[:, _OF_WHOM].max(axis=1)
-    allowed = (at > at[:, None]) & tells & tells[:, None] & (alike > 0)
-    allowed &= same_speaker | (of_whom >= of_whom[:, None])
-    numbers = presence[:, [places[word] for word in contents.asked if word in places and not word.isalpha()]]
+    same_speaker, about = contents.who[:, None] == contents.who, features[:, PLACES["about"]]
+    allowed = (at > at[:, None]) & tells & tells[:, None]
+    allowed &= same_speaker | (about >= about[:, None])
+    numbers = presence[:, [place for place in asked if not words[place]]]
     allowed &= ~(numbers[:, None] > numbers).any(axis=-1)
     allowed &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
+    spoken = presence[:, words]
+    length = spoken.sum(axis=1)
     lacks = (presence[:, asked][:, None] > presence[:, asked]).any(axis=-1)
-    for old, new in np.argwhere(allowed & lacks).tolist():
-        older, newer = contents.words[old], contents.words[new]
-        allowed[old, new] = len(older & newer) < _ALIKE * (len(older) + len(newer)) / 2
-    return Pairs(rows, pair_features.astype(np.float32), allowed)
+    allowed &= ~(lacks & (spoken @ spoken.T >= _ALIKE * (length[:, None] + length) / 2))
+    counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
+    covers = (presence * idf) @ presence.T / np.maximum((presence * idf).sum(axis=1, keepdims=True), 1e-6)
+    again = allowed & counts & counts[:, None] & (covers >= _SAME) & (length > 1)[:, None]
+    ones = np.ones((len(rows), len(rows)))
+    pair_features = np.stack(
+        [
+            own[:, None] * ones,
+            own * ones,
+            ones / (1 + np.argsort(np.argsort(-own, kind="stable"))),
+            same_speaker,
+            np.log1p(np.abs(at[:, None] - at) / _DAY_S),
+            counts[:, None] == counts,
+            both,
+            alike,
+            _most(alike, allowed),
+            near,
+            _most(near, allowed),
+            changes[:, None] * ones,
+            changes * ones,
+        ],
+        axis=-1,
+    )
+    return Pairs(rows, pair_features.astype(np.float32), allowed, again)
 
 
-def odds_of(candidates: Candidates, model: Model) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return each candidate's log odds of answering, and their part for replacing an older message."""
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdecimal, word))
+
+
+def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosines of all pairs, less the mean of those without a common word: embedders differ in what is far.
+
+    Where a vector is not known, the words stand in.
+    """
+    import numpy as np
+
+    known = np.flatnonzero([vector is not None for vector in vectors])
+    nearness: NDArray[np.float64] = alike.copy()
+    if len(known) > 1:
+        matrix, here = np.stack(vectors[known].tolist()), np.ix_(known, known)
+        cosines = matrix @ matrix.T
+        far = alike[here] == 0
+        nearness[here] = cosines - (cosines[far].mean() if far.any() else 0.0)
+    return nearness
+
+
+def _most(likeness: NDArray[np.float64], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell by old and new which of the newer ones is likest to the old one, if any is."""
+    import numpy as np
+
+    some = np.where(allowed & (likeness != 0), likeness, -np.inf)
+    likest: NDArray[np.bool_] = (some == some.max(axis=1, keepdims=True, initial=-np.inf)) & np.isfinite(some)
+    return likest
+
+
+class Weighed(NamedTuple):
+    """What candidates weigh, one entry each."""
+
+    odds: NDArray[np.float32]
+    """The log odds of answering."""
+    lifts: NDArray[np.float32]
+    """Their part for replacing an older message, or for being replaced where a former state is asked for."""
+    replaced: NDArray[np.bool_]
+    """Which are surely replaced."""
+
+
+def weigh(candidates: Candidates, model: Model) -> Weighed:
+    """Weigh candidates by themselves, and the newer ones against those that they replace."""
     import numpy as np
 
     odds = model.answers.odds(candidates.features)
-    lifts, contents = np.zeros_like(odds), candidates.contents
+    lifts, replaced, contents = np.zeros_like(odds), np.zeros(len(odds), bool), candidates.contents
     if not model.replaces.weights or contents is None or np.count_nonzero(contents.stems) < 2:
-        return odds, lifts
+        return Weighed(odds, lifts, replaced)
     pairs = compare(odds, candidates, contents)
-    sums = np.where(pairs.allowed, model.replaces.odds(pairs.features, PAIR_FEATURES), -np.inf)
-    top = np.maximum(sums.max(axis=1, keepdims=True), 0.0)
-    shares = np.exp(sums - top)
-    likely = shares > _LIKELY * (shares.sum(axis=1, keepdims=True) + np.exp(-top))
-    first = odds[pairs.rows]
-    if candidates.tense == "past":
-        # Of several older ones the best answer is the former state.
-        fits = np.where(likely, first[:, None], -np.inf)
-        likely = (likely & (fits == fits.max(axis=0))).T
-    above = likely.any(axis=0)
-    own = first[above]
-    best = np.where(likely[:, above], first[:, None], -np.inf).max(axis=0)
-    # Of several before the same one, the better is the first.
-    lifts[pairs.rows[above]] = np.maximum(best + _MARGIN + _OWN * (own - best) - own, 0.0)
-    return odds + lifts, lifts
+    replacing = np.where(pairs.allowed, model.replaces.odds(pairs.features, PAIR_FEATURES), -np.inf)
+    replacing[pairs.again] = _AGAIN
+    likely, at = replacing > LIKELY, candidates.at[pairs.rows]
+    own = odds[pairs.rows]
+    lifted, past = own.copy(), candidates.tense == "past"
+    for row in np.argsort(-at if past else at, kind="stable"):
+        other = np.flatnonzero(likely[:, row])
+        if not len(other):
+            continue
+        if past:
+            # Of several older ones the likeliest is the former state.
+            best = other[np.argmax(own[other] + replacing[other, row])]
+            lifted[best] = max(lifted[best], lifted[row] + _ABOVE)
+        else:
+            lifted[row] = max(lifted[row], lifted[other].max() + _ABOVE)
+    lifts[pairs.rows] = lifted - own
+    replaced[pairs.rows] = (replacing > SURE).any(axis=1) & (not past)
+    return Weighed(odds + lifts, lifts, replaced)

@@ -6,11 +6,17 @@ from collections import defaultdict
 from math import inf, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.index.docs import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_of, rank
 from edgemem.recall.search.gate import NOTHING, Evidence, shipped_gate
-from edgemem.recall.search.models import COMPARED, Candidates, Contents, odds_of, shipped_models
+from edgemem.recall.search.models import (
+    COMPARED,
+    Candidates,
+    Contents,
+    choose_compared,
+    shipped_models,
+    weigh,
+)
 from edgemem.recall.times import period_candidates
 from edgemem.store.fact_queries import held_within, keys_of
 
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
     NearnessOf = Callable[[Sequence[int]], Numbers]
-    WordsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], frozenset[str]]]]
+    ContentsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], Numbers | None]]]
 
 
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
@@ -41,6 +47,7 @@ _OF_A_SUMMARY = 2 * log(0.5)
 """Halves a summary's score, in log odds: the turns that it was made from say the same."""
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
 """A version keeps these shares of its score if it held then as well; is the present one, often told too; or neither."""
+_EXACT = 0.1  # of the log odds
 _LEAST_SHARE = 0.05  # of the time asked for: a value from its last hours did not hold then
 _AS_LONG, _FOR_LONG = 0.8, 0.2
 """Shares of the longest validity: from .8 a version is equivalent, from .2 worth mentioning."""
@@ -74,12 +81,12 @@ class Ranking:
         utterance: Utterance,
         meaning: float,
         now: float,
-        words_of: WordsOf,
+        contents_of: ContentsOf,
         nearness_of: NearnessOf,
     ) -> None:
         """Score the candidates; the caller holds the lock of the table.
 
-        `meaning` is the share of its weight, 0 to 1, 0 without a vector; `words_of` reads stems and words of messages, by docs,
+        `meaning` is the share of its weight, 0 to 1, 0 without a vector; `contents_of` reads stems and vectors of messages, by docs,
         `nearness_of` compares their tokens with the question's.
         """
         import numpy as np
@@ -111,8 +118,11 @@ class Ranking:
             self._compare_tokens()
         turns = np.flatnonzero(self.kinds == TURN)
         if question.tense and period is None and len(turns) > 1:
-            contents = self._contents(view, slots, turns, question, words_of)
+            contents = self._contents(view, slots, turns, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
+        self._exact = view.exact[slots]
+        self._repeats, self._replaced = np.zeros((2, len(slots)), bool)
+        """Masks of echoes and copies, and of messages that are surely replaced."""
         self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
         """The log odds of each, and their part for being newer."""
         self._weigh()
@@ -120,6 +130,7 @@ class Ranking:
         self._likely[self._text] = 0.0
         self._chances = self._gated()
         self.scores = self._chances.copy() if period is None else period[1][kept]
+        self.scores[self._replaced] = 0.0
         self._source_row = np.arange(len(slots))
         """For each row the candidate whose features explain it."""
 
@@ -145,23 +156,22 @@ class Ranking:
         return len(self.scores)
 
     def _contents(
-        self, view: QueryView, slots: Slots, turns: Slots, question: ParsedQuery, words_of: WordsOf
+        self, view: QueryView, slots: Slots, turns: Slots, question: ParsedQuery, contents_of: ContentsOf
     ) -> Contents:
-        """Return the contents of candidates, with words for twice as many messages (`turns`) as are compared: echoes go later."""
+        """Return the contents of candidates, all of them for the messages (`turns`) to compare."""
         import numpy as np
 
         rows, features = view.table.rows, self.candidates.features[turns]
         models = (self._model, self._by_words) if self._no_vector.any() else (self._model,)
-        order = [np.argsort(-model.answers.odds(features), kind="stable")[: 2 * COMPARED] for model in models]
-        docs = {row: int(rows["id"][slots[row]]) for row in turns[np.unique(np.concatenate(order))].tolist()}
-        known = words_of(list(docs.values()))
-        stems, words = np.full((2, len(slots)), frozenset(), object)
+        odds = [model.answers.odds(features) for model in models]
+        compared = np.concatenate([choose_compared(each, self.candidates, turns) for each in odds])
+        docs = {row: int(rows["id"][slots[row]]) for row in np.unique(compared).tolist()}
+        known = contents_of(list(docs.values()))
+        stems, vectors = np.full(len(slots), frozenset(), object), np.full(len(slots), None, object)
         for row, doc in docs.items():
             if doc in known:
-                stems[row], words[row] = known[doc]
-        return Contents(
-            rows["who"][slots], (rows["flags"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
-        )
+                stems[row], vectors[row] = known[doc]
+        return Contents(rows["who"][slots], rows["flags"][slots], stems, vectors, frozenset(question.terms))
 
     def _compare_tokens(self) -> None:
         """Read the best texts a second time, by their tokens; one without tokens is as near as the mean."""
@@ -201,12 +211,13 @@ class Ranking:
         import numpy as np
 
         repeats = np.array(echoes, np.intp)
+        self._repeats[[*echoes, *copies]] = True
         self.scores[repeats] = 0.0
         self.scores[np.array(copies, np.intp)] = -1.0
         if self.by_period:
             return
         features, text = self.candidates.features, self._text
-        self._kept_rows = np.flatnonzero(~text | (self.scores[: len(text)] > 0))
+        self._kept_rows = np.flatnonzero(~self._repeats)
         kept = self._kept_rows[text[self._kept_rows]]
         if len(repeats):
             self._weigh_sessions(kept[self.kinds[kept] == TURN], np.unique(self._sessions[repeats]))
@@ -218,7 +229,7 @@ class Ranking:
             self._compare_tokens()
         self._weigh()
         before, self._chances = self._chances, self._gated()
-        self.scores[kept] = self._chances[kept]
+        self.scores[kept] = np.where(self._replaced[kept], 0.0, self._chances[kept])
         values = np.flatnonzero(are_values(self.kinds) & (self.scores > 0))
         rows = self._source_row[values]
         self.scores[values] *= self._chances[rows] / before[rows]  # a version keeps its share
@@ -253,19 +264,30 @@ class Ranking:
         return chances[0] if len(chances) == 1 else np.maximum(*chances)
 
     def _weigh(self) -> None:
-        candidates, waits = self.candidates.subset(self._kept_rows), self._no_vector[self._kept_rows]
-        odds, lifts = odds_of(candidates, self._by_words if waits.any() else self._model)
+        import numpy as np
+
+        kept = self._kept_rows
+        candidates, waits = self.candidates.subset(kept), self._no_vector[kept]
+        odds, lifts, replaced = weigh(candidates, self._by_words if waits.any() else self._model)
         if waits.any():
-            rest, rest_lifts = odds_of(candidates.subset(~waits), self._model)
-            text = self._text[self._kept_rows]
+            rest = weigh(candidates.subset(~waits), self._model)
+            text = self._text[kept]
             # A text with words of the question, and no vector yet, is as likely as one with a vector.
             worded = candidates.features[:, PLACES["words"]] > 0
             if worded.any():
-                best = float(rest[text[~waits]].max(initial=-inf))
+                best = float(rest.odds[text[~waits]].max(initial=-inf))
                 odds[worded] += max(0.0, best - float(odds[text].max()))
-            odds[~waits], lifts[~waits] = rest, rest_lifts
-        self._log_odds[self._kept_rows] = odds + self._summary_penalty[self._kept_rows]
-        self._recency_bonus[self._kept_rows] = lifts
+            odds[~waits], lifts[~waits], replaced[~waits] = rest
+        odds += self._summary_penalty[kept]
+        exact = self._exact[kept]
+        if exact.any() and not exact.all():
+            # What has the code that is asked for is never less likely than what is near in meaning alone.
+            odds[exact] += max(0.0, float(odds[~exact].max() - odds[exact].max() + _EXACT))
+        self._log_odds[kept] = odds
+        if candidates.contents is not None and np.count_nonzero(replaced) > COMPARED // 2:
+            # Of thousands of readings only some are compared, among them the newest.
+            replaced |= (self.kinds[kept] == TURN) & ~candidates.contents.stems.astype(bool)
+        self._recency_bonus[kept], self._replaced[kept] = lifts, replaced
 
     def add_versions(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Add versions of things, with the score and reasons of a candidate each."""

@@ -22,7 +22,7 @@ from edgemem.recall.search.ranking import Ranking
 from edgemem.recall.search.safety import SafetyDoc, safety_docs
 from edgemem.recall.search.selection import has_question
 from edgemem.recall.search.words import WordSearch
-from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
+from edgemem.recall.text.analyse import embedder_weight, terms
 from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Search:
                 ),
                 meaning=self._meaning,
                 now=self._now,
-                words_of=self._words_of,
+                contents_of=self._contents_of,
                 nearness_of=self._nearness_of,
             )
 
@@ -178,22 +178,15 @@ class Search:
                 find_past(view, vectors, vector, None if self._filter.facts is None else held, most=most)
             self._meaning = self._weight
 
-    def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
-        """Return the stems and the words of some messages, by doc."""
-        new = {doc: self._new[doc].text for doc in docs if doc in self._new}
-        read = {doc: analyse(text) for doc, text in new.items()}
-        words = {doc: (frozenset(text.terms()), frozenset(text.words)) for doc, text in read.items()}
-        known = [doc for doc in docs if doc not in new] if self._state is not None else []
-        if known:
-            sql = f"select id, ref, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text
-            rows = self._index.database.query(sql, bound(known))
-            messages = self._index.originals.read([(TURN, ref) for _, ref, _ in rows])
-            words |= {
-                doc: (frozenset(stems.split()), frozenset(plain_words(messages[TURN, ref].text)))
-                for doc, ref, stems in rows
-                if (TURN, ref) in messages
-            }
-        return words
+    def _contents_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], Vector | None]]:
+        """Return the stems and the vector of some messages, by doc."""
+        known = [doc for doc in docs if doc not in self._new] if self._state is not None else []
+        stems = {doc: frozenset(terms(self._new[doc].text)) for doc in docs if doc in self._new}
+        sql = f"select id, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text
+        stems |= {doc: frozenset(text.split()) for doc, text in self._index.database.query(sql, bound(known))}
+        vectors = self._index.vectors(self._state) if self._state is not None and self._meaning else None
+        read = vectors.text_vectors(known) if vectors is not None else {}
+        return {doc: (found, read.get(doc)) for doc, found in stems.items()}
 
     def _nearness_of(self, docs: Sequence[int]) -> NDArray[np.float32]:
         """Return how near the tokens of some docs come to the question's, `float32[n]`; NaN: one has none."""

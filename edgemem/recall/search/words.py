@@ -40,6 +40,11 @@ MAX_TERMS = 24
 MAX_MATCHES = 1500
 """A question's commonest terms are left out while the others match so many texts: each costs time, and such terms tell little."""
 
+_FEW = 3  # texts with a code that is asked for
+_CODE = 3  # least letters and digits of one
+_AS_GOOD, _NEWEST = 0.7, 8
+"""The share of the best score by words of the newest candidates, and how many these are."""
+
 
 class Statistics(msgspec.Struct, frozen=True):
     """How common terms are, in the index and the unindexed docs together."""
@@ -233,12 +238,16 @@ class WordSearch:
         texts, around = score_bm25(
             view, [posting for posting in postings if posting[0] in asked], asked, statistics
         )
+        for term, slots, _ in postings:
+            if _is_code(term, question) and np.count_nonzero(view.findable[slots]) <= _FEW:
+                view.exact[slots] = True
         docs = [asked[term].docs for term in informative]
         best = statistics.best(docs) or 1.0
         view.known_share = (K1 + 1) * sum(statistics.idf(count) for count in docs if count) / best
         hits = texts[view.words[texts] > 0]
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(hits, view.words[hits])
+        self._choose_newest(hits)
         self._choose(around, view.window[around])
         if question.times:
             dated = view.visible(on_dates(view.table, question)[: 4 * self._candidates])
@@ -258,6 +267,17 @@ class WordSearch:
         over = slots[past]
         view.candidates[view.visible(_highest(slots[~past], scores[~past], self._candidates))] = True
         view.candidates[view.visible(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
+
+    def _choose_newest(self, slots: NDArray[np.intp]) -> None:
+        """Make candidates of the newest of those that hold about as much of the question as the best: of readings, of thousands."""
+        import numpy as np
+
+        scores = self._view.words[slots]
+        alike = slots[scores >= _AS_GOOD * scores.max(initial=0.0)]
+        if len(alike) > _NEWEST:
+            at = self._view.table.rows["at"][alike]
+            alike = alike[np.argpartition(at, -_NEWEST)[-_NEWEST:]]
+        self._view.candidates[self._view.visible(alike)] = True
 
     def _note_mentions(self, question: ParsedQuery) -> None:
         """Note the texts that speak of a person in the question, and not only to them."""
@@ -282,6 +302,13 @@ class WordSearch:
         for _, slots, _ in self._view.table.find([stem]):
             here[slots] = True
         return here[:-1]
+
+
+def _is_code(term: str, question: ParsedQuery) -> bool:
+    """Tell whether a term is a number, a code or a rare name, and so is meant as it is written."""
+    if len(term) < _CODE or term in question.date_terms:
+        return False
+    return any(map(str.isdecimal, term)) or (question.english and term in question.unknown_words)
 
 
 def _highest(

@@ -1,12 +1,15 @@
 """Search: no private text has a say in what others find; what was just written, parts of compounds, and each group with its k."""
 
+import random
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+import edgemem
 from edgemem.clock import Clock
+from edgemem.config import LlamaSettings, Profile
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from edgemem.recall.recall import Request
@@ -53,6 +56,28 @@ def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle
     found = scores(tmp_path / "a", secret, query, idle=idle)
     assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=idle)
     assert found
+
+
+@pytest.mark.parametrize("embedder", ["", "minilm"])
+def test_an_exact_code_comes_before_what_is_near_in_meaning(tmp_path, request, embedder):
+    """Of sixty random codes each one that is asked for is first, in a fact or in a message."""
+    dice = random.Random(5)
+
+    def code(start: str) -> str:
+        return start + "".join(
+            dice.choice("bcdfghjklmnpqrstvwxz0123456789") for _ in range(dice.choice((4, 9)))
+        )
+
+    model = str(request.getfixturevalue(embedder)) if embedder else ""
+    codes = {code("zk"): code("zq") for _ in range(60)}
+    with edgemem.open(tmp_path, profile=Profile(llama=LlamaSettings(embedder=model)), worker=False) as memory:
+        for key, value in codes.items():
+            memory.store.add_fact(f"code.{key}", f"value {value}", scope="household")
+        memory.idle(60)
+        for value in codes.values():
+            for question in (value, f"What is {value}?"):
+                (first, *_) = memory.recall(question, k=5)
+                assert value in first.text
 
 
 def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
