@@ -53,7 +53,7 @@ LIKELY, SURE = 0.0, 4.0
 _ABOVE, _AGAIN = 0.02, 10.0  # of log odds: a place above another, and of one that says the same again
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
-_ALIKE = 0.5  # the share of two messages' words in both
+_ALIKE = 0.65  # the share of two messages' words in both, if not all but one are
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -236,7 +236,8 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     spoken = presence[:, words]
     length = spoken.sum(axis=1)
     lacks = (presence[:, asked][:, None] > presence[:, asked]).any(axis=-1)
-    allowed &= ~(lacks & (spoken @ spoken.T >= _ALIKE * (length[:, None] + length) / 2))
+    mean = (length[:, None] + length) / 2
+    allowed &= ~(lacks & (spoken @ spoken.T >= np.minimum(_ALIKE * mean, mean - 1)))
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
     covers = (presence * idf) @ presence.T / np.maximum((presence * idf).sum(axis=1, keepdims=True), 1e-6)
     again = allowed & counts & counts[:, None] & (covers >= _SAME) & (length > 1)[:, None]
