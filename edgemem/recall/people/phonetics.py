@@ -21,10 +21,8 @@ Papiertonne.
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import accumulate
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, is_english
@@ -66,7 +64,7 @@ zh=J ch=C sh=X ^x=X ^q=C ^c=S ^z=S xi(?=[aou])=X qi(?=[aou])=C ji(?=[aou])=J ui=
     "generic": """
 ^c(?=[aou])=K bhf=V bh=V mh=V adh=ai agh=ai idh=i igh=i ogh=o dh= gh= th=H fh= szcz=XC sz=X cz=C rz=J skj=X sj=X kj=X sh=X ch=K kh=K dz=Z zh=J ts=S tz=S
 ci(?=[aou])=C si(?=[aou])=X zi(?=[aou])=J ni(?=[aou])=N dj=J lj=L nj=N gli=Li gn=N nh=N lh=L ph=F eaux=o eau=o ou=u oi=Wa aoi=i c=S w=V
-j=Y ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h= er$=e [tdsxzp]$=
+j=Y ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h= er$=e t$= d$= s$= x$= z$= p$=
 """,
 }  # fmt: skip
 
@@ -88,14 +86,11 @@ SOUND_CLASSES = "PTFKSNLR"
 """The letters of a skeleton."""
 _STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
 _LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of a word that may mean one
-_LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
 _SAME = 0.035  # the distance up to which two readings are the same
-_ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
+_ALIKE = 0.27  # up to which a name is meant
 LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any may be misheard, and those that always may
 _BENT = 0.03  # how much farther a word is of which an ending was taken off
-_FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
 _TWICE = re.compile(r"([A-Z])\1+")
-_NO_RULE = (re.compile("(?!)").match, ("",))
 LIMIT = 0.3
 """Distance up to which a reading may be taken for another."""
 UNKNOWN, ENGLISH = 0.8, 0.3
@@ -107,7 +102,6 @@ _LEAST_HEAD, _LEAST_TAIL = 3, 4  # letters of the two parts of a compound: there
 LEAST_LETTERS, _LEAST_ASKED = 3, 2
 """Of a found term; of one that another may be taken for."""
 _MOST_COMPARED = 300  # terms of one skeleton; no household has more
-_REMEMBERED = 1000  # words that were asked for
 
 SimilarTerm = tuple[str, float]
 """A term and its distance."""
@@ -135,16 +129,11 @@ class _Spelling:
     def __init__(self, rules: str) -> None:
         by_letter: dict[str, list[tuple[str, str]]] = {}
         for pattern, _, sounds in (rule.rpartition("=") for rule in f"{rules} {_PLAIN}".split()):
-            for letter in (
-                _FIRST.sub("", pattern).partition("]")[0]
-                if "[" in _FIRST.sub("", pattern)[:1]
-                else _FIRST.sub("", pattern)[0]
-            ):
-                by_letter.setdefault(letter, []).append((pattern, sounds))
+            by_letter.setdefault(pattern.lstrip("^")[0], []).append((pattern, sounds))
         self._rules = {
             letter: (
-                re.compile("|".join(f"({pattern})" for pattern, _ in rules)).match,
-                tuple(sounds for _, sounds in rules),
+                re.compile("|".join(f"({pattern})" for pattern, _ in rules)),
+                [sounds for _, sounds in rules],
             )
             for letter, rules in by_letter.items()
         }
@@ -152,58 +141,43 @@ class _Spelling:
     def read(self, word: str) -> str:
         reading, at = "", 0
         while at < len(word):
-            match, sounds = self._rules.get(word[at], _NO_RULE)
-            hit = match(word, at)
-            if hit is None:
-                at += 1
-                continue
-            reading += sounds[(hit.lastindex or 1) - 1]
-            at = hit.end()
+            pattern, sounds = self._rules.get(word[at], (None, ()))
+            hit = pattern.match(word, at) if pattern else None
+            reading += sounds[(hit.lastindex or 1) - 1] if hit else ""
+            at = hit.end() if hit else at + 1
         return _TWICE.sub(r"\1", reading)
 
 
-@cache
-def _spelling(name: str) -> _Spelling:
-    return _Spelling(_SPELLINGS[name])
-
-
 @preloaded
-def _heard_as() -> tuple[_Spelling, ...]:
-    return tuple(map(_spelling, _HEARD_AS))
+def _spellings() -> dict[str, _Spelling]:
+    return {name: _Spelling(rules) for name, rules in _SPELLINGS.items()}
 
 
-@lru_cache(maxsize=512)
-def readings(word: str) -> frozenset[str]:
-    """Return the readings of a word in small letters; none of a long one, or one with a letter that is not Latin."""
+def _read(word: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the readings of a word by some spellings; none of a long one, or one with a letter that is not Latin."""
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isalpha() and word.replace("ł", "l").isascii()):
         return frozenset()
-    return frozenset(spoken for name in _SPELLINGS if (spoken := _spelling(name).read(word)))
+    return frozenset(reading for name in names if (reading := _spellings()[name].read(word)))
 
 
 @lru_cache(maxsize=2048)
 def as_heard(word: str) -> frozenset[str]:
-    """Return the readings of a word that a recogniser wrote by the rules of English."""
-    word = word.translate(_LETTERS)
-    if not 1 < len(word) <= _MOST_LETTERS or not (word.isascii() and word.isalpha()):
-        return frozenset()
-    return frozenset(spoken for spelling in _heard_as() if (spoken := spelling.read(word)))
+    """Return the readings of a word in small letters that a recogniser wrote by the rules of English."""
+    return _read(word, _HEARD_AS)
+
+
+@lru_cache(maxsize=8192)
+def weight(reading: str) -> float:
+    """Return the cost of missing a whole reading."""
+    return sum(LOSSES[sound] for sound in reading)
 
 
 def distance(first: str, second: str, at_most: float = 1.0) -> float:
     """Return the distance of two readings: 0: the same; 1: nothing in common, or farther than `at_most`, where comparing ends."""
-    whole = (weight(first) + weight(second)) / 2
-    if not whole:
-        return 0.0 if first == second else 1.0
-    limit = at_most * whole
-    paid = cost(first, second, limit)
-    return 1.0 if paid > limit else min(1.0, paid / whole)
-
-
-def cost(first: str, second: str, limit: float = inf) -> float:
-    """Return how far a reading is from another; infinity beyond the limit."""
     losses = [LOSSES[meant] for meant in second]
     row = [0.0, *accumulate(losses)]
+    whole = (weight(first) + row[-1]) / 2
     for sound in first:
         lost, costs = LOSSES[sound], COSTS[sound]
         above = row[0]
@@ -219,25 +193,15 @@ def cost(first: str, second: str, limit: float = inf) -> float:
             above = here
             if cheapest < best:
                 best = cheapest
-        if best > limit:
-            return inf
-    return row[-1]
+        if best > at_most * whole:
+            return 1.0
+    return min(1.0, row[-1] / whole) if whole else 0.0
 
 
 def skeleton(reading: str) -> str:
     """Return the consonant classes of a reading, which most misheard words keep; "-": none."""
     kept = re.sub(r"[aeiouHWY]", "", reading).translate(_CLASSES)
     return re.sub(r"(.)\1+", r"\1", kept) or "-"
-
-
-@lru_cache(maxsize=8192)
-def weight(reading: str) -> float:
-    """Return the cost of missing a whole reading."""
-    return sum(LOSSES[sound] for sound in reading)
-
-
-def _heard() -> dict[str, str]:
-    return all_words()["en"].names.heard
 
 
 def sounds_of(word: str) -> frozenset[str]:
@@ -278,45 +242,36 @@ def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None
     """
     if len(word) < _LEAST_HEARD:
         return None
-    strict = word in common_names() or is_english(word)
+    common = word in common_names()
+    limit = _SAME if common or is_english(word) else _ALIKE
     heard = [(spoken, 0.0) for spoken in as_heard(word)]
     if word.endswith("s") and len(word) > _LEAST_HEARD:
         heard += [(spoken, _BENT) for spoken in as_heard(word[:-1])]
     hits = []
     for name in names:
         read = [reading for key, reading in _readings(name) if keys is None or key in keys]
-        far = min(
-            (distance(spoken, other, _ALIKE) + bent for spoken, bent in heard for other in read), default=1.0
-        )
-        if far <= (_SAME if strict else _ALIKE_SHORT if len(name) <= _SHORT else _ALIKE):
-            hits.append((far, -_spelled_alike(word, name), name))
-        elif word in common_names() and not _strict_keys(word).isdisjoint(_strict_keys(name)):
-            alike = _spelled_alike(word, name)
-            if alike >= _LEAST_ALIKE:
-                hits.append((far, -alike, name))
-    if not hits:
-        return None
-    far, _, name = min(hits)
-    return far, name
+        far = min([distance(spoken, other) + bent for spoken, bent in heard for other in read], default=1.0)
+        if far <= limit or (common and not _strict_keys(word).isdisjoint(_strict_keys(name))):
+            hits.append((far, name))
+    return min(hits, default=None)
 
 
-def _spelled_alike(word: str, name: str) -> float:
-    return max(SequenceMatcher(None, word, spelling).ratio() for spelling in (name, _heard().get(name, name)))
+def _heard_name(name: str) -> str:
+    """Return how an English speaker writes a name that no rule leads to; empty: of others."""
+    return all_words()["en"].names.heard.get(name, "")
 
 
 @lru_cache(maxsize=512)
 def _readings(name: str) -> tuple[tuple[str, str], ...]:
     """Return the readings of a name and its usual misspelling, each after its skeleton."""
-    heard = _heard().get(name)
-    spoken = readings(name) if heard is None else readings(name) | as_heard(heard)
+    spoken = _read(name, _SPELLINGS) | as_heard(_heard_name(name))
     return tuple((skeleton(reading), reading) for reading in sorted(spoken))
 
 
 @lru_cache(maxsize=8192)
 def _strict_keys(word: str) -> frozenset[str]:
     # A fact's subject is known by its stem: James by that of his name without the s.
-    spellings = {word, stem(word), _heard().get(word, word)}
-    read = {_spelling(name).read(spelling) for spelling in spellings for name in _STRICTLY}
+    read = _read(word, _STRICTLY) | _read(stem(word), _STRICTLY) | as_heard(_heard_name(word))
     return frozenset(key for reading in read if len(key := _strict_key(reading)) > 1)
 
 
@@ -346,7 +301,6 @@ class SimilarTerms:
         self._by_skeleton: dict[str, list[str]] = {}
         """By skeleton, terms with such a reading, each before that reading."""
         self._by_end: dict[str, list[str]] = {}
-        self._cache: dict[tuple[str, bool], tuple[SimilarTerm, ...]] = {}
 
     def add(self, term: str) -> None:
         """Add a new term; numbers, short terms and words of other scripts have no sound."""
@@ -354,27 +308,18 @@ class SimilarTerms:
             self._by_skeleton.setdefault(key, []).append(entry)
         if len(term) >= _LEAST_HEAD + _LEAST_TAIL and term.isalpha():
             self._by_end.setdefault(term[-_LEAST_TAIL:], []).append(term)
-        self._cache.clear()
 
     def drop(self, term: str) -> None:
         """Remove a term."""
         for key, entry in _entries(term):
             _remove(self._by_skeleton, key, entry)
         _remove(self._by_end, term[-_LEAST_TAIL:], term)
-        self._cache.clear()
 
     def similar_to(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
         """Return other terms that sound like a term, nearest first, with distances.
 
         `wide`, for a sure mistake, also finds those with a consonant more, less or other; it takes longer.
         """
-        if (term, wide) not in self._cache:
-            if len(self._cache) >= _REMEMBERED:
-                self._cache.clear()
-            self._cache[term, wide] = self._near(term, wide=wide)
-        return self._cache[term, wide]
-
-    def _near(self, term: str, *, wide: bool) -> tuple[SimilarTerm, ...]:
         distances: dict[str, float] = {}
         for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
             key = skeleton(reading)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST = 3, 64
 _ASKS, _TELLS = "?？؟", ".!。！।۔"
 _stemmer_lock = Lock()
-WORDS_VERSION = "8"
+WORDS_VERSION = "9"
 """Changes with every rule below; the files of the languages change `words_version` by themselves."""
 _RUN = re.compile(r"[^\W_]+")
 _SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
