@@ -175,6 +175,13 @@ class PromptTurn(msgspec.Struct):
             answer = answers.get(call["id"]) if call.get("id") else None
             yield call_name(call), call_arguments(call), answer
 
+    def outcomes(self) -> Iterator[str]:
+        """Yield what each tool did, as an episode tells it."""
+        for name, arguments, answer in self.calls():
+            if answer is not None:
+                done = {"name": name, "args": arguments, "result": text_of(answer)}
+                yield episode_text("tool_call", done, "ok")
+
     def call(self, call_id: str) -> dict[str, Any] | None:
         """Return the newest call of an id, if the turn has one."""
         calls = (call for message in reversed(self.messages) for call in reversed(tool_calls(message)))
@@ -315,12 +322,7 @@ class Committed:
     @cached_property
     def _outcomes(self) -> set[str]:
         """What each tool did, as an episode tells it."""
-        return {
-            episode_text("tool_call", {"name": name, "args": arguments, "result": text_of(answer)}, "ok")
-            for turn in self.turns
-            for name, arguments, answer in turn.calls()
-            if answer is not None
-        }
+        return {text for turn in self.turns for text in turn.outcomes()}
 
 
 class PromptLog:
@@ -501,6 +503,11 @@ class PromptLog:
             level = max(levels, key=RANK.__getitem__)
             self._newest = key, Committed(turns, carried, level, *self._messages_of(turns, head))
         return self._newest[1]
+
+    def holds(self, item: Recalled) -> bool:
+        """Tell whether the present prompt holds a recalled item; its running turn reads late results."""
+        late = item.kind == "episode" and self.running is not None and item.text in self.running.outcomes()
+        return late or self.has_turn(item) or self.committed().holds(item)
 
     def has_turn(self, item: Recalled) -> bool:
         """Tell whether a recalled item is a turn of the present prompt, or a summary of its session."""

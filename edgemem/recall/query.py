@@ -218,14 +218,17 @@ def parse_query(
     )
 
 
-def lacks_subject(question: ParsedQuery, reader: str | None) -> bool:
-    """Tell whether a sentence of a few words names nobody but its `reader`, and nothing, or only "she" or "it"."""
+def lacks_subject(question: ParsedQuery, reader: str | None, *, known: bool) -> bool:
+    """Tell whether a sentence of a few words names nobody but its `reader`, and nothing, or only "she" or "it".
+
+    One word that is `known` to the memory is its subject; one that is not tells what is asked about somebody named before.
+    """
     text, words = question.whole.text, len(question.whole.tokens)
     if question.people.keys() - {reader} or words > _FEW or any(map(str.isdigit, text)):
         return False
     language = all_words().get(question.whole.language)
     refers = language is not None and language.others.stand_in(small(text))
-    return refers or (words <= 1 and not question.people)
+    return refers or (words <= 1 and not known and not question.people)
 
 
 def with_subjects(question: Question) -> Question:

@@ -195,7 +195,7 @@ class MemoryBlock:
             considered,
             visible=visible,
             kept=self._exists,
-            is_in_conversation=lambda item: prompt_log.has_turn(item) or committed.holds(item),
+            is_in_conversation=prompt_log.holds,
             question=question,
             today=today,
         )

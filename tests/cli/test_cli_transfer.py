@@ -257,8 +257,9 @@ def test_two_runs_are_the_same_but_for_milliseconds(
 
 def test_a_late_recall_is_told_and_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine too slow even for the demo's patience misses what it must find; that is counted, and exits with 0."""
+    lines = [*LINES[:39], msgspec.structs.replace(LINES[39], must=("a moose",))]
     monkeypatch.setattr("edgemem.cli.demo.PATIENCE_MS", 0.001)
-    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:40])
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: lines)
     result = run("demo", "--home", tmp_path / "home")
     assert result.exit_code == 0, result.output
     assert " ms, late" in result.stdout

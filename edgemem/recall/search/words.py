@@ -40,6 +40,8 @@ MAX_TERMS = 24
 MAX_MATCHES = 1500
 """A question's commonest terms are left out while the others match so many texts: each costs time, and such terms tell little."""
 
+_SMALL = 32
+"""Texts of a memory that is too small to tell which words are rare: each is taken for as rare as among so many."""
 _FEW = 3  # texts with a code that is asked for
 _CODE = 3  # least letters and digits of one
 _AS_GOOD, _NEWEST = 0.7, 8
@@ -58,7 +60,7 @@ class Statistics(msgspec.Struct, frozen=True):
     def idf(self, docs: float) -> float:
         """Return the inverse document frequency, as FTS5's, of a term in so many texts."""
         # With 1 in the logarithm it is never negative (Lucene's BM25Similarity): among two facts each word is common, yet tells.
-        return log(1 + max(0.0, self.docs - docs + 0.5) / (docs + 0.5))
+        return log(1 + max(0.0, max(self.docs, _SMALL) - docs + 0.5) / (docs + 0.5))
 
     def best(self, docs: Iterable[float]) -> float:
         """Return the highest possible score, given each term's number of texts."""
@@ -165,7 +167,8 @@ class WordSearch:
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find a question's words, and return it with the memory's knowledge of it."""
         question = self._parsed(asked)
-        if asked.before and lacks_subject(question, self._reader):
+        known = any(self.counts(question.terms).values())
+        if asked.before and lacks_subject(question, self._reader, known=known):
             question = self._parsed(with_subjects(asked))
         statistics = self._statistics(question.terms)
         if question.period is not None and not question.period.rest:
