@@ -48,8 +48,8 @@ most_alike, nearest: whether no other newer one is more so. cue: whether it says
 COMPARED, _NEWEST = 64, 32
 """Top messages compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # log odds
-LIKELY, SURE = 0.0, 4.0
-"""From these log odds on (.5 and .98) a newer message is above the one that it replaces, and that one is not shown at all."""
+LIKELY, SURE = 0.5, 4.0
+"""From these log odds on (.62 and .98) a newer message is above the one that it replaces, and that one is not shown at all."""
 _ABOVE, _AGAIN = 0.02, 10.0  # of log odds: a place above another, and of one that says the same again
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
