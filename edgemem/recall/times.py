@@ -1,9 +1,7 @@
 """Times: the moments and periods that a question is asked of, and which texts and facts are of them.
 
-Only a fact is true of a time; words, deeds, notes and summaries count from when they were learnt. For a period alone, texts with
-more and rarer words come first, so that neither "ok" nor a daily greeting comes before a sentence said once. Of texts of about
-the same time only the first counts in full: a long story in the morning leaves room for the evening. What happened is also found
-in texts of other times about this one.
+Only a fact is true of a time; words, deeds, notes and summaries count from when they were learnt. For a period alone, longer texts
+come first, so that "ok" does not come before a sentence. What happened is also found in texts of other times about this one.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError
-from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, NAMES
+from edgemem.recall.index.docs import ASKS, GREETS
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.text.calendar import Range
@@ -41,24 +39,24 @@ _FEW_DAYS_S = 3 * 86400.0
 _LIKELY = 0.5
 """Readings of a time that are as sure count; of a period that is asked for, else the likeliest."""
 _MOST = 64  # texts
-_LOOKED_AT = 4096
-"""The longest texts of the period, whose words are weighed: 4 ms on x86."""
+_LEAST_TOLD, _LEAST_SCORE = 0.5, 0.2
 _SCORES = {
-    TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
-    GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
-}  # fmt: skip
-"""Lowest and highest score by kind, none below the profile's floor, since the question wants an answer; notes, in the prompt
-anyway, score least. Other kinds are of no time."""
+    TURN: 0.9,
+    EPISODE: 0.5,
+    FACT: 0.45,
+    PREFERENCE: 0.45,
+    GOAL: 0.45,
+    NOTE: 0.35,
+    BANK: 0.35,
+    SUMMARY: 0.25,
+}
+"""Lowest score of a message and of another text, not below the profile's floor, since the question wants an answer, and the highest
+by kind; others are of no time."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
 """Least share of a text's time in the question's, times both sureties, if not said then; a coming time has no other sign."""
-_LONGEST = 20  # stems: a longer text is cut before it is said
-_LEAST, _LEAST_REPLY = 3, 6
-"""Stems: "ok" and "that's fine" tell nothing, nor does the robot's "I have heard","""
-_REPLY = 0.4
-"""and its long replies count less than people's words."""
-_VALUES, _VALUE = (COUNTS, NAMES), 0.3
-"""Who tells something to be remembered says a number, a name or, as `dated`, a day: what each adds to informativeness."""
-_SLICES = 8  # of the time from the first to the last text
+_LEAST, _LONGEST = 3, 20
+"""Stems: "ok" and "that's fine" tell nothing, and a longer text is cut before it is said."""
+_DATED = 0.3  # what a day in it adds to how much a text tells
 
 
 class When(NamedTuple):
@@ -202,19 +200,12 @@ def period_candidates(
             return None
     replies = _replies(view, slots)
     if period.whose == "robot":
-        kept = replies | ((kind[slots] == EPISODE) & (not period.words))
+        slots = slots[replies | ((kind[slots] == EPISODE) & (not period.words))]
     else:
-        kept = (
-            np.ones(len(slots), bool) if period.whose == "anyone" else _theirs(view, slots, question, period)
-        )
-    slots, replies = slots[kept], replies[kept]
-    if len(slots) > _LOOKED_AT:
-        longest = np.argpartition(-rows["length"][slots], _LOOKED_AT)[:_LOOKED_AT]
-        slots, replies = slots[longest], replies[longest]
-    if not len(slots):
-        return slots, np.zeros(0)
-    informative = _informativeness(view, slots, replies & (period.whose != "robot"))
-    scores = _scores(view, slots, informative * shares[slots])
+        slots = slots[~replies]
+        if period.whose != "anyone":
+            slots = slots[_theirs(view, slots, question, period)]
+    scores = _scores(view, slots, shares[slots])
     best = np.lexsort((-at[slots], -scores))[:_MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
@@ -261,34 +252,16 @@ def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
     return replies
 
 
-def _informativeness(view: QueryView, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how much each text tells, by its length; `replies` are the robot's, where its words are not asked for."""
+def _scores(view: QueryView, slots: Slots, shares: Numbers) -> NDArray[np.float64]:
+    """Return scores of texts by how much they are of the period, `shares`, and by their lengths."""
     import numpy as np
 
     rows = view.table.rows
-    length = rows["length"][slots]
-    informative: NDArray[np.float64] = np.minimum(length, _LONGEST).astype(np.float64)
-    flags = rows["flags"][slots]
-    values = sum(((flags & flag) > 0).astype(np.float64) for flag in _VALUES) + rows["dated"][slots]
-    informative *= 1 + _VALUE * values
-    informative[replies] *= _REPLY
-    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | ((flags & (ASKS | GREETS)) > 0)
-    return np.where(silent & (rows["kind"][slots] == TURN), 0.0, informative)
-
-
-def _scores(view: QueryView, slots: Slots, informative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return scores of texts: in each slice of the period the best counts in full, the next half, and so on."""
-    import numpy as np
-
-    rows = view.table.rows
-    at, kind = rows["at"][slots], rows["kind"][slots]
-    span = max(float(at.max() - at.min()), 1.0)
-    slices = np.minimum((at - at.min()) / span * _SLICES, _SLICES - 1).astype(np.intp)
-    order = np.lexsort((-informative, slices))
-    firsts = np.searchsorted(slices[order], slices[order])
-    spread = np.empty(len(slots))
-    spread[order] = informative[order] / (1 + np.arange(len(slots)) - firsts)
-    share = spread / (spread.max() or 1.0)
-    lowest, highest = np.array([_SCORES.get(number, (0.0, 0.0)) for number in KINDS])[kind].T
-    scores: NDArray[np.float64] = np.where(informative > 0, lowest + (highest - lowest) * share, 0.0)
-    return scores
+    length, kind = rows["length"][slots], rows["kind"][slots]
+    told = np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])
+    told /= told.max(initial=1.0)
+    highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[kind]
+    silent = (length < _LEAST) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)
+    lowest = np.where(kind == TURN, _LEAST_TOLD, _LEAST_SCORE)
+    scores: NDArray[np.float64] = lowest + (highest - lowest) * told
+    return np.where((highest > 0) & ~(silent & (kind == TURN)), scores, 0.0)
