@@ -232,11 +232,11 @@ def lacks_subject(question: ParsedQuery, reader: str | None, *, known: bool) -> 
 
 
 def with_subjects(question: Question) -> Question:
-    """Return a sentence behind the names and content words of what was said before it."""
+    """Return a sentence behind another of the names and content words of what was said before it."""
     words = [
         text[word.begin : word.end] for text in question.before for word in spoken_words(text) if word.content
     ]
-    text = f"{' '.join(dict.fromkeys(words))} {question.text}"
+    text = f"{' '.join(dict.fromkeys(words))}. {question.text}" if words else question.text
     return msgspec.structs.replace(question, text=text[-MAX_CHARS:])
 
 

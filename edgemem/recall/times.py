@@ -92,9 +92,9 @@ def checked_when(valid_at: float | None, known_at: float | None) -> When | None:
 
 
 def past_times(asked: Question, now: float) -> list[Range]:
-    """Return the past times whose facts a question asks for."""
+    """Return the past times whose facts a question asks for; of readings that are as likely the earliest, since no fact held later."""
     likeliest: dict[str, Range] = {}
-    for span in asked.times:
+    for span in sorted(asked.times, key=lambda span: (-span.sure, span.begin)):
         likeliest.setdefault(span.text, span)
     times = [_with_facts(span, now) for span in likeliest.values() if span.sure >= _SURE]
     if asked.tense.speaks:  # "which codes did it have this year?"

@@ -206,7 +206,9 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
         assert asked == ["keep my pin", "forget my tea", "yes"]
 
 
-PROFILE = '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\n[llama]\nembedder = ""\n'
+PROFILE = (
+    '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\n[llama]\nembedder = ""\n[time]\nline = false\n'
+)
 
 
 def home_in(folder: Path, *, busy: float = 0.05) -> Path:

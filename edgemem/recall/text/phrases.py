@@ -32,6 +32,7 @@ _ALIASES = {"monthday": "nth", "later": "shift"}
 """Slots of a form whose words are some of another slot's."""
 _DATED = {"month", "date", "year"}
 """Parts of a phrase that tell the date themselves."""
+_LONG = {"month", "season"}
 _LONGEST_DAY_S = 25 * 3600.0
 _CAPITAL_BEFORE, _WORD_AFTER = re.compile(r"[A-ZÀ-Þ][^\W\d_]+\s+$"), re.compile(r"\s+[^\W\d_]+")
 _SENTENCE_END = Pattern(r"(?<!\d)[.!?;…]+(?=\s|$)|[。！？；\n]")
@@ -165,7 +166,7 @@ class Sentence:
         self._text, self._plain, self._now = text, plain, now
         self._lexicon, self._calendar = lexicon, calendar
         self._past = lexicon.speaks_of_past(text.lower(), plain) is True
-        self._requests = asked and not lexicons().begins.search(plain)
+        self._asked, self._requests = asked, asked and not lexicons().begins.search(plain)
         self._named = list(self._name_times())
         self.code = lexicon.code
 
@@ -202,7 +203,7 @@ class Sentence:
             phrase = Phrase(
                 *match.span(), parts, doubtful, parts.keys() == {"weekday"} and self._in_name(match)
             )
-            phrase.ranges = self._ranges(phrase, past=self._past_at(match.start()))
+            phrase.ranges = self._ranges(phrase, past=self._past_at(match.start(), parts))
             yield phrase
 
     def _in_name(self, match: re.Match[str]) -> bool:
@@ -212,13 +213,17 @@ class Sentence:
         capital, noun = _CAPITAL_BEFORE.search(before), _WORD_AFTER.match(after)
         return bool((capital and terms(capital[0])) or (noun and terms(noun[0])))
 
-    def _past_at(self, place: int) -> bool | None:
-        """Tell whether the sentence at a place is about the past; None: it has signs of both, or requests and has none."""
+    def _past_at(self, place: int, parts: dict[str, Any]) -> bool | None:
+        """Tell whether the sentence at a place is about the past; None: it has signs of both, or none where it may be either.
+
+        So it is with requests, and with questions for a month or a season: plans are rarely so long.
+        """
         begin = max((end.end() for end in _SENTENCE_END.finditer(self._text, 0, place)), default=0)
         end = _SENTENCE_END.search(self._text, place)
         said = slice(begin, None if end is None else end.start())
         past, coming = self._lexicon.tenses(self._text[said].lower(), self._plain[said])
-        return None if past == coming and (past or self._requests) else past
+        either = self._requests or (self._asked and parts.keys() <= _LONG)
+        return None if past == coming and (past or either) else past
 
     def _parts(self, match: re.Match[str]) -> dict[str, Any]:
         """Return the values of a form's words by kind; none where it names no time."""
