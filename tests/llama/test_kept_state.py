@@ -311,7 +311,7 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    (tmp_path / "home" / "edgemem.toml").write_text('[llama]\nembedder = ""\n[time]\nline = false\n')
     return tmp_path / "home"
 
 

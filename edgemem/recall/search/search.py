@@ -183,7 +183,8 @@ class Search:
         known = [doc for doc in docs if doc not in self._new] if self._state is not None else []
         stems = {doc: frozenset(terms(self._new[doc].text)) for doc in docs if doc in self._new}
         sql = f"select id, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text
-        stems |= {doc: frozenset(text.split()) for doc, text in self._index.database.query(sql, bound(known))}
+        rows = self._index.database.query(sql, bound(known)) if known else ()
+        stems |= {doc: frozenset(text.split()) for doc, text in rows}
         vectors = self._index.vectors(self._state) if self._state is not None and self._meaning else None
         read = vectors.text_vectors(known) if vectors is not None else {}
         return {doc: (found, read.get(doc)) for doc, found in stems.items()}
