@@ -28,15 +28,13 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 
-ASKS, SAYS_I, SAFETY, COUNTS, NAMES, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
-"""The text asks; says "I"; tells what may hurt somebody; holds a number; has a word with a capital inside a sentence; says that
-something is otherwise than before; only greets or thanks."""
+ASKS, SAYS_I, SAFETY, COUNTS, CHANGES, GREETS = 1, 2, 4, 8, 32, 128
+"""The text asks; says "I"; tells what may hurt somebody; holds a number; says that something is otherwise than before; only greets or thanks."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
 _GREETING_CHARS = 60
 _DIGIT = re.compile(r"\d")
-_NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 
 
 class Annotations(NamedTuple):
@@ -57,7 +55,6 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
     flags |= SAYS_I * (not words.isdisjoint(known.speaker))
     flags |= CHANGES * known.changes.stand_in(small(text))
     flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
-    flags |= NAMES * bool(_NAME.search(text))
     flags |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
     return Annotations(int(flags), called_by(text), _times(text, at, zone))
 

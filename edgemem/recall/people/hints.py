@@ -7,7 +7,6 @@ ago. Common words, which every recogniser knows, are left out. A bounded number 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ _LONGEST_TEXT, _LONGEST_WORD = 400, 40
 
 # Added to a score by an occurrence.
 _PERSON, _SUBJECT, _NAME, _NAME_SPOKEN, _RARE = 20.0, 2.5, 2.0, 1.5, 1.0
-_FIRST_WORD, _KEY, _AGAIN = 0.5, 0.5, 0.5
+_FIRST_WORD, _KEY = 0.5, 0.5
 
 # One step in the index of (scope, key) reaches each scope, however many facts there are.
 _PEOPLE = """
@@ -110,20 +109,17 @@ def find_hints(
 
 
 class Tally:
-    """Sums up each word's weight, and counts its spellings."""
+    """Sums up each word's weight, in its first spelling."""
 
     def __init__(self) -> None:
-        self._scores: dict[str, float] = defaultdict(float)
-        self._written: dict[str, Counter[str]] = defaultdict(Counter)
-        self._people: set[str] = set()
-        self._counts: Counter[str] = Counter()
+        self._scores: dict[str, float] = {}
+        self._spelled: dict[str, str] = {}
 
     def add_person(self, name: str | None) -> None:
         """Add a speaker's name, if known; it counts even where it is a common word."""
         for word in _spoken(name or "")[:4]:
-            self._people.add(word.casefold())
-            self._scores[word.casefold()] = max(_PERSON, self._scores[word.casefold()])
-            self._written[word.casefold()][word if word[0].isupper() else word.title()] += 1
+            self._scores[word.casefold()] = max(_PERSON, self._scores.get(word.casefold(), 0.0))
+            self._spelled.setdefault(word.casefold(), word if word[0].isupper() else word.title())
 
     def add_fact(self, key: str, value: str, fresh: float) -> None:
         """Add subject, relation and value of a fact."""
@@ -131,35 +127,28 @@ class Tally:
         is_name = bool(rest) and not any(letter.isdigit() for letter in head)  # sensor_12 is a machine's
         for word in _spoken(spell_out(head)):
             # A key of several parts mostly begins with a name, which keys write small.
-            self._tell(word.title() if is_name else word, (_SUBJECT if is_name else _KEY) * fresh)
+            self._add(word.title() if is_name else word, (_SUBJECT if is_name else _KEY) * fresh)
         for word in _spoken(spell_out(rest)):
-            self._tell(word, _KEY * fresh)
+            self._add(word, _KEY * fresh)
         for word in _spoken(value):
-            self._tell(word, (_RARE if word.islower() else _NAME) * fresh)
+            self._add(word, (_RARE if word.islower() else _NAME) * fresh)
 
     def add_turn(self, content: str, fresh: float) -> None:
-        """Add the names in a message, and raise known terms in it."""
+        """Add the names in a message."""
         for word, start in _words(content):
             if not word.islower():
                 self._add(word, (_FIRST_WORD if _begins(content, start) else _NAME_SPOKEN) * fresh)
-            elif word.casefold() in self._scores:
-                self._scores[word.casefold()] += _AGAIN * fresh
 
     def best(self, limit: int) -> list[str]:
-        """Return the words with the most weight, each in its most frequent spelling."""
+        """Return the words with the most weight."""
         ranked = sorted(self._scores, key=lambda word: (-self._scores[word], word))
-        return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
-
-    def _tell(self, word: str, score: float) -> None:
-        """Add a word of a fact, each time for less: in eighty facts it is not twice as important."""
-        self._counts[word.casefold()] += 1
-        self._add(word, score / self._counts[word.casefold()] ** 2)
+        return [self._spelled[word] for word in ranked[: max(limit, 0)]]
 
     def _add(self, word: str, score: float) -> None:
         folded = word.casefold()
-        if folded in self._people or not _is_common(folded):
-            self._scores[folded] += score
-            self._written[folded][word] += 1
+        if folded in self._scores or not _is_common(folded):
+            self._scores[folded] = self._scores.get(folded, 0.0) + score
+            self._spelled.setdefault(folded, word)
 
 
 def _words(text: str) -> Iterator[tuple[str, int]]:

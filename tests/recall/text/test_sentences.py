@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, MOST_TIMES, NAMES, SAYS_I, annotate
+from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, MOST_TIMES, SAYS_I, annotate
 from edgemem.recall.people.names import NamedPeople, people_of
 from edgemem.recall.query import PeriodQuestion, parse_query, read_question, tense_of
 from edgemem.recall.text.analyse import language_in, plain_words, terms
@@ -100,7 +100,7 @@ READERS = {
     "all": lambda text: "yes" if tense_of(text).all else "no", "period": period,
     "digits": lambda text: " ".join(with_digits(plain_words(text))), "digits_of": digits_of,
     "language": language_in, "called": called, "asks": flagged(ASKS), "greets": flagged(GREETS),
-    "says_i": flagged(SAYS_I), "counts": flagged(COUNTS), "names": flagged(NAMES),
+    "says_i": flagged(SAYS_I), "counts": flagged(COUNTS),
 }  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def test_nothing_raises(text: str, said_at: float) -> None:
 def test_silly_clocks(now: float) -> None:
     """A clock beyond every calendar gives no times, and no error."""
     annotations = annotate("I saw Ann yesterday at 5", now)
-    assert annotations.flags == SAYS_I | COUNTS | NAMES
+    assert annotations.flags == SAYS_I | COUNTS
     assert len(annotations.times) <= MOST_TIMES
     text = "yesterday, two years ago, last summer, in May, in 900 years, next year"
     assert all(span.begin < span.end for span in times_in(text, now, ZONE))
