@@ -34,7 +34,7 @@ from edgemem.bench.ground import (
     store_turns,
 )
 from edgemem.clock import RELEASED
-from edgemem.config import Profile
+from edgemem.config import Profile, TimeSettings
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
@@ -334,7 +334,8 @@ def opened(
     profile = Profile() if embedder is not None else quiet()
     # A slow machine must not turn the figures of meaning into those of words.
     recall = msgspec.structs.replace(profile.recall, deadline_ms=10_000.0, query_embed_ms=10_000.0)
-    profile = msgspec.structs.replace(profile, recall=recall)
+    # The line with the day is no answer of the memory.
+    profile = msgspec.structs.replace(profile, recall=recall, time=TimeSettings(line=False))
     with edgemem.open(
         folder, profile=profile, embedder=kept, clock=clock, worker=worker, watch=False
     ) as memory:
