@@ -21,6 +21,7 @@ Papiertonne.
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
@@ -252,8 +253,9 @@ def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None
         read = [reading for key, reading in _readings(name) if keys is None or key in keys]
         far = min([distance(spoken, other) + bent for spoken, bent in heard for other in read], default=1.0)
         if far <= limit or (common and not _strict_keys(word).isdisjoint(_strict_keys(name))):
-            hits.append((far, name))
-    return min(hits, default=None)
+            hits.append((far, -SequenceMatcher(None, word, name).ratio(), name))
+    far, _, name = min(hits, default=(1.0, 0.0, ""))
+    return (far, name) if name else None
 
 
 def _heard_name(name: str) -> str:
