@@ -12,7 +12,7 @@ import re
 import shutil
 from collections import Counter
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from time import sleep
@@ -34,12 +34,13 @@ from edgemem.bench.ground import (
     store_turns,
 )
 from edgemem.clock import RELEASED
-from edgemem.config import Profile, TimeSettings
+from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
+from lab.judge import lines_of
 from lab.languages import LANGUAGES
 from lab.recall_asking import Turns
 from lab.recall_home import IDLE_S, KeptVectors, SetClock
@@ -210,9 +211,17 @@ def judge(memory: Memory, spoken: Household) -> Outcomes:
     def ask(asker: str, text: str) -> str:
         return Turns(memory).block(text, asker).text
 
+    @cache
+    def always(asker: str) -> frozenset[str]:
+        return frozenset(ask(asker, "Hello.").splitlines())
+
+    def brought(asker: str, shown: str) -> bool:
+        """Tell whether an utterance brings a line that does not stand there whatever is said, as the asker's allergy does."""
+        return bool(lines_of("\n".join(line for line in shown.splitlines() if line not in always(asker))))
+
     for asker, text in spoken.small_talk:
         shown = ask(asker, text)
-        note(TALKED, bool(shown), text, shown)
+        note(TALKED, brought(asker, shown), text, shown)
     values = {key: re.split("[,，]", value)[0] for key, _, _, value, _ in spoken.facts}
     texts = {key: text for key, _, _, text in spoken.told}
     texts |= {key: " ".join(parts) for key, *parts, _ in spoken.facts}
@@ -224,12 +233,12 @@ def judge(memory: Memory, spoken: Household) -> Outcomes:
             ", of a fact" if keys[0] in values else ", said",
             *([] if one.answer else [", of safety"]),
         )
-        note(DENIED, not shown, one.text, shown)
+        note(DENIED, not brought(one.asker, shown), one.text, shown)
         for kind in kinds:
             note(f"answer in the block{kind}", there, one.text, shown)
     for asker, text in spoken.unanswerable:
         shown = ask(asker, text)
-        note(ALONE, not shown, text, shown)
+        note(ALONE, not brought(asker, shown), text, shown)
     for pair in spoken.replaced:
         old, new = (pair.old, pair.old_text), (pair.new, pair.new_text)
         for question, right, wrong, figures in (
@@ -334,8 +343,7 @@ def opened(
     profile = Profile() if embedder is not None else quiet()
     # A slow machine must not turn the figures of meaning into those of words.
     recall = msgspec.structs.replace(profile.recall, deadline_ms=10_000.0, query_embed_ms=10_000.0)
-    # The line with the day is no answer of the memory.
-    profile = msgspec.structs.replace(profile, recall=recall, time=TimeSettings(line=False))
+    profile = msgspec.structs.replace(profile, recall=recall)
     with edgemem.open(
         folder, profile=profile, embedder=kept, clock=clock, worker=worker, watch=False
     ) as memory:
