@@ -189,7 +189,7 @@ class DocTable:
             self._keep_spans(slot, spans)
         if names := row.decoded_names():
             self._names[slot] = names
-            self.names.add(names)
+            self.names.add(slot, names)
         self._slots[row.id] = slot
         self.n = slot + 1
         if row.kind == TURN and 0 <= row.id < _NUMBERED:
@@ -221,7 +221,7 @@ class DocTable:
         subject, _ = self.facts.pop(slot, (None, None))
         if subject:
             self._about[subject].discard(slot)
-        self.names.drop(self._names.pop(slot, ()))
+        self.names.drop(slot, self._names.pop(slot, ()))
 
     def drop_unindexed(self) -> None:
         """Remove the docs that the index still lacks."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from edgemem.languages.words import Names, all_words, bare, common_words, is_english
@@ -26,6 +26,9 @@ from edgemem.recall.text.analyse import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 _MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
@@ -64,11 +67,14 @@ class NamedPeople(NamedTuple):
     """Others with a part of their names in it."""
 
 
-class TermCounts(Protocol):
-    """Tells how common terms are in a memory."""
+class ReadableTexts(Protocol):
+    """The texts of a memory that somebody may read."""
 
     def counts(self, terms: Iterable[str]) -> Mapping[str, int]:
         """Count the texts with each term."""
+
+    def sounding_like(self, sounds: Iterable[str]) -> Sequence[str]:
+        """Return names with a word of one of some skeletons."""
 
 
 class _Lists(NamedTuple):
@@ -121,25 +127,19 @@ def people_of(names: Iterable[str]) -> People:
 
 
 def find_people(
-    text: str,
-    people: People,
-    counts: TermCounts,
-    *,
-    names: Iterable[str] = (),
-    dates: Collection[str] = (),
-    known: NamesBySound | None = None,
+    text: str, people: People, texts: ReadableTexts, *, names: Iterable[str] = (), dates: Collection[str] = ()
 ) -> NamedPeople:
     """Return a question with its misheard names corrected, and the people whom it names.
 
     Of a very long text the end counts. `people` are the known speakers, `names` people whom no doc may tell of; `dates` are
-    phrases whose words are no names; `known` has the names of docs.
+    phrases whose words are no names.
     """
     text = text[-MAX_CHARS:]
     spoken = _undated(text, dates)
     unknown = {word.stem for word in spoken if _may_be_misheard(word)}
-    common = counts.counts(unknown) if unknown else {}
+    common = texts.counts(unknown) if unknown else {}
     missing = {stem for stem in unknown if not common.get(stem)}
-    corrected = correct_names(text, spoken, missing, names=names, known=known) if missing else text
+    corrected = correct_names(text, spoken, missing, names=names, texts=texts) if missing else text
     if corrected != text:
         text, spoken = corrected, _undated(corrected, dates)
     words = [part for word in spoken for part in word.parts]
@@ -183,12 +183,12 @@ def correct_names(
     unknown: Collection[str],
     *,
     names: Iterable[str],
-    known: NamesBySound | None = None,
+    texts: ReadableTexts | None = None,
 ) -> str:
     """Return a question with names in place of unknown words that sound like them.
 
     `unknown` are stems that no text has: no other words are replaced, but for one beside such, where a name fell in two. `names`
-    and those that are `known` from docs may be meant.
+    and those that `texts` tell may be meant.
     """
     # A first letter that is a capital tells that names have capitals; then a small letter means no name.
     cased = text.lstrip()[:1].isupper()
@@ -206,7 +206,7 @@ def correct_names(
     hits: list[Hit] = []
     for keys_of in (sounds_heard, sounds_near):  # nearly always the first is enough
         keys = {piece: keys_of(piece.word) for piece in pieces}
-        near = known.sounding_like(set().union(*keys.values())) if known is not None else ()
+        near = texts.sounding_like(set().union(*keys.values())) if texts is not None else ()
         words = {**own, **_called_by(near)}
         for piece in pieces:
             hit = nearest(piece.word, words, keys[piece])
@@ -224,29 +224,32 @@ class NamesBySound:
     """The names that docs tell, by the sounds of any of their words; the caller holds a lock."""
 
     def __init__(self) -> None:
-        self._docs: Counter[str] = Counter()
+        self._slots: dict[str, set[int]] = {}
         self._names: defaultdict[str, list[str]] = defaultdict(list)
 
-    def add(self, names: Iterable[str]) -> None:
-        """Add the names of a doc."""
+    def add(self, slot: int, names: Iterable[str]) -> None:
+        """Add the names of the doc in a slot."""
         for name in names:
-            self._docs[name] += 1
-            if self._docs[name] == 1:
+            if name not in self._slots:
+                self._slots[name] = set()
                 for sound in _sounds_of(name):
                     self._names[sound].append(name)
+            self._slots[name].add(slot)
 
-    def drop(self, names: Iterable[str]) -> None:
+    def drop(self, slot: int, names: Iterable[str]) -> None:
         """Remove the names of a doc; one that no other doc tells leaves no sound."""
         for name in names:
-            self._docs[name] -= 1
-            if not self._docs[name]:
-                del self._docs[name]
+            self._slots[name].discard(slot)
+            if not self._slots[name]:
+                del self._slots[name]
                 for sound in _sounds_of(name):
                     self._names[sound].remove(name)
 
-    def sounding_like(self, sounds: Iterable[str]) -> list[str]:
-        """Return names with a word of one of some skeletons."""
-        return sorted(set().union(*(self._names.get(sound, ()) for sound in sounds)))[:_MOST_NAMES]
+    def sounding_like(self, sounds: Iterable[str], readable: NDArray[np.bool_]) -> list[str]:
+        """Return names with a word of one of some skeletons, of docs that are `readable`, by slot: others tell nobody anything."""
+        near = sorted(set().union(*(self._names.get(sound, ()) for sound in sounds)))
+        told = (name for name in near if any(readable[slot] for slot in self._slots[name]))
+        return list(islice(told, _MOST_NAMES))
 
 
 def _sounds_of(name: str) -> set[str]:

@@ -183,7 +183,7 @@ class WordSearch:
 
     def _parsed(self, asked: Question) -> ParsedQuery:
         view, people = self._view, self._people
-        named = find_people(asked.text, people, self, names=people, dates=asked.dates, known=view.table.names)
+        named = find_people(asked.text, people, self, names=people, dates=asked.dates)
         subjects = [
             name
             for name in named.whole
@@ -201,6 +201,10 @@ class WordSearch:
         for term, slots, _ in self._view.table.find(counts):
             counts[term] = int(np.count_nonzero(self._view.findable[slots]))
         return counts
+
+    def sounding_like(self, sounds: Iterable[str]) -> list[str]:
+        """Return names that readable texts tell, with a word of one of some skeletons."""
+        return self._view.table.names.sounding_like(sounds, self._view.readable)
 
     def _statistics(self, asked: Sequence[str]) -> Statistics:
         docs, words = self._size

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +124,8 @@ def test_questions_about_what_is_known_are_taken_as_they_were_said():
 
 
 def names_like(memory, heard: str) -> list[str]:
-    return memory.diagnostics.index.postings.table.names.sounding_like(sounds_heard(heard))
+    table = memory.diagnostics.index.postings.table
+    return table.names.sounding_like(sounds_heard(heard), np.ones(table.n, bool))
 
 
 def test_a_forgotten_name_has_no_sound_any_more(memory):
