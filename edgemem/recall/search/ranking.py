@@ -62,8 +62,6 @@ class Hit(NamedTuple):
     name: str
     """`kind:id`, by which a turn notes it."""
     score: float
-    likely: float
-    """The chance that a fact or preference answers, wanted or not; 0 for all else."""
     kind: int
     ref: int
     row: int
@@ -126,8 +124,6 @@ class Ranking:
         self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
         """The log odds of each, and their part for being newer."""
         self._weigh()
-        self._likely = 1 / (1 + np.exp(-self._log_odds))
-        self._likely[self._text] = 0.0
         self._chances = self._gated()
         self.scores = self._chances.copy() if period is None else period[1][kept]
         self.scores[self._replaced] = 0.0
@@ -193,14 +189,13 @@ class Ranking:
 
         chosen = np.zeros(256, bool)
         chosen[list(kinds)] = True
-        reached = (self.scores >= 0) & (np.maximum(self.scores, self._likely) >= least)
-        rows = np.flatnonzero(chosen[self.kinds] & reached)
+        rows = np.flatnonzero(chosen[self.kinds] & (self.scores >= max(least, 0.0)))
         rows = rows[np.lexsort((-self.refs[rows], -self._at[rows], -self.scores[rows]))]
-        columns = (self.scores, self._likely, self.kinds, self.refs)
-        scores, likely, numbers, refs = (column[rows].tolist() for column in columns)
+        columns = (self.scores, self.kinds, self.refs)
+        scores, numbers, refs = (column[rows].tolist() for column in columns)
         # Most are never looked at.
         names = map("{}:{}".format, map(KINDS.__getitem__, numbers), refs)
-        return map(Hit, names, scores, likely, numbers, refs, rows.tolist())
+        return map(Hit, names, scores, numbers, refs, rows.tolist())
 
     def leave_out(self, echoes: Sequence[int], copies: Sequence[int] = ()) -> None:
         """Score messages as if some rows had not been found; echoes score 0, and copies are no candidates any more.
@@ -297,7 +292,6 @@ class Ranking:
         self._source_row = np.append(self._source_row, rows)
         self.scores = np.append(self.scores, self.scores[rows])
         self._log_odds = np.append(self._log_odds, self._log_odds[rows])
-        self._likely = np.append(self._likely, self._likely[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
         self._at = np.append(self._at, np.array(refs) / 1e6)

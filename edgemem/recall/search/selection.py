@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, is_safety_key, small, templates
+from edgemem.languages.words import all_words, small, templates
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
@@ -240,14 +240,13 @@ def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: 
     for hit, item in sorted(pairs, key=lambda pair: pair[1].heard_badly):
         if places <= 0:
             break
-        # A fact about somebody's safety counts where it is likely meant, wanted or not.
-        safety = item.key is not None and is_safety_key(spell_out(item.key))
-        score = max(hit.score, hit.likely) if safety else hit.score
         named = hit.name in lists
-        if score < selection.least and not named:
+        if hit.score < selection.least and not named:
             continue
         places -= hit.name not in selection.known
-        selected.append(msgspec.structs.replace(item, score=score, why=ranking.why(hit), named_list=named))
+        selected.append(
+            msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit), named_list=named)
+        )
     return selected
 
 
