@@ -37,6 +37,7 @@ _IDLE_S = 3600.0
 _REPLY = "All right."
 _DEPTH = 50
 _CUTS = (1, 5, 10)
+_SILENT = ("none", "talk", "not_helped")
 _OF_ONE = 0.6
 """The share of its words that a line has of a message where it is made of that: it names speaker and day too."""
 
@@ -51,6 +52,8 @@ class Shown(msgspec.Struct):
     block: str
     found: list[str]
     """Texts of what was found, best first."""
+    always: list[str] = []
+    """The lines that its speaker gets whatever they say, as their own allergy once an epoch; of what must stay silent alone."""
 
 
 class Model:
@@ -154,13 +157,18 @@ def _ask(memory: Memory, clock: SetClock, home: Home, asked: Asked) -> Shown:
         talk.say(before.text, before.speaker, before.reply)
         clock.at += 10
     block = talk.ask(asked.text, asked.speaker, asked.audience)
+    always = (
+        Talk(memory, f"anything {asked.id}").ask("Hm.", asked.speaker, asked.audience)
+        if asked.row in _SILENT
+        else ""
+    )
     where: dict[str, Any] = (
         {"session": talk.session} if "session" in signature(memory.recall).parameters else {}
     )
     found = memory.recall(asked.text, speaker=asked.speaker or None, k=_DEPTH, min_score=0.0, **where)
     if asked.before:
         memory.forget(session=talk.session)
-    return Shown(asked, block, [item.text for item in found])
+    return Shown(asked, block, [item.text for item in found], lines_of(always))
 
 
 # What is right
@@ -188,8 +196,8 @@ def _outcomes(shown: Shown, home: Home, lines: Sequence[str]) -> dict[str, float
     answer = any(stands(part, lines) for part in asked.answer)
     outdated = any(stands(part, lines) for part in asked.outdated)
     row = asked.row
-    if row in ("none", "talk", "not_helped"):
-        return {f"{row}: silent": float(not lines)}
+    if row in _SILENT:
+        return {f"{row}: silent": float(not set(lines).difference(shown.always))}
     if row == "safe":
         own, others = (
             {
