@@ -106,7 +106,7 @@ class Talk:
 
 
 class SetClock(Clock):
-    """A clock that stands where it is set."""
+    """A clock that stands where it is set, also years ago: a robot's own never believes that."""
 
     def __init__(self) -> None:
         self.at = RELEASED

@@ -40,10 +40,10 @@ from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
-from lab.judge import lines_of
+from lab.judge import SetClock, lines_of
 from lab.languages import LANGUAGES
 from lab.recall_asking import Turns
-from lab.recall_home import IDLE_S, KeptVectors, SetClock
+from lab.recall_home import IDLE_S, KeptVectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,10 +18,10 @@ import msgspec
 import edgemem
 import edgemem.recall
 from edgemem.bench.ground import say
-from edgemem.clock import RELEASED, Clock
 from edgemem.llama.protocols import Embedder, Encoding
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn, read_turns
+from lab.judge import SetClock
 from lab.lent import Lent
 
 if TYPE_CHECKING:
@@ -38,17 +38,6 @@ if TYPE_CHECKING:
 
 IDLE_S = 3600.0
 _FORM = "1"  # changes whenever the same case would fill a home in another way
-
-
-class SetClock(Clock):
-    """A clock that stands where it is set, also years ago: a robot's own never believes that."""
-
-    def __init__(self) -> None:
-        self.at = RELEASED
-        super().__init__(wall=lambda: self.at, monotonic=lambda: self.at)
-
-    def _estimate(self) -> float:
-        return self.at
 
 
 class KeptVectors(Lent):

@@ -11,13 +11,14 @@ that replace one another, as readings of a day, the newest is first. One that is
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from edgemem.preload import preloaded
 from edgemem.recall.index.docs import CHANGES, COUNTS
 from edgemem.recall.index.table import NOBODY
+from edgemem.recall.index.vectors import products
 from edgemem.recall.search.features import FEATURES, PLACES
 
 if TYPE_CHECKING:
@@ -223,8 +224,8 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     asked = [places[word] for word in contents.asked if word in places]
     # What one message alone holds tells of no pair.
     shared = often > 1
-    both = _products(presence[:, asked] * idf[asked], presence[:, asked]) / max(float(idf[asked].sum()), 1e-6)
-    alike = _products(weighed[:, shared], weighed[:, shared])
+    both = products(presence[:, asked] * idf[asked], presence[:, asked]) / max(float(idf[asked].sum()), 1e-6)
+    alike = products(weighed[:, shared], weighed[:, shared])
     near = _nearness(contents.vectors, alike)
     tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
         features[:, PLACES["asks"]] <= 0
@@ -238,10 +239,10 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     length = presence[:, words].sum(axis=1)
     lacks = (presence[:, asked][:, None] > presence[:, asked]).any(axis=-1)
     mean = (length[:, None] + length) / 2
-    common = _products(presence[:, shared & words], presence[:, shared & words])
+    common = products(presence[:, shared & words], presence[:, shared & words])
     allowed &= ~(lacks & (common >= np.minimum(_ALIKE * mean, mean - 1)))
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
-    covers = _products((presence * idf)[:, shared], presence[:, shared])
+    covers = products((presence * idf)[:, shared], presence[:, shared])
     covers /= np.maximum((presence * idf).sum(axis=1, keepdims=True), 1e-6)
     again = allowed & counts & counts[:, None] & (covers >= _SAME) & (length > 1)[:, None]
     ones = np.ones((len(rows), len(rows)))
@@ -266,14 +267,6 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     return Pairs(rows, pair_features.astype(np.float32), allowed, again)
 
 
-def _products(rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the product of each row with each other; not by `@`, whose threads wait for each other on a busy board: 4 ms, not .2."""
-    import numpy as np
-
-    products: NDArray[np.float64] = np.einsum("ik,jk->ij", rows, others).astype(np.float64)
-    return products
-
-
 def _has_digit(word: str) -> bool:
     return any(map(str.isdecimal, word))
 
@@ -289,7 +282,7 @@ def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArr
     nearness: NDArray[np.float64] = alike.copy()
     if len(known) > 1:
         matrix, here = np.stack(vectors[known].tolist()), np.ix_(known, known)
-        cosines = _products(matrix, matrix)
+        cosines = products(matrix, matrix)
         far = alike[here] == 0
         nearness[here] = cosines - (cosines[far].mean() if far.any() else 0.0)
     return nearness

@@ -121,25 +121,23 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
     import numpy as np
 
     rows, n = view.table.rows, view.n
-    flagged = view.findable[:n] & ((rows["flags"][:n] & SAFETY) > 0)
+    flagged = (rows["flags"][:n] & SAFETY) > 0
     if keys:
-        facts = np.isin(rows["kind"][:n], (FACT, PREFERENCE)) & view.findable[:n]
+        facts = np.flatnonzero(np.isin(rows["kind"][:n], (FACT, PREFERENCE)))
         for key in keys:
-            flagged |= facts & np.isin(np.arange(n), _slots_with(view, terms(key)))
-    slots = np.flatnonzero(flagged)
+            flagged[facts] |= _having(view, facts, terms(key))
+    slots = np.flatnonzero(flagged & view.findable[:n])
     if not len(slots):
         return []
     who = [] if reader is None else [name_key(name or "") for name in (reader.speaker, *reader.audience)]
-    rank = np.full(len(slots), 2)
+    ranks = np.full(len(slots), 2)
     for name in filter(None, dict.fromkeys(reversed(who))):
-        rank[_concerns(view, slots, name)] = int(name != who[0])
-    near = np.where(rank > 0, view.words[slots] + view.cosines[slots], 0.0)
-    order = np.lexsort((-rows["at"][slots], -near, rank))
-    found = [
-        (int(rows["kind"][slot]), int(rows["ref"][slot]), int(rank[n]))
-        for n, slot in zip(order, slots[order], strict=True)
-    ]
-    return [SafetyDoc(*doc) for rank in range(3) for doc in [doc for doc in found if doc[2] == rank][:_MOST]]
+        ranks[_concerns(view, slots, name)] = int(name != who[0])
+    near = np.where(ranks > 0, view.words[slots] + view.cosines[slots], 0.0)
+    order = np.lexsort((-rows["at"][slots], -near, ranks))
+    chosen = np.concatenate([order[ranks[order] == rank][:_MOST] for rank in range(3)])
+    kinds, refs = rows["kind"][slots[chosen]].tolist(), rows["ref"][slots[chosen]].tolist()
+    return list(map(SafetyDoc, kinds, refs, ranks[chosen].tolist()))
 
 
 def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
@@ -163,22 +161,19 @@ def _names(view: QueryView, slots: Slots, name: str) -> Mask:
     import numpy as np
 
     stems = frozenset(parsed_name(name).stems)
-    if not stems:
-        return np.zeros(len(slots), bool)
-    called = view.table.called
-    spoken_to = np.array([stems <= called.get(slot, frozenset()) for slot in slots.tolist()])
-    named: Mask = np.isin(slots, _slots_with(view, stems)) & ~spoken_to
+    named, called = _having(view, slots, stems), view.table.called
+    spoken_to = [stems <= called.get(slot, frozenset()) for slot in slots[named].tolist()]
+    named[named] = ~np.array(spoken_to, bool)
     return named
 
 
-def _slots_with(view: QueryView, stems: Iterable[str]) -> Slots:
-    """Return the slots of the docs with all of some stems."""
-    wanted = set(stems)
-    found = [set(slots.tolist()) for _, slots, _ in view.table.find(wanted)]
+def _having(view: QueryView, slots: Slots, stems: Iterable[str]) -> Mask:
+    """Tell which docs have all of some stems, of which there is at least one."""
     import numpy as np
 
-    both = set.intersection(*found) if found and len(found) == len(wanted) else set()
-    return np.fromiter(both, np.intp, len(both))
+    wanted = frozenset(stems)
+    found = [np.isin(slots, having) for _, having, _ in view.table.find(wanted)]
+    return np.logical_and.reduce(found) if found and len(found) == len(wanted) else np.zeros(len(slots), bool)
 
 
 def with_safety(

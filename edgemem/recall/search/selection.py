@@ -178,10 +178,10 @@ class Selection(NamedTuple):
 
     def named_lists(self, items: Iterable[Recalled]) -> frozenset[str]:
         """Return the names, `kind:id`, of the lists that the query names best; they are found however little they score."""
-        asked = frozenset(self.query.terms())
+        asked, says_list = frozenset(self.query.terms()), self.says_list
         keys = {name_of(item): spell_out(item.key) for item in items if item.key}
         shares = {
-            name: self.says_list + len(asked.intersection(terms(key)))
+            name: says_list + len(asked.intersection(terms(key)))
             for name, key in keys.items()
             if _lists().search(small(key))
         }

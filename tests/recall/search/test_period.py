@@ -14,8 +14,8 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
+from lab.judge import SetClock
 from lab.languages import LANGUAGES, household
-from lab.recall_home import SetClock
 from support.data import sentences
 from support.embedders import HashEmbedder
 from support.homes import BY_WORDS, Robot, tell
