@@ -137,6 +137,14 @@ def test_of_hundreds_of_versions_that_of_the_month_is_first(warm):
     assert first_fact(warm, "What was the target of the thermostat yesterday?")[1] == usual(NOW - DAY)
 
 
+def test_the_version_of_a_month_is_found_by_who_asks_again(warm, request):
+    """What they asked before is left out of the scores, beside versions that joined and were no candidates."""
+    asked = "What was the thermostat target in March?"
+    warm.say(0, asked, "Let me think.", session=request.node.name, speaker="ann")
+    found = warm.recall(asked, reader=Reader("ann"), k=20)
+    assert usual(at_day("2026-03-10")) in [item.value for item in found]
+
+
 @pytest.mark.parametrize("scope", ["household", "user:bob"])
 def test_what_joins_may_be_read(settled, scope):
     """A version that held then is no candidate for whoever may not read it, and nothing else about the answer changes."""

@@ -40,8 +40,7 @@ _LEVELS = 16
 _STEP = 0.3352
 """Between levels, times a vector's root mean square: best for 16 levels of values spread like a bell (Max 1960)."""
 _SMALL = 1e-9
-_ALONE = 262_144
-"""Multiplications up to which OpenBLAS takes one thread (its interface/gemm.c)."""
+_ALONE = 262_144  # multiplications up to which OpenBLAS takes one thread (its interface/gemm.c)
 _OF_MODEL = "coalesce((select value from meta where key = 'model'), '') = :model"
 
 

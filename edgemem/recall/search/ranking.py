@@ -126,6 +126,7 @@ class Ranking:
         self._weigh()
         self._chances = self._gated()
         self.scores = self._chances.copy() if period is None else period[1][kept]
+        self.scores[self._replaced] = 0.0
         self._source_row = np.arange(len(slots))
         """For each row the candidate whose features explain it."""
 
@@ -223,7 +224,7 @@ class Ranking:
             self._compare_tokens()
         self._weigh()
         before, self._chances = self._chances, self._gated()
-        self.scores[kept] = self._chances[kept]
+        self.scores[kept] = np.where(self._replaced[kept], 0.0, self._chances[kept])
         values = np.flatnonzero(are_values(self.kinds) & (self.scores > 0))
         rows = self._source_row[values]
         self.scores[values] *= self._chances[rows] / before[rows]  # a version keeps its share
@@ -246,7 +247,7 @@ class Ranking:
         features[kept, PLACES["window_rank"]] = rank(features[kept, PLACES["window"]], np.arange(len(kept)))
 
     def _gated(self) -> NDArray[np.float64]:
-        """Return the chance of each candidate that the gate gives it by its odds; 0 for what is surely replaced."""
+        """Return the chance of each candidate that the gate gives it by its odds."""
         import numpy as np
 
         evidence, waits = self.evidence, self._no_vector[self._kept_rows].any()
@@ -255,7 +256,7 @@ class Ranking:
         chances = [
             self._gate.chances(self.utterance, evidence, self._log_odds, meaning=share) for share in shares
         ]
-        return np.where(self._replaced, 0.0, np.maximum.reduce(chances))
+        return chances[0] if len(chances) == 1 else np.maximum(*chances)
 
     def _weigh(self) -> None:
         import numpy as np
