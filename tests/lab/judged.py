@@ -12,7 +12,7 @@ import re
 import shutil
 from collections import Counter
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from time import sleep
@@ -40,7 +40,7 @@ from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
-from lab.judge import SetClock, lines_of
+from lab.judge import SetClock
 from lab.languages import LANGUAGES
 from lab.recall_asking import Turns
 from lab.recall_home import IDLE_S, KeptVectors
@@ -208,37 +208,32 @@ def judge(memory: Memory, spoken: Household) -> Outcomes:
     def note(figure: str, holds: bool, text: str, shown: str) -> None:
         judged.setdefault(figure, []).append(Outcome(holds, text, shown))
 
+    turns = Turns(memory)
+
     def ask(asker: str, text: str) -> str:
-        return Turns(memory).block(text, asker).text
-
-    @cache
-    def always(asker: str) -> frozenset[str]:
-        return frozenset(ask(asker, "Hello.").splitlines())
-
-    def brought(asker: str, shown: str) -> bool:
-        """Tell whether an utterance brings a line that does not stand there whatever is said, as the asker's allergy does."""
-        return bool(lines_of("\n".join(line for line in shown.splitlines() if line not in always(asker))))
+        return turns.block(text, asker).text
 
     for asker, text in spoken.small_talk:
-        shown = ask(asker, text)
-        note(TALKED, brought(asker, shown), text, shown)
+        block = turns.block(text, asker)
+        note(TALKED, bool(block.lines()), text, block.text)
     values = {key: re.split("[,，]", value)[0] for key, _, _, value, _ in spoken.facts}
     texts = {key: text for key, _, _, text in spoken.told}
     texts |= {key: " ".join(parts) for key, *parts, _ in spoken.facts}
     for one in spoken.answerable:
-        shown, keys = ask(one.asker, one.text), one.evidence.split()
+        block, keys = turns.block(one.text, one.asker), one.evidence.split()
+        shown = block.text
         there = any(stands(one.answer or values[key], texts[key], shown) for key in keys)
         kinds = (
             "",
             ", of a fact" if keys[0] in values else ", said",
             *([] if one.answer else [", of safety"]),
         )
-        note(DENIED, not brought(one.asker, shown), one.text, shown)
+        note(DENIED, not block.lines(), one.text, shown)
         for kind in kinds:
             note(f"answer in the block{kind}", there, one.text, shown)
     for asker, text in spoken.unanswerable:
-        shown = ask(asker, text)
-        note(ALONE, not brought(asker, shown), text, shown)
+        block = turns.block(text, asker)
+        note(ALONE, not block.lines(), text, block.text)
     for pair in spoken.replaced:
         old, new = (pair.old, pair.old_text), (pair.new, pair.new_text)
         for question, right, wrong, figures in (

@@ -116,9 +116,13 @@ class _Hears:
 class Block(NamedTuple):
     text: str
     late: bool  # whether the deadline of the turn passed before everything was looked at
+    always: frozenset[str]
+    """The lines that the speaker gets whatever they say, as their own allergy."""
 
     def lines(self) -> list[str]:
-        return [line for line in self.text.splitlines() if line.strip() and not _TAG.fullmatch(line.strip())]
+        """Return the lines that the utterance brings."""
+        brought = (line for line in self.text.splitlines() if line not in self.always)
+        return [line for line in brought if lines_of(line) and not _TAG.fullmatch(line.strip())]
 
 
 class Turns:
@@ -128,8 +132,15 @@ class Turns:
         self._memory = memory
         self._model = _Hears()
         self._loop = AgentLoop(self._model, hooks=memory.hooks(session_id="bench recall", speaker=READER))
+        self._always: dict[str | None, frozenset[str]] = {}
 
     def block(self, utterance: str, speaker: str | None) -> Block:
+        if speaker not in self._always:
+            self._always[speaker] = frozenset(self._shown("Hm.", speaker).splitlines())
+        shown = self._shown(utterance, speaker)
+        return Block(shown, self._memory.diagnostics.search.last.late, self._always[speaker])
+
+    def _shown(self, utterance: str, speaker: str | None) -> str:
         self._loop.prepare(utterance, speaker=speaker or READER)
         self._loop.abort()
         for failure in self._loop.hooks.failures():
@@ -137,9 +148,7 @@ class Turns:
         content = self._model.handed[-1]["content"]
         if not isinstance(content, str) or utterance not in content:
             raise InvalidInputError("The turn does not hold what was said; a hook has changed the utterance.")
-        block = content.replace(utterance, "", 1).strip()
-        # What day it is says nothing of the memory.
-        return Block(block if lines_of(block) else "", self._memory.diagnostics.search.last.late)
+        return content.replace(utterance, "", 1).strip()
 
 
 def answer_words(answer: str, evidence: Collection[Said], question: str) -> set[str]:
