@@ -121,8 +121,12 @@ class Block(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the lines that the utterance brings."""
-        brought = (line for line in self.text.splitlines() if line not in self.always)
-        return [line for line in brought if lines_of(line) and not _TAG.fullmatch(line.strip())]
+        return [line for line in self.all_lines() if line not in self.always]
+
+    def all_lines(self) -> list[str]:
+        """Return the lines that hold a word, those that always stand there among them."""
+        lines = self.text.splitlines()
+        return [line for line in lines if lines_of(line) and not _TAG.fullmatch(line.strip())]
 
 
 class Turns:
@@ -262,9 +266,9 @@ class Asking:
         if self._turns is None or self._count is None or not asked.evidence:
             return {}
         block = self._turns.block(asked.text, asked.asker)
-        lines = block.lines()
+        lines = block.all_lines()
         scores = {
-            "block_tokens": float(self._count(block.text)) if lines else 0.0,
+            "block_tokens": float(self._count(block.text)) if block.lines() else 0.0,
             "block_late": float(block.late),
         }
         evidence = [self._said[one] for one in asked.evidence]
