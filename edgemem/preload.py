@@ -12,10 +12,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property, wraps
+from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
+
+    import numpy
 
 T = TypeVar("T")
 
@@ -86,3 +90,18 @@ class Pattern:
         method: Callable[..., Any] = getattr(self.compiled, name)
         self.__dict__[name] = method
         return method
+
+
+class _Numpy:
+    """numpy, imported with its first use, so that opening a memory need not wait; what it has is looked up once and kept."""
+
+    def __getattr__(self, name: str) -> object:
+        value: object = attrgetter(name)(import_module("numpy"))
+        self.__dict__[name] = value
+        return value
+
+
+if TYPE_CHECKING:
+    np = numpy
+else:
+    np = _Numpy()

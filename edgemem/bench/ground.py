@@ -29,6 +29,7 @@ from edgemem.llama.embedder import MOST_TOKENS
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Encoding
 from edgemem.loop.loop import AgentLoop, TurnResult
+from edgemem.preload import np
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.session.points import Hook, HookRegistry
 from edgemem.session.tools import Tool
@@ -36,7 +37,6 @@ from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.bench.corpus import Known
@@ -221,8 +221,6 @@ def real_embedder() -> Path:
 
 
 def _noise(text: str) -> NDArray[np.int8]:
-    import numpy as np
-
     words = min(len(text.split()), MOST_TOKENS)
     return np.random.default_rng(words).integers(-127, 128, (words, _TOKEN_BYTES), np.int8)
 
@@ -253,8 +251,6 @@ class NearlyReal(Embedder):
             self.query_ms += (perf_counter() - started) * 1e3
 
     def _embed(self, text: str) -> NDArray[np.float32]:
-        import numpy as np
-
         number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
         noise = np.random.default_rng(number).standard_normal(self.dimensions, dtype=np.float32)
         vector = self._bases[number % len(self._bases)] + self._noise * noise
@@ -263,8 +259,6 @@ class NearlyReal(Embedder):
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row for each text."""
-        import numpy as np
-
         return np.stack([self._embed(text) for text in texts])
 
     def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding:

@@ -14,6 +14,7 @@ from edgemem.llama.context import ChatContext, Reply, SinglePrompts
 from edgemem.llama.header import read_header
 from edgemem.llama.protocols import Generation, common_prefix
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.preload import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -257,8 +258,6 @@ class SideChat(SinglePrompts):
             )
 
     def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
-        import numpy as np
-
         context = self._context
         vocabulary, ids = cast("FileVocabulary", self.tokenizer.vocabulary), prompt.ids
         generated: list[int] = []

@@ -17,12 +17,12 @@ from edgemem.llama.header import read_header, sampled
 from edgemem.llama.models.catalog import find_entry, load_catalogue, path_of, read_pin
 from edgemem.llama.protocols import Embedder, Encoding
 from edgemem.llama.worker import NO_POOLING, Forward, Job, ModelHandle
+from edgemem.preload import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.backend import Interrupt
@@ -57,8 +57,6 @@ class Projection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def apply(self, rows: Vector) -> NDArray[np.int8]:
         """Return the projected unit vectors times 127, `int8[n, k]`, of `float32[n, dimensions]`."""
-        import numpy as np
-
         centre = np.frombuffer(self.centre, np.float16).astype(np.float32)
         matrix = np.frombuffer(self.matrix, np.int8).astype(np.float32).reshape(len(centre), -1)
         short = _unit((_unit(rows) - centre) @ matrix)
@@ -73,8 +71,6 @@ def shipped_projections() -> dict[str, Projection]:
 
 
 def _unit(rows: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
-
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     unit: NDArray[Any] = rows / np.maximum(norms, np.float32(_SMALL))
     return unit
@@ -126,8 +122,6 @@ class Encoder:
 
     def encode(self, text: str) -> Encoding | None:
         """Return the vectors of a text, cut at `n_ctx` ids, the zero vector if no token is left, None if interrupted."""
-        import numpy as np
-
         ids, most = self.tokenize(text), self.forward.n_ctx
         if not ids:
             return Encoding(np.zeros(self.dimensions, dtype=np.float32))
@@ -254,8 +248,6 @@ class LlamaEmbedder(ModelHandle, Embedder):
 
     def embed_texts(self, texts: Sequence[str]) -> Vector:
         """Embed text to be stored, one row each; queries go first."""
-        import numpy as np
-
         rows = [encoding.vector for encoding in self.encode_texts(texts)]
         return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
@@ -320,8 +312,6 @@ def shipped_centres() -> dict[str, Centre]:
 
 def _taken_from(centre: Sequence[int], encoding: Encoding) -> Encoding:
     """Return an encoding whose vector is the unit vector from a centre to its end."""
-    import numpy as np
-
     if not centre:
         return encoding
     way = encoding.vector - np.array(centre, np.float32) / np.float32(10_000)

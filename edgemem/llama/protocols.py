@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 
 import msgspec
 
+from edgemem.preload import np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.records import Message

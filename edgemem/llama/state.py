@@ -22,12 +22,12 @@ from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.llama import backend
 from edgemem.llama.header import sampled
 from edgemem.llama.protocols import common_prefix
+from edgemem.preload import np
 from edgemem.store.db.files import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
@@ -146,8 +146,6 @@ def copy_out(llm: Any, tokens: int) -> NDArray[np.uint8] | None:
     llama.cpp saves whole sequences only, so a second one owns the rest meanwhile: in a cache of one stream, as a `Llama`'s is,
     this only changes the owner of cells.
     """
-    import numpy as np
-
     api = backend.llama()
     memory = api.llama_get_memory(llm.ctx)
     api.llama_memory_seq_cp(memory, _SEQUENCE, _ASIDE, -1, -1)
@@ -317,8 +315,6 @@ class KeptState:
             raise CorruptError(f"{self.path.name} holds tokens for which the model has no place")
 
     def _put_in(self, header: StateHeader, data: memoryview) -> int:
-        import numpy as np
-
         with self.chat.if_quiet() as llama:
             if llama is None or llama.n_tokens:  # it has begun without; what it holds is newer
                 return 0

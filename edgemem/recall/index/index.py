@@ -18,6 +18,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
+from edgemem.preload import np
 from edgemem.recall.index.docs import add_docs, add_rows, read_row, remove_doc, replace_doc
 from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import (
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import tzinfo
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.errors import EdgememError

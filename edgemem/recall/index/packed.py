@@ -12,10 +12,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from edgemem.preload import np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
     Ids = NDArray[np.int64]
@@ -74,8 +75,6 @@ class PackedVectors:
 
     def append(self, ids: ArrayLike, seqs: ArrayLike, vectors: NDArray[Any]) -> None:
         """Add rows with `int64[n]` ids, which others may share, `int64[n]` ticks of writing, and `[n, dimensions]` vectors."""
-        import numpy as np
-
         numbers = {"ids": np.asarray(ids, np.int64), "seqs": np.asarray(seqs, np.int64)}
         if any(len(column) != len(vectors) for column in numbers.values()):
             raise ValueError("Each vector has one id and one tick.")
@@ -97,8 +96,6 @@ class PackedVectors:
 
         `before` has a tick for each id: rows written then or later stay.
         """
-        import numpy as np
-
         gone, which = np.unique(np.asarray(ids, np.int64), return_inverse=True)
         rows = self._rows_of(gone)
         if before is not None and len(rows):
@@ -126,8 +123,6 @@ class PackedVectors:
         `query` is a unit vector; `allowed` None allows all ids. `exact` returns the cosines of ids that still have a vector, the
         others are left out; with None cosines are estimates.
         """
-        import numpy as np
-
         rows = None if allowed is None else self._rows_of(allowed)
         n = len(self) if rows is None else len(rows)
         if k <= 0 or n == 0:
@@ -149,16 +144,12 @@ class PackedVectors:
 
     def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> tuple[Ids, NDArray[np.float32]]:
         """Return the ids that are there, ascending, with the best row's estimated cosine: one in three is .016 off or more."""
-        import numpy as np
-
         own, cosines = self._estimates(self._packed(query), self._rows_of(ids))
         # Rows come in the order of their ids.
         first = np.flatnonzero(np.diff(own, prepend=own[:1] - 1))
         return own[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
 
     def _packed(self, query: NDArray[np.float32]) -> PackedQuery:
-        import numpy as np
-
         if self._asked is None or self._asked[0] is not query:
             self._asked = query, PackedQuery(np.asarray(query, np.float32))
         return self._asked[1]
@@ -167,8 +158,6 @@ class PackedVectors:
         return self.columns[name][: self._n]
 
     def _make_room(self, room: int) -> None:
-        import numpy as np
-
         words = self.dimensions // 64
         # The system gives memory for zeros only at the first other value. Signs lie as they are compared, word by word.
         columns: dict[str, NDArray[Any]] = {
@@ -184,8 +173,6 @@ class PackedVectors:
         self.columns = columns
 
     def _rows_of(self, ids: ArrayLike) -> Rows:
-        import numpy as np
-
         sought = np.unique(np.asarray(ids, np.int64))
         if not len(sought) or not self._n:
             return np.zeros(0, np.intp)
@@ -201,8 +188,6 @@ class PackedVectors:
 
     def _distances(self, packed: PackedQuery, rows: Rows | None) -> NDArray[np.uint16]:
         """Return in how many signs rows differ from the question."""
-        import numpy as np
-
         signs = self.columns["signs"].T
         if rows is not None:
             return packed.differences(signs.take(rows, axis=1))
@@ -213,8 +198,6 @@ class PackedVectors:
         return every
 
     def _estimates(self, packed: PackedQuery, rows: Rows) -> tuple[Ids, NDArray[np.float32]]:
-        import numpy as np
-
         cosines = np.empty(len(rows), np.float32)
         for begin in range(0, len(rows), _ESTIMATED_AT_ONCE):
             some = rows[begin : begin + _ESTIMATED_AT_ONCE]
@@ -230,8 +213,6 @@ class PackedVectors:
 
 def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
     """Return where distances are low enough for one of the k nearest, ascending."""
-    import numpy as np
-
     lowest = lowest_of(distances, _LEAST + _LEAST_PER_HIT * k)
     if len(lowest) == len(distances):
         return lowest
@@ -245,8 +226,6 @@ def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
 
 def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
     """Return where about the lowest `count` distances are, at least so many, ascending."""
-    import numpy as np
-
     n = len(distances)
     if count >= n:
         return np.arange(n)
@@ -262,8 +241,6 @@ def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
 
 def _best_by_id(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[np.float32]]:
     """Return each id once with its best cosine, best first, lowest id among equals."""
-    import numpy as np
-
     order = np.lexsort((ids, -cosines))
     order = order[np.sort(np.unique(ids[order], return_index=True)[1])]
     return ids[order], cosines[order]
@@ -282,8 +259,6 @@ class PackedQuery:
     """A question, ready to be compared with packed rows."""
 
     def __init__(self, query: NDArray[np.float32]) -> None:
-        import numpy as np
-
         self._signs = np.packbits(query > 0, bitorder="little").view(np.uint64)
         # The sum for each value of a byte in each place: its eight bits, each for or against.
         byte_sums = query.reshape(-1, 8) @ _bytes_as_signs().T
@@ -294,8 +269,6 @@ class PackedQuery:
 
     def differences(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
         """Return in how many signs each row differs from the query: `uint16[n]` for `uint64[words, n]`."""
-        import numpy as np
-
         total = np.zeros(signs.shape[1], np.uint16)
         for first in range(
             0, len(self._signs), 3
@@ -312,8 +285,6 @@ class PackedQuery:
 
 def pack(vectors: NDArray[np.float32]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.float16]]:
     """Return the signs and the second bits, both `uint64[n, words]`, and the scales `float16[n]` of vectors."""
-    import numpy as np
-
     dimensions = vectors.shape[1]
     size = np.abs(vectors)
     squares = np.einsum("ij,ij->i", vectors, vectors)
@@ -333,16 +304,12 @@ def pack(vectors: NDArray[np.float32]) -> tuple[NDArray[np.uint64], NDArray[np.u
 @functools.cache
 def _bytes_as_signs() -> NDArray[np.float32]:
     """Return the eight bits of each byte as +1 or -1, `float32[256, 8]`."""
-    import numpy as np
-
     every = np.arange(256, dtype=np.uint8)[:, None]
     return np.unpackbits(every, axis=1, bitorder="little").astype(np.float32) * 2 - 1
 
 
 def count_ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Count the bits of each word."""
-    import numpy as np
-
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
         ones: NDArray[np.uint8] = np.bitwise_count(words)
     else:
@@ -352,7 +319,5 @@ def count_ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 @functools.cache
 def _bits_of_bytes() -> NDArray[np.uint8]:
-    import numpy as np
-
     bits: NDArray[np.uint8] = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, np.uint8)
     return bits

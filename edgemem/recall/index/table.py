@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.preload import preload_later
+from edgemem.preload import np, preload_later
 from edgemem.recall.index.file import FIRST_OTHER, PRIVATE, Removals, State
 from edgemem.recall.index.sources import KINDS, TURN
 from edgemem.recall.people.names import NamesBySound
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.store.db.database import Database
@@ -112,8 +111,6 @@ class DocTable:
     """Docs by slot, with their words; not safe to use from several threads at once."""
 
     def __init__(self) -> None:
-        import numpy as np
-
         self.n = 0
         self.rows: dict[str, NDArray[Any]] = {name: np.zeros(0, type_) for name, type_ in _TYPES.items()}
         """By slot, with room for more at the end."""
@@ -230,8 +227,6 @@ class DocTable:
 
     def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> None:
         """Drop terms without a text, once texts were taken out, in steps of milliseconds that ask `stop` and hold `lock`."""
-        import numpy as np
-
         if not self._stale:
             return
         self._stale, terms = False, list(self._postings)
@@ -248,8 +243,6 @@ class DocTable:
 
     def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
         """Return the terms that any text holds, each with its texts' slots and its count in each."""
-        import numpy as np
-
         packed = [
             (term, np.frombuffer(self._postings[term], np.uint32)) for term in terms if term in self._postings
         ]
@@ -263,14 +256,10 @@ class DocTable:
 
     def slots_of(self, docs: Collection[int]) -> Slots:
         """Return the slot of each doc; -1: not here."""
-        import numpy as np
-
         return np.fromiter(map(self._slots.get, docs, repeat(-1)), np.intp, len(docs))
 
     def fact_slots(self, subject: str) -> Slots:
         """Return the slots of the facts about a subject, given as stems."""
-        import numpy as np
-
         slots = self._about.get(subject, ())
         return np.fromiter(slots, np.intp, len(slots))
 
@@ -281,8 +270,6 @@ class DocTable:
 
     def neighbours(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message so many after each; -1: none of the same session."""
-        import numpy as np
-
         ids, kind, session = (self.rows[name] for name in ("id", "kind", "session"))
         numbers = ids[slots] + step
         # An empty slot is of another kind.
@@ -307,22 +294,13 @@ class DocTable:
 
 
 def _longer(column: NDArray[Any], room: int, filling: int) -> NDArray[Any]:
-    import numpy as np
-
     grown = np.full((room, *column.shape[1:]), filling, column.dtype)
     grown[: len(column)] = column
     return grown
 
 
-def _import_numpy() -> None:
-    """Import numpy, and the modules it puts off until its first `unique`: 40 ms on one x86-64 core."""
-    import numpy as np
-
-    np.unique(np.zeros(1))
-
-
-preload_later(_import_numpy)
-
+# Imports numpy, and the modules it puts off until its first `unique`: 40 ms on one x86-64 core.
+preload_later(lambda: np.unique(np.zeros(1)))
 
 AT_ONCE = 300
 """Docs between two looks at `stop`."""

@@ -10,6 +10,7 @@ import threading
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.preload import np
 from edgemem.recall.index.file import Removals, remove_all, set_meta
 from edgemem.recall.index.packed import PackedVectors
 from edgemem.store.db.transaction import bound, in_batches, placeholders
@@ -17,7 +18,6 @@ from edgemem.store.db.transaction import bound, in_batches, placeholders
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Encoding
@@ -116,8 +116,6 @@ class Vectors:
 
     def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the exact cosines of ids that have a vector."""
-        import numpy as np
-
         cosines: dict[int, float] = {}
         for some in in_batches(ids.tolist() if isinstance(ids, np.ndarray) else list(ids)):
             rows = self._select(f"doc in ({placeholders(some)})", bound(some))
@@ -126,8 +124,6 @@ class Vectors:
 
     def tokens(self, ids: Sequence[int], size: int) -> dict[int, NDArray[np.int8]]:
         """Return the token vectors, `int8[tokens, size]`, of ids that have some."""
-        import numpy as np
-
         sql = f"select doc, tokens from vectors where {_OF_MODEL} and doc in ({placeholders(ids)})"  # noqa: S608 - our own text
         return {
             doc: np.frombuffer(codes, np.int8).reshape(-1, size)
@@ -143,8 +139,6 @@ class Vectors:
 
     def estimates(self, query: Vector, ids: Ids, *, past: bool = False) -> tuple[NDArray[np.int64], Vector]:
         """Return ids that have a vector, ascending, and estimates of their cosines, as of the last `nearest`."""
-        import numpy as np
-
         with self._lock:
             if len(query) == self._dimensions and len(self.packed[past]) >= LEAST:
                 return self.packed[past].cosines(query, _array(ids))
@@ -160,8 +154,6 @@ class Vectors:
 
     def _cosines(self, rows: Sequence[tuple[Any, ...]], query: Vector) -> dict[int, float]:
         """Return the cosine of each doc's best piece."""
-        import numpy as np
-
         best: dict[int, float] = {}
         for begin in range(0, len(rows) if len(query) == self._dimensions else 0, AT_ONCE):
             pieces = self._pieces(rows[begin : begin + AT_ONCE])
@@ -173,8 +165,6 @@ class Vectors:
 
     def _pieces(self, rows: Sequence[tuple[Any, ...]]) -> _Pieces:
         """Return the vectors in rows of the file, but for those that cannot be ours, as in a damaged one."""
-        import numpy as np
-
         size, half = self._dimensions, -(-self._dimensions // 2)
         whole = [
             row
@@ -224,8 +214,6 @@ def _best_first(cosines: dict[int, float], k: int) -> list[tuple[int, float]]:
 
 
 def _array(ids: Ids) -> NDArray[np.int64]:
-    import numpy as np
-
     return np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), np.int64)
 
 
@@ -239,8 +227,6 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
 
     At 384 dimensions a byte puts a cosine 6e-4 off, half of one 6e-3: a third of the error of memory's two bits.
     """
-    import numpy as np
-
     matrix = np.stack(vectors)
     largest = max(float(np.abs(matrix[0]).max()), _SMALL)
     text = np.rint(matrix[0] * (127 / largest)).astype(np.int8)
@@ -318,8 +304,6 @@ def late_interaction(query: NDArray[np.int8], texts: Sequence[NDArray[np.int8]])
 
     The sum is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
     """
-    import numpy as np
-
     starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
     # Sums of whole numbers below 2^24 are exact: no text rounds another's.
     cosines = products(np.concatenate(texts).astype(np.float32), query.astype(np.float32))
@@ -334,7 +318,5 @@ def products(rows: NDArray[np.floating[Any]], others: NDArray[np.floating[Any]])
 
     The threads of a larger step wait for each other where a board is busy: 4 ms in place of .1.
     """
-    import numpy as np
-
     step = max(1, _ALONE // max(others.size, 1))
     return np.concatenate([rows[at : at + step] @ others.T for at in range(0, len(rows) or 1, step)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.preload import np
 from edgemem.recall.index.docs import SAYS_I, read_row
 from edgemem.recall.index.file import PRIVATE, State
 from edgemem.recall.index.sources import (
@@ -28,7 +29,6 @@ from edgemem.recall.index.table import NOBODY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.index import Index
@@ -167,8 +167,6 @@ class QueryView:
     """
 
     def __init__(self, table: DocTable, asked: Filter) -> None:
-        import numpy as np
-
         self.table = table
         self.filter = asked
         self._dropped = table.dropped
@@ -187,8 +185,6 @@ class QueryView:
         """Masks of texts with a known cosine, about a person whom the question names, with a code that it asks for, and of candidates."""
 
     def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
-        import numpy as np
-
         rows, n = self.table.rows, self.n
         allowed = np.zeros(n + 1, bool)
         np.not_equal(rows["id"][:n], 0, out=allowed[:n])
@@ -202,8 +198,6 @@ class QueryView:
         return allowed
 
     def _findable(self, asked: Filter) -> NDArray[np.bool_]:
-        import numpy as np
-
         rows, n = self.table.rows, self.n
         allowed: NDArray[np.bool_] = self.readable.copy()
         may, kind = allowed[:n], rows["kind"][:n]
@@ -227,15 +221,11 @@ class QueryView:
 
     def size(self) -> tuple[int, int]:
         """Count the texts, of any kind, that the reader may read, and their words."""
-        import numpy as np
-
         read = self.readable[: self.n]
         return int(np.count_nonzero(read)), int(self.table.rows["length"][: self.n][read].sum())
 
     def words_in_sessions(self) -> NDArray[Any]:
         """Count the words of each session, by its code, that may be read: the others leave no trace."""
-        import numpy as np
-
         rows, read = self.table.rows, self.readable[: self.n]
         session, length = rows["session"][: self.n][read], rows["length"][: self.n][read]
         return np.bincount(session, length, len(self.table.sessions))
@@ -257,8 +247,6 @@ class QueryView:
 
     def with_neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
         """Return slots and those of the messages at some steps from them, once each, ascending."""
-        import numpy as np
-
         marked = np.zeros(self.n + 1, bool)
         marked[slots] = True
         neighbours = [self.table.neighbours(slots, step) for step in steps]
@@ -272,8 +260,6 @@ class QueryView:
 
     def about_people(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
         """Tell which texts speak of one of the people whom the question names, or are their own and say "I"."""
-        import numpy as np
-
         rows, named = self.table.rows, np.zeros(len(self.table.codes), bool)
         named[[code for name in people if (code := self.table.codes.get(name)) is not None]] = True
         own = named[rows["who"][slots]] & ((rows["flags"][slots] & SAYS_I) > 0)
@@ -281,7 +267,5 @@ class QueryView:
         return concerned
 
     def _or_none(self, slots: Slots) -> Slots:
-        import numpy as np
-
         slots[slots >= self.n] = -1  # it came after the question
         return np.where(self.findable[slots], slots, -1)

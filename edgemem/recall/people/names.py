@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from edgemem.languages.words import Names, all_words, bare, common_words, is_english
-from edgemem.preload import Pattern, preloaded
+from edgemem.preload import Pattern, np, preloaded
 from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.text.analyse import (
     MAX_CHARS,
@@ -27,7 +27,6 @@ from edgemem.recall.text.analyse import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from edgemem.preload import np
 from edgemem.recall.index.docs import ASKS
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.index.table import NOBODY
@@ -17,7 +18,6 @@ from edgemem.recall.times import date_scores, spoken_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -55,8 +55,6 @@ _LEAST_BEST = 0.25  # of cosines: the least denominator of a share, where nothin
 
 def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers:
     """Return the features of some candidates, `float32[n, len(FEATURES)]`."""
-    import numpy as np
-
     features = np.zeros((len(slots), len(FEATURES)), np.float32)
     values = are_values(view.table.rows["kind"][slots])
     for some, columns_of in ((~values, _of_texts), (values, _of_facts)):
@@ -75,8 +73,6 @@ def are_values(kinds: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
 
 
 def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
-    import numpy as np
-
     table, rows = view.table, view.table.rows
     none, session = np.zeros(len(slots), np.float32), rows["session"][slots]
     alone = session == NOBODY  # of no session, as notes are
@@ -110,8 +106,6 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
 
 def _led(view: QueryView, slots: Slots) -> Slots:
     """Return the slot of the same speaker's message before each, across one of another; -1: none."""
-    import numpy as np
-
     who, led = view.table.rows["who"], np.full(len(slots), -1)
     for step in (-2, -1):
         before = view.neighbours(slots, step)
@@ -121,24 +115,18 @@ def _led(view: QueryView, slots: Slots) -> Slots:
 
 def rank(values: Numbers, slots: Slots) -> Numbers:
     """Return reciprocal ranks: 1 for the highest value of all, less for each next, 0 for 0."""
-    import numpy as np
-
     own = values[slots]
     better = np.sort(-values[np.flatnonzero(values > 0)]).searchsorted(-own, "left")
     return np.where(own > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
 def _share(values: Numbers, slots: Slots) -> Numbers:
-    import numpy as np
-
     best = float(values.max(initial=0.0))
     some: Numbers = values[slots]
     return some / np.float32(best) if best > 0 else some
 
 
 def _of_facts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
-    import numpy as np
-
     named, theirs, elsewhere = _about(view, slots, question)
     cosines = np.clip(view.cosines[slots], 0.0, 1.0) * np.where(elsewhere & named.any(), ELSEWHERE, 1.0)
     return {
@@ -158,8 +146,6 @@ def _about(
     view: QueryView, slots: Slots, question: ParsedQuery
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Mask facts about a named subject, facts that are `theirs`, and facts about another subject."""
-    import numpy as np
-
     who, facts = view.table.rows["who"], view.table.facts
     people = {" ".join(name.stems) for name in question.people.values()}
     codes = {view.table.codes.get(name) for name in question.people}
@@ -177,8 +163,6 @@ def _about(
 
 def _pasts(view: QueryView, slots: Slots, *, first: bool) -> NDArray[np.float64]:
     """Return how well each fact is the former state: 1 for a thing's last, or first, value that is over, then 1/2, and so on."""
-    import numpy as np
-
     rows, facts = view.table.rows, view.table.facts
     places = np.flatnonzero(rows["past"][slots])
     places = places[np.argsort(rows["at"][slots[places]], kind="stable")]

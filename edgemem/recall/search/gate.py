@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.preload import preloaded
+from edgemem.preload import np, preloaded
 from edgemem.recall.search.models import LinearModel
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float32]
@@ -87,8 +86,6 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def odds(self, vector: Numbers) -> float:
         """Return the log odds that a vector's utterance wants a memory."""
-        import numpy as np
-
         return self.bias + float((vector * np.array(self.weights, np.float32)).sum())
 
 
@@ -134,8 +131,6 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder.
         """
-        import numpy as np
-
         features, margin = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
         chances = np.zeros(len(own))
         for share, models in ((1 - meaning, self.words_only), (meaning, self.with_meaning)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from edgemem.preload import preloaded
+from edgemem.preload import np, preloaded
 from edgemem.recall.index.docs import CHANGES, COUNTS
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.index.vectors import products
@@ -24,7 +24,6 @@ from edgemem.recall.search.features import FEATURES, PLACES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float32]
@@ -68,8 +67,6 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         `einsum` in place of `@`: on one processor BLAS warned of NaN where there was none.
         """
-        import numpy as np
-
         weights = np.array([self.weights.get(name, 0.0) for name in names], np.float32)
         log_odds: Numbers = np.einsum("...i,i->...", features, weights) + np.float32(self.bias)
         return log_odds
@@ -189,8 +186,6 @@ class Pairs(NamedTuple):
 
 def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Choose those of some candidates that are compared, best first, by their log odds."""
-    import numpy as np
-
     at = candidates.at[rows]
     late = at if candidates.tense == "past" else -at
     best = np.lexsort((late, -odds))
@@ -204,8 +199,6 @@ def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp
 
 def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     """Compare the top messages pairwise, by each candidate's log odds of answering."""
-    import numpy as np
-
     rows = np.flatnonzero(contents.stems)
     rows = choose_compared(odds[rows], candidates, rows)
     at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
@@ -276,8 +269,6 @@ def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArr
 
     Where a vector is not known, the words stand in.
     """
-    import numpy as np
-
     known = np.flatnonzero([vector is not None for vector in vectors])
     nearness: NDArray[np.float64] = alike.copy()
     if len(known) > 1:
@@ -290,8 +281,6 @@ def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArr
 
 def _most(likeness: NDArray[np.float64], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Tell by old and new which of the newer ones is likest to the old one, if any is."""
-    import numpy as np
-
     some = np.where(allowed & (likeness != 0), likeness, -np.inf)
     likest: NDArray[np.bool_] = (some == some.max(axis=1, keepdims=True, initial=-np.inf)) & np.isfinite(some)
     return likest
@@ -310,8 +299,6 @@ class Weighed(NamedTuple):
 
 def weigh(candidates: Candidates, model: Model) -> Weighed:
     """Weigh candidates by themselves, and the newer ones against those that they replace."""
-    import numpy as np
-
     odds = model.answers.odds(candidates.features)
     lifts, replaced, contents = np.zeros_like(odds), np.zeros(len(odds), bool), candidates.contents
     if not model.replaces.weights or contents is None or np.count_nonzero(contents.stems) < 2:

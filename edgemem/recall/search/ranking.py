@@ -6,6 +6,7 @@ from collections import defaultdict
 from math import inf, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgemem.preload import np
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_of, rank
 from edgemem.recall.search.gate import NOTHING, Evidence, shipped_gate
@@ -23,7 +24,6 @@ from edgemem.store.fact_queries import held_within, keys_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -87,8 +87,6 @@ class Ranking:
         `meaning` is the share of its weight, 0 to 1, 0 without a vector; `contents_of` reads stems and vectors of messages, by docs,
         `nearness_of` compares their tokens with the question's.
         """
-        import numpy as np
-
         rows = view.table.rows
         models = shipped_models()
         self._model: Model = models.for_meaning(meaning)
@@ -155,8 +153,6 @@ class Ranking:
         self, view: QueryView, slots: Slots, turns: Slots, question: ParsedQuery, contents_of: ContentsOf
     ) -> Contents:
         """Return the contents of candidates, all of them for the messages (`turns`) to compare."""
-        import numpy as np
-
         rows, features = view.table.rows, self.candidates.features[turns]
         models = (self._model, self._by_words) if self._no_vector.any() else (self._model,)
         odds = [model.answers.odds(features) for model in models]
@@ -171,8 +167,6 @@ class Ranking:
 
     def _compare_tokens(self) -> None:
         """Read the best texts a second time, by their tokens; one without tokens is as near as the mean."""
-        import numpy as np
-
         features, place = self.candidates.features, PLACES[TOKENS]
         features[:, place] = 0.0
         rows = self._kept_rows[self._text[self._kept_rows] & ~self._no_vector[self._kept_rows]]
@@ -185,8 +179,6 @@ class Ranking:
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
         """Return candidates of some kinds that reach a score, by themselves or among all, best first."""
-        import numpy as np
-
         chosen = np.zeros(256, bool)
         chosen[list(kinds)] = True
         rows = np.flatnonzero(chosen[self.kinds] & (self.scores >= max(least, 0.0)))
@@ -203,8 +195,6 @@ class Ranking:
         They do not count for the chance, and a conversation gains nothing by an echo. A message beside one keeps its share of
         that: it may answer a question that is asked again.
         """
-        import numpy as np
-
         repeats = np.array(echoes, np.intp)
         self._repeats[[*echoes, *copies]] = True
         self.scores[repeats] = 0.0
@@ -231,8 +221,6 @@ class Ranking:
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
         """Give sessions with echoes the score of their best remaining message; rank all anew."""
-        import numpy as np
-
         if not len(kept):
             return
         features, sessions = self.candidates.features, self._sessions[kept]
@@ -248,8 +236,6 @@ class Ranking:
 
     def _gated(self) -> NDArray[np.float64]:
         """Return the chance of each candidate that the gate gives it by its odds."""
-        import numpy as np
-
         evidence, waits = self.evidence, self._no_vector[self._kept_rows].any()
         # The best one's nearness in meaning is unknown while some wait for vectors.
         shares = (self._meaning, 0.0) if waits else (self._meaning,)
@@ -259,8 +245,6 @@ class Ranking:
         return chances[0] if len(chances) == 1 else np.maximum(*chances)
 
     def _weigh(self) -> None:
-        import numpy as np
-
         kept = self._kept_rows
         candidates, waits = self.candidates.subset(kept), self._no_vector[kept]
         odds, lifts, replaced = weigh(candidates, self._by_words if waits.any() else self._model)
@@ -286,8 +270,6 @@ class Ranking:
 
     def add_versions(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Add versions of things, with the score and reasons of a candidate each."""
-        import numpy as np
-
         rows = np.array(like, np.intp)
         self._source_row = np.append(self._source_row, rows)
         self.scores = np.append(self.scores, self.scores[rows])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.languages.words import all_words, small, tells_of_safety
-from edgemem.preload import preloaded
+from edgemem.preload import np, preloaded
 from edgemem.recall.index.docs import SAFETY, SAYS_I
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
 from edgemem.recall.people.names import parsed_name
@@ -27,7 +27,6 @@ from edgemem.scopes import name_key
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -118,8 +117,6 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
     Args:
         keys: further words of such facts' keys.
     """
-    import numpy as np
-
     rows, n = view.table.rows, view.n
     flagged = (rows["flags"][:n] & SAFETY) > 0
     if keys:
@@ -142,8 +139,6 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
 
 def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
     """Tell which docs are about a person: those that name them, their own facts, and what they said of themselves."""
-    import numpy as np
-
     table = view.table
     codes = [code for other, code in table.codes.items() if other and name_key(other) == name]
     theirs = np.isin(table.rows["who"][slots], codes)
@@ -158,8 +153,6 @@ def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
 
 def _names(view: QueryView, slots: Slots, name: str) -> Mask:
     """Tell which docs speak of somebody by name, and not only to them."""
-    import numpy as np
-
     stems = frozenset(parsed_name(name).stems)
     named, called = _having(view, slots, stems), view.table.called
     spoken_to = [stems <= called.get(slot, frozenset()) for slot in slots[named].tolist()]
@@ -169,8 +162,6 @@ def _names(view: QueryView, slots: Slots, name: str) -> Mask:
 
 def _having(view: QueryView, slots: Slots, stems: Iterable[str]) -> Mask:
     """Tell which docs have all of some stems, of which there is at least one."""
-    import numpy as np
-
     wanted = frozenset(stems)
     found = [np.isin(slots, having) for _, having, _ in view.table.find(wanted)]
     return np.logical_and.reduce(found) if found and len(found) == len(wanted) else np.zeros(len(slots), bool)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
+from edgemem.preload import np
 from edgemem.recall.index.file import FIRST_OTHER, State
 from edgemem.recall.index.sources import TURN, Doc
 from edgemem.recall.index.table import DocTable
@@ -28,7 +29,6 @@ from edgemem.store.db.transaction import bound, placeholders
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Encoding
@@ -191,8 +191,6 @@ class Search:
 
     def _nearness_of(self, docs: Sequence[int]) -> NDArray[np.float32]:
         """Return how near the tokens of some docs come to the question's, `float32[n]`; NaN: one has none."""
-        import numpy as np
-
         nearness = np.full(len(docs), np.nan, np.float32)
         asked = None if self._encoding is None else self._encoding.tokens
         vectors = None if self._state is None else self._index.vectors(self._state)
@@ -257,8 +255,6 @@ def find_near(
 
     `new` has the cosines of docs that the index lacks; `most` bounds candidates by meaning, twice as many about people it names.
     """
-    import numpy as np
-
     _note_cosines(view, new.items())
     near = sorted([*vectors.nearest(vector, most, rough=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
@@ -282,8 +278,6 @@ def find_past(
     view: QueryView, vectors: Vectors, vector: Vector, among: Sequence[int] | None, *, most: int
 ) -> None:
     """Find the nearest facts that no longer hold, `among` some docs or all (None), at most `most`."""
-    import numpy as np
-
     # For a few named docs the search is exact: only then are the newest vectors read.
     _add_candidates(view, vectors.nearest(vector, most, among, rough=among is None, past=True))
     _estimate(view, vectors, vector, np.flatnonzero(view.candidates), past=True)
@@ -291,8 +285,6 @@ def find_past(
 
 def _people_slots(view: QueryView, question: ParsedQuery) -> Slots:
     """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
-    import numpy as np
-
     if not question.people:
         return np.zeros(0, np.intp)
     messages = view.findable[: view.n] & (view.table.rows["kind"][: view.n] == TURN)
@@ -308,8 +300,6 @@ def _add_candidates(view: QueryView, near: Iterable[tuple[int, float]]) -> int:
 
 def _note_cosines(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
     """Note cosines of docs; return the slots that may be found."""
-    import numpy as np
-
     cosines = dict(near)
     slots = view.slots_of(list(cosines))
     here = slots >= 0
@@ -320,8 +310,6 @@ def _note_cosines(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
 
 
 def _estimate(view: QueryView, vectors: Vectors, vector: Vector, slots: Slots, *, past: bool = False) -> None:
-    import numpy as np
-
     slots = slots[~view.has_cosine[slots] & view.findable[slots]]
     docs = view.table.rows["id"][slots]
     order = np.argsort(docs, kind="stable")  # most are in order already

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.languages.words import all_words
+from edgemem.preload import np
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
@@ -23,7 +24,6 @@ from edgemem.recall.times import on_dates, on_days
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -86,8 +86,6 @@ def score_bm25(
 
     `postings` are terms with their texts' slots and counts there, `asked` their weights.
     """
-    import numpy as np
-
     rows, n = view.table.rows, view.n
     if not postings:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
@@ -131,8 +129,6 @@ def score_bm25(
 
 def _of_sessions(view: QueryView, often: NDArray[Any], term_weights: Numbers) -> Numbers:
     """Return the BM25 of sessions by code, from each term's count in each, and its weight, `float32[n, 1]`."""
-    import numpy as np
-
     words_in = view.words_in_sessions()
     heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
     average = max(1.0, float(words_in[1:].sum()) / heard_of)
@@ -195,8 +191,6 @@ class WordSearch:
 
     def counts(self, terms: Iterable[str]) -> dict[str, int]:
         """Count the texts with each term; unreadable ones do not count, so no score tells of them."""
-        import numpy as np
-
         counts = dict.fromkeys(terms, 0)
         for term, slots, _ in self._view.table.find(counts):
             counts[term] = int(np.count_nonzero(self._view.findable[slots]))
@@ -219,8 +213,6 @@ class WordSearch:
 
     def _find(self, question: ParsedQuery, statistics: Statistics) -> None:
         """Find the words of the question, and those that sound or end like them."""
-        import numpy as np
-
         view, informative = self._view, statistics.informative(question.terms)
         # A word in some text was hardly misheard, and is better looked for alone.
         unknown = [
@@ -277,8 +269,6 @@ class WordSearch:
 
     def _choose_newest(self, slots: NDArray[np.intp]) -> None:
         """Make candidates of the newest of those that hold about as much of the question as the best: of readings, of thousands."""
-        import numpy as np
-
         scores = self._view.words[slots]
         alike = slots[scores >= _AS_GOOD * scores.max(initial=0.0)]
         if len(alike) > _NEWEST:
@@ -288,8 +278,6 @@ class WordSearch:
 
     def _note_mentions(self, question: ParsedQuery) -> None:
         """Note the texts that speak of a person in the question, and not only to them."""
-        import numpy as np
-
         view = self._view
         for name in question.people.values():
             if not name.stems:
@@ -303,8 +291,6 @@ class WordSearch:
             view.mentions[[slot for slot in slots if not stems <= called.get(slot, frozenset())]] = True
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
-        import numpy as np
-
         here = np.zeros(self._view.n + 1, bool)
         for _, slots, _ in self._view.table.find([stem]):
             here[slots] = True
@@ -322,8 +308,6 @@ def _highest(
     slots: NDArray[np.intp], scores: NDArray[np.float32], most: int, at: NDArray[np.float64] | None = None
 ) -> NDArray[np.intp]:
     """Return at most `most` slots with the highest scores above 0; of equals the latest by `at`."""
-    import numpy as np
-
     best = np.flatnonzero(scores > 0)
     if len(best) > most:
         values = scores[best]
