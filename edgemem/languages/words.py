@@ -324,8 +324,12 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Polite words before a request or a question."""
     asks: Phrases
     """Phrases that make a question of a sentence without a question mark."""
-    questions: Exact
-    """Words that a question without a question mark begins or ends with."""
+    questions: Templates
+    """Words that a question without a question mark begins or ends with, written as for `templates`."""
+    polar: Templates
+    """Beginnings of a question for yes or no, likewise."""
+    wants: Templates
+    """Beginnings of requests to be told something, whatever mark ends them, written as for `templates`."""
     speech: Phrases
     """Words of speech: say, talk, conversation."""
     done: Phrases
@@ -350,8 +354,6 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words for the speaker, alone or with others."""
     counting: WordSet = WordSet()
     """Words that tell how many, in a text."""
-    wants: Exact = Exact()
-    """Phrases that ask without a question mark."""
     changes: Exact = Exact()
     """Words and phrases that say that something is otherwise than before."""
     hails: Exact = Exact()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import Exact, all_words, in_any, is_safety_key, small, tells_of_safety
+from edgemem.languages.words import Exact, Templates, all_words, in_any, is_safety_key, small, tells_of_safety
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_meta
 from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
@@ -73,7 +73,7 @@ def only_greets(text: str) -> bool:
 
 
 class _Known(NamedTuple):
-    wants: Exact
+    wants: Templates
     changes: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
@@ -96,7 +96,7 @@ def _known() -> _Known:
         )
     )
     return _Known(
-        in_any(lambda words: words.wants),
+        Templates(",".join(item for words in languages for item in words.wants.items)),
         in_any(lambda words: words.changes),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),

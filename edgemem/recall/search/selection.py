@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_CHARS = 1000
 """Longer texts are neither echoes nor copies: nobody only asks at such length, and comparing takes long."""
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
+_WORD = re.compile(r"[\w']+")
 _ASKS, _TELLS = "?？؟", ".!。！"
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
@@ -139,13 +140,22 @@ def _sentences(text: str) -> list[str]:
 def _asks(sentence: str, text: str) -> bool:
     if sentence[-1] in _ASKS:
         return True
-    if sentence[-1] in _TELLS or (words := all_words().get(language_in(text))) is None:
+    if (words := all_words().get(language_in(text))) is None:
         return False
-    return any(
+    whole = small(sentence)
+    bare = _words_of(words.please.pattern.sub(" ", whole))
+    wants = words.wants.pattern.match(bare)
+    if wants or sentence[-1] in _TELLS:
+        return wants is not None
+    return words.polar.pattern.match(bare) is not None or any(
         hit.start() == 0 or hit.end() == len(form)
-        for form in (small(sentence), _without_politeness(sentence, words).strip())
+        for form in map(_words_of, (whole, _without_politeness(sentence, words)))
         for hit in words.questions.pattern.finditer(form)
     )
+
+
+def _words_of(text: str) -> str:
+    return " ".join(_WORD.findall(text))
 
 
 def _without_politeness(text: str, words: Words | None) -> str:

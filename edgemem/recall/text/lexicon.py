@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.languages.words import DateForm, Dates, Words, all_words, bare
+from edgemem.languages.words import DateForm, Dates, Items, Words, all_words, bare, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import fold
 
@@ -103,7 +103,10 @@ def lexicons() -> Lexicons:
         bare(item)
         for words in languages.values()
         if words.spaced
-        for item in (*words.dates.begins.items, *(() if words.stop_bare.words else words.questions.items))
+        for item in (
+            *words.dates.begins.items,
+            *(() if words.stop_bare.words else (*words.questions.items, *words.polar.items)),
+        )
     }
     accented = [_either(table.asks_accented, spaced=True) for table in tables if table.asks_accented]
     return Lexicons(
@@ -111,7 +114,7 @@ def lexicons() -> Lexicons:
         {code: _lexicon(code, words, key=str.lower) for code, words in languages.items() if words.accented},
         Pattern(*asks),
         Pattern(*accented),
-        Pattern(rf"\?|？|^\W*(?:{'|'.join(sorted(begins))})\b"),
+        Pattern(rf"\?|？|^\W*{either(Items(','.join(sorted(begins))))}\b"),
     )
 
 

@@ -79,13 +79,17 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
 
 def test_who_greets_and_asks_only_asks() -> None:
     """Small talk before a question tells nothing; anything else does."""
-    asks = ("I'm back. What did Mara tell you this morning?", "Good night! When is the doctor?")
+    asks = (
+        "I'm back. What did Mara tell you this morning?",
+        "Good night! When is the doctor?",
+        "Tell me Mara's code.",
+    )
     tells = (
         "The doctor moved me to Tuesday. Did you hear that?",
         "When is the doctor? Mara said on Tuesday at ten.",
     )
     told = [Recalled("turn", str(n), text, 0.8) for n, text in enumerate((*asks, *tells))]
-    assert select_items(told, FLOORS) == told[2:]
+    assert select_items(told, FLOORS) == told[len(asks) :]
 
 
 def test_what_concerns_somebody_s_safety_is_said_first_whatever_its_score() -> None:

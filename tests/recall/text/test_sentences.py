@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, MOST_TIMES, SAYS_I, annotate
 from edgemem.recall.people.names import NamedPeople, people_of
 from edgemem.recall.query import PeriodQuestion, parse_query, read_question, tense_of
+from edgemem.recall.search.selection import has_question
 from edgemem.recall.text.analyse import language_in, plain_words, terms
 from edgemem.recall.text.calendar import Range
 from edgemem.recall.text.numbers import with_digits
@@ -99,7 +100,8 @@ READERS = {
     "first": lambda text: "yes" if tense_of(text).first else "no",
     "all": lambda text: "yes" if tense_of(text).all else "no", "period": period,
     "digits": lambda text: " ".join(with_digits(plain_words(text))), "digits_of": digits_of,
-    "language": language_in, "called": called, "asks": flagged(ASKS), "greets": flagged(GREETS),
+    "language": language_in, "called": called, "asks": flagged(ASKS), "questions": lambda text: "yes" if has_question(text) else "no",
+    "greets": flagged(GREETS),
     "says_i": flagged(SAYS_I), "counts": flagged(COUNTS),
 }  # fmt: skip
 
