@@ -185,17 +185,23 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Food, drinks, medicines, plants and cleaning agents."""
     acts: Templates
     """Words for eating, drinking and cooking, and for using such things."""
+    speaker: Templates
+    """Words for who speaks,"""
+    others: Templates
+    """and for whom else it may hurt: kin, children, animals, she."""
 
-    def told_in(self, text: str) -> bool:
-        """Tell whether a text, as `small` writes it, names a thing and what it does to somebody."""
-        return self.harms.stand_in(text) and self.things.stand_in(text)
-
-    def count(self, text: str) -> tuple[int, int]:
-        """Count the different things and acts in a text, as `small` writes it."""
-        things, acts = (
-            {hit[0] for hit in words.pattern.finditer(text)} for words in (self.things, self.acts)
+    def endangers_speaker(self, text: str) -> bool | None:
+        """Tell whether who speaks is the last one named before a danger is over, or else the first behind it; None: names nobody."""
+        mine, others, tells, harms = (
+            [hit.end() for hit in words.pattern.finditer(text)]
+            for words in (self.speaker, self.others, self.tells, self.harms)
         )
-        return len(things), len(acts)
+        named = sorted([(end, True) for end in mine if end not in others] + [(end, False) for end in others])
+        for danger in tells + harms or [len(text)]:
+            before = [own for end, own in named if end <= danger]
+            if named and (before[-1] if before else named[0][1]):
+                return True
+        return False if named else None
 
 
 class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -506,7 +512,17 @@ def tells_of_safety(text: str, language: str) -> bool:
     """Tell whether a text tells what may hurt somebody: "I'm allergic to nuts", "milk makes me ill"."""
     text, words = small(text), all_words().get(language)
     safety = None if words is None else words.safety
-    return _safety_tells().stand_in(text) or (safety is not None and safety.told_in(text))
+    if _safety_tells().stand_in(text) or safety is None:
+        return _safety_tells().stand_in(text)
+    return safety.harms.stand_in(text) and safety.things.stand_in(text)
+
+
+def endangers_speaker(text: str, language: str) -> bool | None:
+    """Tell whether what a text tells may hurt who says it, not "my son"; None: it names nobody, in its language or any."""
+    words, text = all_words(), small(text)
+    known = (one.safety for one in (words.get(language), *words.values()) if one and one.safety)
+    told = (safety.endangers_speaker(text) for safety in known)
+    return next((own for own in told if own is not None), None)
 
 
 @preloaded

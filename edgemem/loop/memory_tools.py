@@ -21,7 +21,7 @@ from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.languages.words import all_words, is_safety_key, says_no, says_not_to_forget, says_yes, small
+from edgemem.languages.words import endangers_speaker, is_safety_key, says_no, says_not_to_forget, says_yes
 from edgemem.loop.file_tools import as_texts
 from edgemem.recall.text.analyse import language_in
 from edgemem.records import (
@@ -233,6 +233,9 @@ class _MemoryTools:
         if level != asked:
             scope = _to_read(SCOPES[level], turn)
         before = self._facts(turn, scope, key)
+        if is_safety_key(spell_out(key)) and _endangers_speaker(turn) is False:
+            # What may hurt somebody else is no new value of one's own.
+            before = [fact for fact in before if fact.key.casefold() == key.casefold()]
         key = before[0].key if before else key
         _check_owner(self._versions(key, scope), turn)
         speaker = turn.reader.speaker
@@ -463,11 +466,15 @@ def _to_read(scope: str, turn: ToolTurn) -> str:
 
 def _of_speaker(key: str, scope: str, turn: ToolTurn) -> str:
     """Return a key with the speaker's name, where they say of themselves what may hurt them: `ines.allergy`."""
-    speaker, words = turn.reader.key, all_words().get(language_in(turn.utterance))
-    if not speaker or words is None or turn.is_inner or person_of(scope) or "." in key:
+    speaker = turn.reader.key
+    if not speaker or turn.is_inner or person_of(scope) or "." in key:
         return key
-    own = is_safety_key(spell_out(key)) and words.speaks_of_itself(small(turn.utterance))
+    own = is_safety_key(spell_out(key)) and _endangers_speaker(turn)
     return _named_after(speaker, key) if own else key
+
+
+def _endangers_speaker(turn: ToolTurn) -> bool | None:
+    return endangers_speaker(turn.utterance, language_in(turn.utterance))
 
 
 def _named_after(speaker: str, key: str) -> str:

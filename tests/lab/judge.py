@@ -203,7 +203,7 @@ def _outcomes(shown: Shown, home: Home, lines: Sequence[str]) -> dict[str, float
             {
                 part
                 for one in home.asked
-                if one.row == "safety" and (one.speaker == asked.speaker) is mine
+                if one.row == "safety" and (asked.speaker in (one.speaker, *one.audience)) is mine
                 for part in one.answer
             }
             for mine in (True, False)

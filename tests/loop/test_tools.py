@@ -60,6 +60,7 @@ def test_what_hurts_somebody_bears_their_name(memory: Memory, robot: Robot) -> N
     """Two people's allergies are two facts; what is said of others, or is kept for oneself, keeps its name."""
     for speaker, value in (("ines", "walnuts"), ("lotte", "milk")):
         robot.answer(f"I'm allergic to {value}", "remember_fact", key="allergy", value=value, speaker=speaker)
+    robot.answer("my son is allergic to eggs", "remember_fact", key="allergy", value="eggs", speaker="ines")
     robot.answer("my birthday is in May", "remember_fact", key="birthday", value="May", speaker="ines")
     robot.answer(
         "the dog is allergic to beef", "remember_fact", key="dog allergy", value="beef", speaker="ines"
@@ -68,6 +69,7 @@ def test_what_hurts_somebody_bears_their_name(memory: Memory, robot: Robot) -> N
     assert kept == {
         "ines.allergy": "walnuts",
         "lotte.allergy": "milk",
+        "allergy": "eggs",
         "birthday": "May",
         "dog allergy": "beef",
     }

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import Exact, Templates, all_words, in_any, is_safety_key, small, tells_of_safety
+from edgemem.languages.words import (
+    Exact,
+    Templates,
+    all_words,
+    endangers_speaker,
+    in_any,
+    is_safety_key,
+    small,
+    tells_of_safety,
+)
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_meta
 from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
@@ -28,8 +37,8 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 
-ASKS, SAYS_I, SAFETY, COUNTS, CHANGES, GREETS = 1, 2, 4, 8, 32, 128
-"""The text asks; says "I"; tells what may hurt somebody; holds a number; says that something is otherwise than before; only greets or thanks."""
+ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
+"""The text asks; says "I"; tells of safety; holds a number; tells of that of who says or owns it; says that something is otherwise than before; only greets."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -178,7 +187,7 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
         flags, called, times = annotate(doc.text, doc.at, zone)
     else:
         flags, called, times = 0, "", _times(doc.text, doc.at, zone)
-    flags |= SAFETY * _concerns_safety(doc)
+    flags |= _safety_flags(doc)
     names = names_in(doc.text)
     names |= {name for name in (doc.who, doc.subject and called_in(doc.text, doc.subject)) if name}
     return Row(
@@ -188,14 +197,16 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
     )  # fmt: skip
 
 
-def _concerns_safety(doc: Doc) -> bool:
-    """Tell whether a message or a fact tells what may hurt somebody."""
-    if doc.kind not in (TURN, FACT, PREFERENCE):
-        return False
-    if doc.kind != TURN and is_safety_key(doc.text.partition(":")[0]):
-        return True
+def _safety_flags(doc: Doc) -> int:
+    """Return the flags of what a message or a fact tells of safety."""
     text = doc.text[:_ANNOTATED_CHARS]
-    return tells_of_safety(text, language_in(text))
+    if doc.kind == TURN:
+        language = language_in(text)
+        return tells_of_safety(text, language) and SAFETY | OWN * bool(endangers_speaker(text, language))
+    if doc.kind not in (FACT, PREFERENCE):
+        return 0
+    told = is_safety_key(doc.text.partition(":")[0]) or tells_of_safety(text, language_in(text))
+    return told and SAFETY | OWN * (doc.owner is not None)
 
 
 def _add(tx: Transaction, rows: Sequence[Row]) -> None:

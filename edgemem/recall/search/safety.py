@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.languages.words import all_words, small, tells_of_safety
 from edgemem.preload import np, preloaded
-from edgemem.recall.index.docs import SAFETY, SAYS_I
+from edgemem.recall.index.docs import OWN, SAFETY
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
 from edgemem.recall.people.names import parsed_name
 from edgemem.recall.search.gate import Direction
@@ -91,7 +91,10 @@ def features_of(text: str, utterance: Utterance) -> dict[str, float]:
     """Return an utterance's features by name: counts of the language's words, whether it asks, its length, and its words."""
     words = all_words().get(utterance.language)
     safety = None if words is None else words.safety
-    things, acts = (0, 0) if safety is None else safety.count(small(text))
+    things, acts = (
+        len({hit[0] for hit in phrases.pattern.finditer(small(text))}) if phrases else 0
+        for phrases in ((safety.things, safety.acts) if safety else (None, None))
+    )
     return {
         "any": float(things + acts > 0),
         "things": float(min(things, 2)),
@@ -138,16 +141,15 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
 
 
 def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
-    """Tell which docs are about a person: those that name them, their own facts, and what they said of themselves."""
+    """Tell which docs are about a person: those that name them, what they said of themselves, and their own facts."""
     table = view.table
     codes = [code for other, code in table.codes.items() if other and name_key(other) == name]
-    theirs = np.isin(table.rows["who"][slots], codes)
-    says_i = (table.rows["flags"][slots] & SAYS_I) > 0
+    own = np.isin(table.rows["who"][slots], codes) & ((table.rows["flags"][slots] & OWN) > 0)
     others = np.zeros(len(slots), bool)
     for other in table.people():
         if name_key(other) != name:
             others |= _names(view, slots, other)
-    concerned: Mask = _names(view, slots, name) | (theirs & (says_i | ~others))
+    concerned: Mask = _names(view, slots, name) | (own & ((table.rows["kind"][slots] == TURN) | ~others))
     return concerned
 
 

@@ -98,6 +98,26 @@ def test_what_was_said_of_oneself_counts_without_a_fact(
     assert danger not in block_before(memory, "Wake me at seven.", "karl")
 
 
+@pytest.mark.parametrize(
+    ("said", "danger", "food"),
+    [
+        ("I must tell you that my son can't eat eggs.", "eggs", "What shall we cook tonight?"),
+        ("Mein Mann ist gegen Sellerie allergisch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
+        ("Cuando viene mi sobrina, nada de gambas, se le hincha la cara.", "gambas", "¿Qué cocinamos esta noche?"),
+        ("Chồng tôi bị dị ứng với tôm.", "tôm", "Tối nay nấu món gì?"),
+        ("我女儿对花生过敏。", "花生", "今晚做什么菜？"),
+    ],
+)  # fmt: skip
+def test_what_was_said_of_another_is_told_with_food_alone(
+    memory: Memory, said: str, danger: str, food: str
+) -> None:
+    """Who tells of a child's allergy has none: it is the household's."""
+    tell(memory, said, "ines")
+    memory.idle(60)
+    assert danger in block_before(memory, food, "ines")
+    assert danger not in block_before(memory, "Wake me at seven.", "ines")
+
+
 def test_who_listens_comes_before_the_household_and_four_lines_are_enough(memory: Memory) -> None:
     """A house full of allergies has one line for the guest who is there."""
     for n, name in enumerate(("ada", "bo", "cy", "dee", "eve", "fay")):
