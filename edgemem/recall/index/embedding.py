@@ -119,6 +119,15 @@ class _Row(NamedTuple):
     past: bool
 
 
+class _New(NamedTuple):
+    """A text that memory has the vectors of."""
+
+    name: tuple[int, int]
+    """Kind and ref of a doc with this text."""
+    pieces: list[Encoding]
+    """None of one that the model cannot embed all of."""
+
+
 class Embedding:
     """The vectors of one model in one index file; used by one upkeep at a time, and by any number of questions."""
 
@@ -132,14 +141,15 @@ class Embedding:
         """Whether this was the newest model once: it is not made so again."""
         self._begun: dict[str, Encoding | None] = {}
         """Parts of texts that were interrupted in the middle."""
-        self._new: dict[str, list[Encoding]] = {}
-        """Encodings of docs that are not in the file yet, by text; none where the model cannot embed all of it."""
+        self._new: dict[str, _New] = {}
+        """Encodings of docs that are not in the file yet, by text."""
         self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by their text's digest; the next process tries again."""
 
     def follow_removals(self) -> None:
-        """Drop vectors from memory that were taken out of the file."""
-        self._begun, self._new = {}, {}
+        """Drop vectors from memory that were taken out of the file, and those of texts that the truth has no more."""
+        present = {doc.text for doc in self._originals.read(new.name for new in self._new.values()).values()}
+        self._begun, self._new = {}, {text: new for text, new in self._new.items() if text in present}
         self.vectors.follow_removals()
 
     def waiting(self, state: State) -> int:
@@ -162,7 +172,7 @@ class Embedding:
         # A text that the truth has changed waits for the index to take that in.
         aside = {row.doc for row in rows if row.doc in docs and digest_of(docs[row.doc].text) != row.digest}
         self._make([docs[row.doc] for row in rows if row.doc in docs and row.doc not in aside], stop)
-        by_doc = {number: self._new[doc.text] for number, doc in docs.items() if doc.text in self._new}
+        by_doc = {number: self._new[doc.text].pieces for number, doc in docs.items() if doc.text in self._new}
         # Where somebody began to speak, the rest stays.
         done = list(
             itertools.takewhile(
@@ -185,7 +195,7 @@ class Embedding:
         self._database.write(store)
         # From here on it is found in the file.
         written = {docs[row.doc].text for row in done if row.doc in docs}
-        self._new = {text: vectors for text, vectors in self._new.items() if text not in written}
+        self._new = {text: new for text, new in self._new.items() if text not in written}
         return len(done)
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
@@ -203,8 +213,7 @@ class Embedding:
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return the cosines of docs that the index does not know, from vectors in memory."""
-        new = self._new
-        pairs = [(number, piece.vector) for number, doc in docs.items() for piece in new.get(doc.text, ())]
+        pairs = [(number, piece.vector) for number, pieces in self._pieces_new(docs) for piece in pieces]
         nearness: dict[int, float] = {}
         if pairs and pairs[0][1].shape == query.shape:
             cosines = np.stack([vector for _, vector in pairs]) @ query
@@ -214,12 +223,15 @@ class Embedding:
 
     def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, NDArray[np.int8]]:
         """Return the token vectors of docs that the index does not know, from memory."""
-        pieces = {number: self._new[doc.text][0] for number, doc in docs.items() if self._new.get(doc.text)}
         return {
-            number: piece.tokens
-            for number, piece in pieces.items()
-            if piece.tokens is not None and len(piece.tokens)
+            number: tokens
+            for number, pieces in self._pieces_new(docs)
+            if pieces and (tokens := pieces[0].tokens) is not None and len(tokens)
         }
+
+    def _pieces_new(self, docs: Mapping[int, Doc]) -> list[tuple[int, list[Encoding]]]:
+        new = self._new
+        return [(number, new[doc.text].pieces) for number, doc in docs.items() if doc.text in new]
 
     def _begin(self) -> bool:
         """Begin with the model where the file has another's vectors; tell whether it is the file's newest."""
@@ -254,7 +266,8 @@ class Embedding:
 
     def _make(self, docs: Iterable[Doc], stop: Stop | None) -> int:
         """Make missing vectors until `stop()`; return of how many docs."""
-        pieces = {doc.text: self._pieces(doc) for doc in docs if doc.text not in self._new}
+        missing_docs = {doc.text: doc for doc in docs if doc.text not in self._new}
+        pieces = {text: self._pieces(doc) for text, doc in missing_docs.items()}
         parts = list(dict.fromkeys(part for some in pieces.values() for piece in some for part in piece))
         by_text = {part: self._begun[part] for part in parts if part in self._begun}
         """None: the model cannot embed it."""
@@ -269,12 +282,13 @@ class Embedding:
                 except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
                     _log.warning("A text cannot be embedded, and is found by its words: %s", error)
                     by_text[text] = None
-        whole: dict[str, list[Encoding]] = {}
+        whole: dict[str, _New] = {}
         for text, some in pieces.items():
             if all(part in by_text for piece in some for part in piece):
                 means = [_mean([by_text[part] for part in piece]) for piece in dict.fromkeys(some)]
                 fit = [mean for mean in means if mean is not None]
-                whole[text] = fit if len(fit) == len(means) else []
+                doc = missing_docs[text]
+                whole[text] = _New((doc.kind, doc.ref), fit if len(fit) == len(means) else [])
         self._begun = by_text if len(whole) < len(pieces) else {}
         self._new = dict([*self._new.items(), *whole.items()][-_KEPT_NEW:])
         return len(whole)

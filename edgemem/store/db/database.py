@@ -65,8 +65,8 @@ class Options(NamedTuple):
     busy_timeout_s: float = 5.0
     page_size: int = 512
     """Bytes, for a new file. Small pages write less, and read facts as fast (`tests/lab/tuning.md`)."""
-    wal_limit_mb: float = 4.0
-    """Checkpoint when the log is larger than this and no write waits."""
+    wal_limit_mb: float = 16.0
+    """Checkpoint when the log is larger than this and no write waits: a page is moved once for several of its writes."""
     backups: Path | None = None
     """A folder for a copy of the file before its schema changes; where the copy fails, the file is not opened. None: no copy."""
     create: bool = True
