@@ -23,7 +23,7 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import endangers_speaker, is_safety_key, says_no, says_not_to_forget, says_yes
 from edgemem.loop.file_tools import as_texts
-from edgemem.recall.text.analyse import language_in
+from edgemem.recall.text.analyse import analyse, language_in
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -288,11 +288,16 @@ class _MemoryTools:
         best = sorted(results, key=lambda item: -item.score)
         # The prompt already has its turns, this one among them.
         best = [item for item in best if prompt_log is None or not prompt_log.has_turn(item)]
-        lines = lines_for(best, visible=VisibleLines(), today=Today(zone=self._settings.now.time.tzinfo()))
+        shown = () if prompt_log is None or prompt_log.running is None else prompt_log.running.shown
+        # An episode is told again, with the name for forgetting it.
+        visible = VisibleLines({line.id: line for line in shown if not line.id.startswith(_EPISODE)})
+        today = Today(zone=self._settings.now.time.tzinfo())
+        lines = lines_for(best, visible=visible, question=analyse(query), today=today)
+        above = any(f"{item.kind}:{item.id}" in visible for item in best)
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
-        # With the name for forgetting an episode.
-        texts = (f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line for line in lines)
+        texts = [f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line for line in lines]
+        texts += ["More about that stands above."] * above
         return "\n".join(texts) or "Nothing is remembered about that."
 
     def forget_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:

@@ -17,6 +17,7 @@ from edgemem.records import Fact, Reader
 from edgemem.session.tools import ToolTurn
 from edgemem.store.json.memory import JSONMemoryStore
 from support.embedders import HashEmbedder
+from support.loops import Robot as LoopRobot
 
 MEANS = {"nut": "peanut", "avoid": "allergi"}  # of stems
 
@@ -97,6 +98,17 @@ def test_who_searches_wants_something_in_any_words(memory: Memory, query: str, f
     (tool,) = memory.tools(include=("search_memory",))
     told = tool.run(ToolTurn(query, Reader("ann")), query=query)
     assert found in told if found else told == "Nothing is remembered about that."
+
+
+def test_what_the_block_of_the_turn_tells_is_not_found_again(memory: Memory) -> None:
+    """The tool says that it stands there; in a later turn without that block it is told."""
+    robot = LoopRobot(memory)
+    asked = "Where does the spare key hang?"
+    assert (
+        robot.answer(asked, "search_memory", query="spare key", speaker="ann")
+        == "More about that stands above."
+    )
+    assert "shed" in robot.answer("What a day.", "search_memory", query="spare key", speaker="bob")
 
 
 def test_a_store_that_cannot_search_says_so(tmp_path: Path) -> None:

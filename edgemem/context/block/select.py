@@ -27,9 +27,6 @@ from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words,
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 
-_EPISODE = 0.15
-"""Added to the score of an episode: it precedes a turn that scores a little more, since it is short and sure."""
-
 _FEWEST = 3
 """Words from which on two sentences are not alike by chance."""
 _ALIKE = 0.75
@@ -81,13 +78,7 @@ def select_items(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
     )
     others = [item for item in worth if item.kind not in VALUES]
-    others.sort(
-        key=lambda item: (
-            not item.safety,
-            item.heard_badly,
-            -item.score - _EPISODE * (item.kind == "episode"),
-        )
-    )
+    others.sort(key=lambda item: (not item.safety, item.heard_badly, -item.score))
     chosen = settled + (_each_once(others, settled, utterance) if others else [])
     return sorted(chosen, key=lambda item: not item.safety)
 

@@ -77,6 +77,13 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
     assert select_items([asked, turn, told, weak], FLOORS) == [told, turn]
 
 
+def test_the_likelier_comes_first_whatever_it_is() -> None:
+    """A score is how likely an item helps, of what a tool did as of what was said."""
+    turn = Recalled("turn", "1", "The timer is for the eggs.", 0.9)
+    did = Recalled("episode", "2", "set timer: rang", 0.8)
+    assert select_items([did, turn], FLOORS) == [turn, did]
+
+
 def test_who_greets_and_asks_only_asks() -> None:
     """Small talk before a question tells nothing; anything else does."""
     asks = (
