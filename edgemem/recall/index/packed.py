@@ -173,7 +173,9 @@ class PackedVectors:
         self.columns = columns
 
     def _rows_of(self, ids: ArrayLike) -> Rows:
-        sought = np.unique(np.asarray(ids, np.int64))
+        sought = np.asarray(ids, np.int64)
+        if not (sought[1:] > sought[:-1]).all():
+            sought = np.unique(sought)
         if not len(sought) or not self._n:
             return np.zeros(0, np.intp)
         if self._order is None:

@@ -133,9 +133,11 @@ class Vectors:
 
     def text_vectors(self, ids: Ids) -> dict[int, Vector]:
         """Return the unit vectors of the whole texts of ids that have one."""
-        pieces = self._pieces(self._select(f"doc in ({placeholders(list(ids))})", bound(list(ids))))
-        # A text stands before its parts.
-        return dict(zip(pieces.docs[::-1].tolist(), pieces.vectors[::-1], strict=True))
+        rows = self._select(
+            f"doc in ({placeholders(list(ids))})", bound(list(ids)), f"substr(codes, 1, {self._dimensions})"
+        )
+        pieces = self._pieces(rows)
+        return dict(zip(pieces.docs.tolist(), pieces.vectors, strict=True))
 
     def estimates(self, query: Vector, ids: Ids, *, past: bool = False) -> tuple[NDArray[np.int64], Vector]:
         """Return ids that have a vector, ascending, and estimates of their cosines, as of the last `nearest`."""
@@ -148,8 +150,8 @@ class Vectors:
     def _empty(self) -> tuple[PackedVectors, PackedVectors]:
         return PackedVectors(self._dimensions), PackedVectors(self._dimensions)
 
-    def _select(self, rest: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        sql = f"select seq, doc, past, codes from vectors where {_OF_MODEL} and {rest}"  # noqa: S608 - our own text
+    def _select(self, rest: str, values: dict[str, Any], codes: str = "codes") -> list[tuple[Any, ...]]:
+        sql = f"select seq, doc, past, {codes} from vectors where {_OF_MODEL} and {rest}"  # noqa: S608 - our own text
         return self._database.query(sql, {**values, "model": self.model})
 
     def _cosines(self, rows: Sequence[tuple[Any, ...]], query: Vector) -> dict[int, float]:

@@ -10,6 +10,7 @@ that replace one another, as readings of a day, the newest is first. One that is
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -203,22 +204,27 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     rows = choose_compared(odds[rows], candidates, rows)
     at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
     own = odds[rows] - odds[rows].max(initial=-np.inf)
-    places: dict[str, int] = {}
-    # Readings are alike but for their numbers.
-    having = [[places.setdefault(word, len(places)) for word in stems] for stems in contents.stems]
+    told = [*chain.from_iterable(contents.stems)]
+    places = {word: place for place, word in enumerate(dict.fromkeys(told))}
     presence = np.zeros((len(rows), len(places)))
-    for row, columns in enumerate(having):
-        presence[row, columns] = 1.0
-    words = np.array([not _has_digit(word) for word in places], bool)
+    presence[
+        np.repeat(np.arange(len(rows)), [*map(len, contents.stems)]), [places[word] for word in told]
+    ] = 1.0
+    # Readings are alike but for their numbers.
+    words = np.array([word.isalpha() or not _has_digit(word) for word in places], bool)
     often = presence.sum(axis=0)
     idf = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5)) * words
     weighed = presence * idf
-    weighed /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
     asked = [places[word] for word in contents.asked if word in places]
+    having_asked = presence[:, asked]
     # What one message alone holds tells of no pair.
-    shared = often > 1
-    both = products(presence[:, asked] * idf[asked], presence[:, asked]) / max(float(idf[asked].sum()), 1e-6)
-    alike = products(weighed[:, shared], weighed[:, shared])
+    shared = np.flatnonzero(often > 1)
+    having_shared, weighed_shared = presence[:, shared], weighed[:, shared]
+    both = products(having_asked * idf[asked], having_asked) / max(float(idf[asked].sum()), 1e-6)
+    covers = products(weighed_shared, having_shared)
+    covers /= np.maximum(weighed.sum(axis=1, keepdims=True), 1e-6)
+    weighed_shared /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
+    alike = products(weighed_shared, weighed_shared)
     near = _nearness(contents.vectors, alike)
     tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
         features[:, PLACES["asks"]] <= 0
@@ -230,34 +236,32 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     allowed &= ~(numbers[:, None] > numbers).any(axis=-1)
     allowed &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
     length = presence[:, words].sum(axis=1)
-    lacks = (presence[:, asked][:, None] > presence[:, asked]).any(axis=-1)
+    lacks = (having_asked[:, None] > having_asked).any(axis=-1)
     mean = (length[:, None] + length) / 2
-    common = products(presence[:, shared & words], presence[:, shared & words])
+    alike_words = having_shared[:, words[shared]]
+    common = products(alike_words, alike_words)
     allowed &= ~(lacks & (common >= np.minimum(_ALIKE * mean, mean - 1)))
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
-    covers = products((presence * idf)[:, shared], presence[:, shared])
-    covers /= np.maximum((presence * idf).sum(axis=1, keepdims=True), 1e-6)
     again = allowed & counts & counts[:, None] & (covers >= _SAME) & (length > 1)[:, None]
-    ones = np.ones((len(rows), len(rows)))
-    pair_features = np.stack(
-        [
-            own[:, None] * ones,
-            own * ones,
-            ones / (1 + np.argsort(np.argsort(-own, kind="stable"))),
-            same_speaker,
-            np.log1p(np.abs(at[:, None] - at) / _DAY_S),
-            counts[:, None] == counts,
-            both,
-            alike,
-            _most(alike, allowed),
-            near,
-            _most(near, allowed),
-            changes[:, None] * ones,
-            changes * ones,
-        ],
-        axis=-1,
+    pair_features = np.empty((len(rows), len(rows), len(PAIR_FEATURES)), np.float32)
+    columns = (
+        own[:, None],
+        own,
+        1 / (1 + np.argsort(np.argsort(-own, kind="stable"))),
+        same_speaker,
+        np.log1p(np.abs(at[:, None] - at) / _DAY_S),
+        counts[:, None] == counts,
+        both,
+        alike,
+        _most(alike, allowed),
+        near,
+        _most(near, allowed),
+        changes[:, None],
+        changes,
     )
-    return Pairs(rows, pair_features.astype(np.float32), allowed, again)
+    for place, column in enumerate(columns):
+        pair_features[..., place] = column
+    return Pairs(rows, pair_features, allowed, again)
 
 
 def _has_digit(word: str) -> bool:
@@ -309,10 +313,9 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
     likely, at = replacing > LIKELY, candidates.at[pairs.rows]
     own = odds[pairs.rows]
     lifted, past = own.copy(), candidates.tense == "past"
-    for row in np.argsort(-at if past else at, kind="stable"):
+    order = np.argsort(-at if past else at, kind="stable")
+    for row in order[likely[:, order].any(axis=0)]:
         other = np.flatnonzero(likely[:, row])
-        if not len(other):
-            continue
         if past:
             # Of several older ones the likeliest is the former state.
             best = other[np.argmax(own[other] + replacing[other, row])]
