@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgemem.cli.printing import answer, plain
+from edgemem.cli.printing import answer, plain, zone
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.records import Reader
 
@@ -48,6 +48,7 @@ home_option = click.option(
     type=HomePath(path_type=Path),
     default="~/.edgemem",
     envvar="EDGEMEM_HOME",
+    is_eager=True,  # its profile has the zone of times
     show_default=True,
     help="Where the memory lives ($EDGEMEM_HOME).",
 )
@@ -70,7 +71,7 @@ def reader_of(speaker: str | None) -> Reader | None:
 
 
 class When(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.3
-    """A moment: ISO 8601 (without a zone: this machine's), a date (its end), or seconds since the epoch."""
+    """A moment: ISO 8601 (without a zone: the home's), a date (its end), or seconds since the epoch."""
 
     name = "time"
     into_the_day = timedelta(days=1, microseconds=-1)
@@ -84,7 +85,7 @@ class When(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
             moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
             if len(text) == len("2026-11-02"):
                 moment += self.into_the_day
-            return moment.astimezone().timestamp()
+            return (moment if moment.tzinfo else moment.replace(tzinfo=zone())).timestamp()
         except (ValueError, OverflowError, OSError):
             advice = "write 2026-11-02, 2026-11-02T18:30 or seconds since 1970"
             self.fail(f"{text!r} is not a time; {advice}.", param, ctx)

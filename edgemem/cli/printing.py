@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
+from edgemem.clock import local
+from edgemem.config import load_profile
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import tzinfo
 
     from rich.console import Console
     from rich.text import Text
@@ -25,6 +28,9 @@ _LONG = 400
 """Characters of a value in a table."""
 _ROOM = 16
 """Cells that a column of prose needs at least."""
+
+_ZONE = "edgemem.zone"
+"""The key of a command's zone in click's context."""
 
 T = TypeVar("T")
 
@@ -125,13 +131,27 @@ def can_print(text: str) -> bool:
     return True
 
 
+def zone() -> tzinfo | None:
+    """Return the zone of the home that a command names, by its profile; None: this machine's."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or (home := ctx.params.get("home")) is None:
+        return None
+    if _ZONE not in ctx.meta:
+        from edgemem.memory.home import PROFILE_FILE
+
+        profile = home.expanduser() / PROFILE_FILE
+        ctx.meta[_ZONE] = load_profile(profile if profile.is_file() else None).time.tzinfo()
+    found: tzinfo | None = ctx.meta[_ZONE]
+    return found
+
+
 def moment(seconds: float | None) -> str:
-    """Return a time in this machine's zone, to the minute, or an empty text for none."""
+    """Return a time in the home's zone, to the minute, or an empty text for none."""
     if seconds is None:
         return ""
     try:
-        return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
+        return f"{local(seconds, zone()):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
         return f"{seconds:g} s"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, open_home, truth_alone
-from edgemem.cli.printing import answer, counts, plain, print_json
+from edgemem.cli.printing import answer, counts, plain, print_json, zone
+from edgemem.clock import local
 from edgemem.errors import InvalidInputError, count
 from edgemem.store.db.files import create_private, sync
 
@@ -255,7 +255,7 @@ def restore(source: Path | None, empty: bool, yes: bool, home: Path, as_json: bo
     if empty:
         click.echo("The memory begins anew.")
     else:
-        until = datetime.fromtimestamp(replaced.until).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+        until = f"{local(replaced.until, zone()):%Y-%m-%d %H:%M:%S %Z}"
         newest = f"; its newest record is of {until}" if replaced.until else ""
         click.echo(f"Put back {plain(what)}{newest}.")
     for aside in replaced.aside:

@@ -45,6 +45,17 @@ def home(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "home"))
 
 
+def test_times_are_read_and_printed_in_the_zone_of_the_home(home: Path) -> None:
+    """Not in that of the machine from which an operator looks; a time that names its zone is that time."""
+    text = (home / "edgemem.toml").read_text()
+    (home / "edgemem.toml").write_text(text.replace("[time]\n", '[time]\nzone = "Asia/Tokyo"\n'))
+    add = ("facts", "add", "gate", "4711", "--valid-from")
+    assert "2026-11-02 18:30" in run(*add, "2026-11-02T18:30", "--home", home).stdout
+    told = json.loads(run("facts", "history", "gate", "--home", home, "--json").stdout)[0]
+    assert told["valid_from"] == When().convert("2026-11-02T18:30+09:00", None, None)
+    assert "2026-11-02 18:30" in run("facts", "history", "gate", "--home", home).stdout
+
+
 def test_a_fact_is_told_with_all_that_belongs_to_it(home: Path) -> None:
     """Scope, speaker, source and both ends of its time are kept; what is told twice is written once."""
     args = ["facts", "add", "ann.tea", "green", "--scope", "user:Ann", "--speaker", "Ann", "--source", "test"]
