@@ -508,13 +508,14 @@ def is_safety_key(key: str) -> bool:
     return _safety_keys().stand_in(small(key))
 
 
-def tells_of_safety(text: str, language: str) -> bool:
-    """Tell whether a text tells what may hurt somebody: "I'm allergic to nuts", "milk makes me ill"."""
-    text, words = small(text), all_words().get(language)
-    safety = None if words is None else words.safety
-    if _safety_tells().stand_in(text) or safety is None:
-        return _safety_tells().stand_in(text)
-    return safety.harms.stand_in(text) and safety.things.stand_in(text)
+def tells_of_safety(text: str) -> bool:
+    """Tell whether a text tells what may hurt somebody, in any language: "I'm allergic to nuts", "milk makes me ill"."""
+    text = small(text)
+    return any(
+        safety.tells.stand_in(text) or (safety.harms.stand_in(text) and safety.things.stand_in(text))
+        for words in all_words().values()
+        if (safety := words.safety)
+    )
 
 
 def endangers_speaker(text: str, language: str) -> bool | None:
@@ -528,12 +529,6 @@ def endangers_speaker(text: str, language: str) -> bool | None:
 @preloaded
 def _safety_keys() -> Exact:
     return in_any(lambda words: words.safety.keys if words.safety else Exact())
-
-
-@preloaded
-def _safety_tells() -> Templates:
-    known = [words.safety for words in all_words().values() if words.safety is not None]
-    return Templates(",".join(item for safety in known for item in safety.tells.items))
 
 
 def small(text: str) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.bench.ground import report
+from edgemem.clock import RELEASED
+from edgemem.recall.query import parse_query, read_question
 from edgemem.recall.search.gate import Direction, Utterance
 from edgemem.recall.search.models import LinearModel
-from edgemem.recall.search.safety import LEAST, Embedded, Topic, features_of
-from edgemem.recall.text.analyse import analyse
+from edgemem.recall.search.safety import LEAST, Topic, features_of
 from lab.gate import _wrapped
 from lab.judge_homes import paths, read
 from lab.judged import open_real
@@ -56,20 +57,20 @@ def run(*, write: Path | None = None) -> dict[str, Any]:
         embedder.close()
     if write is not None:
         write.write_text(file_of(learnt(samples)), "utf-8")
-    chances: dict[str, list[tuple[Sample, float]]] = {"with the embedder": [], "by words": []}
+    odds: dict[str, list[tuple[Sample, float]]] = {"with the embedder": [], "by words": []}
     for home in dict.fromkeys(one.home for one in samples):
         topic = learnt([one for one in samples if one.home != home])
         for one in samples:
             if one.home == home:
                 bare = one.utterance._replace(vector=None)
-                chances["with the embedder"].append((one, topic.chance(one.text, one.utterance)))
-                chances["by words"].append((one, topic.chance(one.text, bare)))
+                odds["with the embedder"].append((one, topic.odds(one.text, one.utterance)))
+                odds["by words"].append((one, topic.odds(one.text, bare)))
     sides: dict[str, dict[str, list[bool]]] = {}
-    for name, told in chances.items():
-        for one, chance in told:
+    for name, told in odds.items():
+        for one, its in told:
             where = "told" if one.home.startswith("told") else "homes"
             row = f"{where}, {'concerned' if one.concerned else 'not'}, {one.utterance.language}"
-            sides.setdefault(row, {}).setdefault(name, []).append(chance >= LEAST)
+            sides.setdefault(row, {}).setdefault(name, []).append(its >= LEAST)
     means = {
         row: {name: round(sum(some) / len(some), 3) for name, some in each.items()}
         for row, each in sorted(sides.items())
@@ -88,19 +89,20 @@ def _samples(embedder: Embedder) -> list[Sample]:
     for path in paths("train"):
         rows = [asked for asked in read(path).asked if asked.row in ("safety", "safe")]
         said += [(path.stem, asked.text, asked.row == "safety") for asked in rows]
-    vectors = list(embedder.embed_texts([text for _, text, _ in said]))
+    asked = [parse_query(read_question(text, RELEASED)) for _, text, _ in said]
+    vectors = embedder.embed_texts([one.meaning or one.whole.text for one in asked])
     samples = []
-    for (home, text, concerned), vector in zip(said, vectors, strict=True):
-        read_text = analyse(text)
-        known = None if read_text.language in ("zh", "other") else vector
-        utterance = Utterance(frozenset(read_text.words), read_text.language, known, embedder.fingerprint)
+    for (home, text, concerned), one, vector in zip(said, asked, vectors, strict=True):
+        known = None if one.whole.language in ("zh", "other") else vector
+        words = frozenset(one.whole.words)
+        utterance = Utterance(words, one.whole.language, known, embedder.fingerprint)
         samples.append(Sample(home, text, utterance, concerned))
     return samples
 
 
 def learnt(samples: Sequence[Sample]) -> Topic:
     """Return what was learnt without a vector and with one."""
-    return Topic(_weighed(samples)[0], (Embedded(*_weighed(samples, vectors=True)),))
+    return Topic(*_weighed(samples), *_weighed(samples, vectors=True))
 
 
 def _weighed(samples: Sequence[Sample], *, vectors: bool = False) -> Any:
@@ -150,18 +152,9 @@ def file_of(topic: Topic) -> str:
         "# Learnt by `make lab ARGS=safety`: how likely food, medicine and the like come up. See recall/search/safety.py."
     ]
     lines += ["", "[words_only]", *_lines_of(topic.words_only)]
-    for known in topic.embedded:
-        lines += [
-            "",
-            "[[embedded]]",
-            "",
-            "[embedded.model]",
-            *_lines_of(known.model),
-            "",
-            "[embedded.direction]",
-        ]
-        lines += [f'embedder = "{known.direction.embedder}"', f"bias = {known.direction.bias}"]
-        lines += ["weights = [", *_wrapped(map(str, known.direction.weights)), "]"]
+    lines += ["", "[with_meaning]", *_lines_of(topic.with_meaning), "", "[direction]"]
+    lines += [f'embedder = "{topic.direction.embedder}"', f"bias = {topic.direction.bias}"]
+    lines += ["weights = [", *_wrapped(map(str, topic.direction.weights)), "]"]
     return "\n".join(lines) + "\n"
 
 

@@ -199,14 +199,12 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
 
 def _safety_flags(doc: Doc) -> int:
     """Return the flags of what a message or a fact tells of safety."""
-    text = doc.text[:_ANNOTATED_CHARS]
-    if doc.kind == TURN:
-        language = language_in(text)
-        return tells_of_safety(text, language) and SAFETY | OWN * bool(endangers_speaker(text, language))
-    if doc.kind not in (FACT, PREFERENCE):
+    text, is_fact = doc.text[:_ANNOTATED_CHARS], doc.kind in (FACT, PREFERENCE)
+    keyed = is_fact and is_safety_key(text.partition(":")[0])
+    if not (keyed or ((is_fact or doc.kind == TURN) and tells_of_safety(text))):
         return 0
-    told = is_safety_key(doc.text.partition(":")[0]) or tells_of_safety(text, language_in(text))
-    return told and SAFETY | OWN * (doc.owner is not None)
+    own = doc.owner is not None if is_fact else endangers_speaker(text, language_in(text))
+    return SAFETY | OWN * bool(own)
 
 
 def _add(tx: Transaction, rows: Sequence[Row]) -> None:

@@ -7,7 +7,6 @@ cleaning agents come up. `make lab ARGS=safety` learns when they do, and writes 
 
 from __future__ import annotations
 
-from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 
 
 SAFETY_FILE = "safety.toml"
-LEAST = 0.5
-"""The least chance that food, medicine and the like come up; `tests/lab/tuning.md` tells what it costs."""
+LEAST = 0.2
+"""The least log odds that food, medicine and the like come up; `tests/lab/tuning.md` tells what it costs."""
 _OWN, _OTHERS = 6, 4
 """At most so many lines about the speaker, and about others: a household has many."""
 _MOST = 64
@@ -48,37 +47,26 @@ _MOST_WORDS = 12
 _SAME_TURN_S = 60.0
 
 
-class Embedded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weights beside an embedder's vectors."""
-
-    model: LinearModel
-    direction: Direction
-    """Towards utterances in which food, medicine and the like come up."""
-
-
 class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How likely food, drink, medicine, plants or cleaning agents come up in an utterance."""
 
     words_only: LinearModel
-    """Without a vector; `de:koch` weighs a word of German."""
-    embedded: tuple[Embedded, ...]
-    """By embedders whose vectors are known."""
+    """`de:koch` weighs a word of German."""
+    with_meaning: LinearModel
+    direction: Direction
 
-    def chance(self, text: str, utterance: Utterance) -> float:
-        """Return the probability, by words alone where no direction knows the vector."""
+    def odds(self, text: str, utterance: Utterance) -> float:
+        """Return the log odds by the words or, where an embedder's vector tells it better, by that too."""
         features, vector = features_of(text, utterance), utterance.vector
-        for known in self.embedded:
-            if vector is not None and known.direction.knows(utterance):
-                return _chance(known.model.odds_of({**features, "vector_odds": known.direction.odds(vector)}))
-        return _chance(self.words_only.odds_of(features))
+        by_words = self.words_only.odds_of(features)
+        if vector is None or not self.direction.knows(utterance):
+            return by_words
+        features["vector_odds"] = self.direction.odds(vector)
+        return max(by_words, self.with_meaning.odds_of(features))
 
     def comes_up(self, text: str, utterance: Utterance) -> bool:
         """Tell whether they do, or what hurts somebody is spoken of."""
-        return self.chance(text, utterance) >= LEAST or tells_of_safety(text, utterance.language)
-
-
-def _chance(odds: float) -> float:
-    return 1 / (1 + exp(-odds))
+        return self.odds(text, utterance) >= LEAST or tells_of_safety(text)
 
 
 @preloaded

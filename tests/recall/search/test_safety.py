@@ -85,6 +85,9 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("Soy alérgica a las gambas.", "gambas", "¿Qué cocinamos esta noche?"),
         ("Tôi bị dị ứng với tôm.", "tôm", "Tối nay nấu món gì?"),
         ("我对花生过敏。", "花生", "今晚做什么菜？"),
+        ("Codeine makes me throw up.", "Codeine", "The pharmacy gave us a painkiller."),
+        ("Seit der Operation nehme ich Marcumar.", "Marcumar", "Was kochen wir heute Abend?"),
+        ("No puedo tomar lácteos, me sientan fatal.", "lácteos", "Un café con leche, por favor."),
     ],
 )  # fmt: skip
 def test_what_was_said_of_oneself_counts_without_a_fact(
@@ -170,6 +173,21 @@ def test_a_question_and_the_robot_s_words_hurt_nobody(memory: Memory) -> None:
     tell(memory, "who is allergic to eggs here", "ines", "again")
     memory.idle(60)
     assert "eggs" not in block_before(memory, "Good morning!", "ines")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The queue at the pharmacy took an hour.", "I mustn't forget to post the letter.", "My sister studies medicine.",
+        "Ich darf den Brief nicht vergessen.", "Am Ring bauen sie ein Krankenhaus.", "Nhà thuốc lại đóng cửa khi tôi đến.",
+        "La farmacia estaba cerrada cuando fui.", "我妹妹在学医。",
+    ],
+)  # fmt: skip
+def test_what_only_touches_medicine_is_no_danger(memory: Memory, said: str) -> None:
+    """What nobody suffers from, takes or must leave is chat."""
+    tell(memory, said, "ines")
+    memory.idle(60)
+    assert said not in block_before(memory, "Good morning!", "ines")
 
 
 def test_the_profile_adds_words(tmp_path: Path, hand: HandClock) -> None:
