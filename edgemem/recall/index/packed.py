@@ -312,14 +312,18 @@ def _bytes_as_signs() -> NDArray[np.float32]:
 
 def count_ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Count the bits of each word."""
-    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        ones: NDArray[np.uint8] = np.bitwise_count(words)
+    ones: NDArray[np.uint8]
+    if (bits := bits_of_bytes()) is None:
+        ones = np.bitwise_count(words)
     else:
-        ones = _bits_of_bytes()[words[..., None].view(np.uint8)].sum(axis=-1, dtype=np.uint8)
+        ones = bits[words[..., None].view(np.uint8)].sum(axis=-1, dtype=np.uint8)
     return ones
 
 
 @functools.cache
-def _bits_of_bytes() -> NDArray[np.uint8]:
+def bits_of_bytes() -> NDArray[np.uint8] | None:
+    """Return how many bits each byte has; None: numpy counts them itself, from 2.0 on."""
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+        return None
     bits: NDArray[np.uint8] = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, np.uint8)
     return bits

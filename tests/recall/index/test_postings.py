@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgemem import preload
 from edgemem.errors import CorruptError
 from edgemem.recall.index import table
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import KEPT, SCHEMA, Removals, State, note_removals, trim_removals
-from edgemem.recall.index.packed import PackedVectors, count_ones, pack
+from edgemem.recall.index.packed import PackedVectors, bits_of_bytes, count_ones, pack
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.table import ResidentPostings
 from edgemem.recall.index.view import Filter, QueryView
@@ -204,12 +205,14 @@ def test_wiping_leaves_no_trace():
     assert not any(column.any() for column in packed.columns.values())
 
 
-def test_bits_are_counted_alike_without_the_instruction(monkeypatch):
+def test_bits_are_counted_alike_without_the_instruction(monkeypatch, request):
     """Where numpy counts no bits (before 2.0), adding them gives the same."""
     words = np.random.default_rng(5).integers(0, 2**63, (3, 500), np.uint64) * np.uint64(2)
     words[0, :3] = 0, 2**64 - 1, 1
     true = [[word.bit_count() for word in row] for row in words.tolist()]
     assert count_ones(words).tolist() == true
-    monkeypatch.setattr(np, "__version__", "1.26.4")
+    monkeypatch.setattr(preload.np, "__version__", "1.26.4")
+    request.addfinalizer(bits_of_bytes.cache_clear)
+    bits_of_bytes.cache_clear()
     assert count_ones(words).dtype == np.uint8
     assert count_ones(words).tolist() == true
