@@ -44,7 +44,7 @@ Whose = Literal["anyone", "asker", "named", "robot"]
 _TOKEN = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
 _LETTER = "[^\\W\u3400-\u9fff]"  # a name in Chinese has no spaces around it
 _NAMED = "@"  # replaces a name, and "we"
-_DAY_S = 86400.0
+_DAY_S, _FEW_DAYS_S = 86400.0, 3 * 86400.0
 
 
 class Tense(NamedTuple):
@@ -69,8 +69,10 @@ class PeriodQuestion(msgspec.Struct, frozen=True):
     """Whether it asks for words, not deeds."""
     reader: str | None = None
     """The asker, if recognised."""
+    coming: bool = False
+    """Whether it asks what is to come, of today what is on."""
     rest: frozenset[str] = frozenset()
-    """Stems of a request's one word that may be content: "bring me up to speed on Sunday"."""
+    """Stems of what else it names: all of a time to come, else a request's one word: "bring me up to speed on Sunday"."""
 
 
 class _TensePhrases(NamedTuple):
@@ -292,18 +294,40 @@ def period_question(
     for phrase in sorted({span.text for span in spans}, key=len, reverse=True):
         text = text.replace(phrase, " ")
     text = _without_names(small(text), named)
-    if not _is_meant(text, spans, language, now):
-        return None
+    accented = lexicons().accented.get(language) if not text.isascii() else None
+    lexicon = accented or lexicons().plain[language]
     asks = words.asks.pattern.search(text)
     request = _request(text, words, before=len(text) if asks is None else asks.start())
-    if asks is None and not request and not text.rstrip().endswith(("?", "？")):
+    tenses = lexicon.tenses(text, text if accented else fold(text))
+    coming = _asks_coming(tenses, spans, now, request=request > 0)
+    asks_yes = coming and words.polar.pattern.match(text.lstrip()) is not None
+    asks_it = asks is not None or asks_yes or text.rstrip().endswith(("?", "？"))
+    if not asks_it and (coming or not request):
         return None
     text = text[request:]
-    content = _content(text, words, language)
-    if len(content) > (words.word_length if request else 0):
+    content = _content(lexicon.coming.sub(" ", text) if coming else text, words, language)
+    if not coming and (coming is None or len(content) > (words.word_length if request else 0)):
         return None
-    whose = _whose(text, words, named=bool(named), reader=reader)
-    return PeriodQuestion(whose, words.speech.stand_in(text), reader, frozenset().union(*content))
+    whose = _whose(text, words, named=bool(named), reader=reader, coming=coming)
+    return PeriodQuestion(whose, words.speech.stand_in(text), reader, coming, frozenset().union(*content))
+
+
+def _asks_coming(
+    tenses: tuple[bool, bool], spans: Collection[Range], now: float, *, request: bool
+) -> bool | None:
+    """Tell whether a question with signs of the past, and of the future, asks what is to come, or what is on today.
+
+    Plans are rarely for as long as a month. None: it asks neither for that, nor for what was before.
+    """
+    past, coming = tenses
+    likeliest = max(spans, key=lambda span: span.sure)  # of readings that are as likely the first
+    if past and likeliest.begin <= now:
+        return False
+    short = likeliest.end - likeliest.begin <= _FEW_DAYS_S
+    if coming and (short or not past):
+        return True if likeliest.end > now else None if likeliest.end > now - _DAY_S else False
+    either = any(span.end <= now for span in spans if span.sure == likeliest.sure)
+    return likeliest.end > now and (not either or (short and not request))
 
 
 def _without_names(text: str, named: Collection[str]) -> str:
@@ -321,21 +345,12 @@ def _request(text: str, words: Words, *, before: int) -> int:
     return whom.end() if len(_TOKEN.findall(verb)) <= words.word_length and _NAMED not in verb else 0
 
 
-def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
-    """Tell whether a question asks for news of a time: anything of a past one, the past of today, plans of one to come."""
-    accented = lexicons().accented.get(language) if not text.isascii() else None
-    lexicon = accented or lexicons().plain[language]
-    past, coming = lexicon.tenses(text, text if accented else fold(text))
-    if any(span.holds(now) for span in spans):
-        return past
-    if coming and not past:
-        return any(span.begin > now for span in spans) or all(span.end < now - _DAY_S for span in spans)
-    return any(span.end <= now for span in spans) or (coming and any(span.begin > now for span in spans))
+def _whose(text: str, words: Words, *, named: bool, reader: str | None, coming: bool) -> Whose:
+    """Return whose words or deeds are asked for: the last person's before the last word of speech or deed.
 
-
-def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose:
-    """Return whose words or deeds are asked for: the last person's before the last word of speech or deed."""
-    for some in (words.us, words.me, words.to_you):
+    What is to come needs no such word, and is anybody's rather than the robot's.
+    """
+    for some in (words.please,) if coming else (words.us, words.me, words.to_you):
         text = some.pattern.sub(" ", text)
     text = words.we.pattern.sub(_NAMED, text)
     begins = (at.start() for some in (words.speech, words.done) for at in some.pattern.finditer(text))
@@ -343,7 +358,12 @@ def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose
     who: list[tuple[int, Whose]] = [(at.start(), "anyone") for at in re.finditer(_NAMED, text)]
     who += [(at.start(), "asker") for at in words.i.pattern.finditer(text)]
     who += [(at.start(), "robot") for at in words.you.pattern.finditer(text)]
-    _, last = max((entry for entry in who if entry[0] <= deed), default=(0, "anyone"))
+    if coming:
+        people = {whose for _, whose in who}
+        mine = "asker" in people or words.me.pattern.search(text)
+        last: Whose = "asker" if mine else "robot" if people == {"robot"} else "anyone"
+    else:
+        _, last = max((entry for entry in who if entry[0] <= deed), default=(0, "anyone"))
     if last == "robot" or (last == "asker" and reader is not None):
         return last
     return "named" if named else "anyone"

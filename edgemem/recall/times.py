@@ -1,7 +1,8 @@
 """Times: the moments and periods that a question is asked of, and which texts and facts are of them.
 
 Only a fact is true of a time; words, deeds, notes and summaries count from when they were learnt. For a period alone, longer texts
-come first, so that "ok" does not come before a sentence. What happened is also found in texts of other times about this one.
+come first, so that "ok" does not come before a sentence. What happened is also found in texts of other times about this one; what
+is to come is found in these alone.
 """
 
 from __future__ import annotations
@@ -52,8 +53,12 @@ _SCORES = {
 }
 """Lowest score of a message and of another text, not below the profile's floor, since the question wants an answer, and the highest
 by kind; others are of no time."""
-_ABOUT, _ABOUT_COMING = 0.6, 0.3
-"""Least share of a text's time in the question's, times both sureties, if not said then; a coming time has no other sign."""
+_ABOUT, _ABOUT_COMING = 0.6, 0.1
+"""Least share of a text's time and a past one, or of a text's in a coming one, times both sureties, if not said then."""
+_PART = 0.5
+"""How sure what is on a day is on at a part of it."""
+_OTHERS = 0.5
+"""The share of what is about other people on a coming day than those asked for."""
 _LEAST, _LONGEST = 3, 20
 """Stems: "ok" and "that's fine" tell nothing, and a longer text is cut before it is said."""
 _DATED = 0.3  # what a day in it adds to how much a text tells
@@ -153,8 +158,10 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     return scores
 
 
-def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:
-    """Return the common share of a text's and the question's time, times how sure both are."""
+def _overlap(
+    spans: NDArray[np.float64], question: ParsedQuery, *, inside: bool = False
+) -> NDArray[np.float32]:
+    """Return the common share of a text's and the question's time, or of the text's alone, times how sure both are."""
     shares = np.zeros(len(spans))
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
@@ -163,11 +170,15 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
         best = likeliest.setdefault(span.text, span.sure)
         weeks = np.round((span.begin - begins) / np.where(every > 0, every, np.inf))
         later = every * np.maximum(weeks, 0)  # what comes each week is of this one as well
-        common = np.minimum(ends + later, span.end) - np.maximum(begins + later, span.begin)
-        asked = span.end - span.begin
+        first, last, asked = begins + later, ends + later, span.end - span.begin
+        common = np.minimum(last, span.end) - np.maximum(first, span.begin)
+        if asked < _DAY_S:  # a night is of the day on which it begins, which has other parts too
+            begun = (first <= span.begin) & (span.begin < last)
+            common = np.where(lengths >= _DAY_S, _PART * asked * begun, common)
         # A part of a day is of that day; a day of a longer time is less so, the longer that is.
-        of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S else np.sqrt(lengths * asked)
-        length = np.where(lengths > _DAY_S, np.maximum(lengths, asked), of_day)
+        of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S or inside else np.sqrt(lengths * asked)
+        longest = lengths if inside else np.maximum(lengths, asked)
+        length = np.where(lengths > _DAY_S, longest, of_day)
         shares = np.maximum(shares, span.sure / best * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
     return shares.astype(np.float32)
 
@@ -177,11 +188,11 @@ def period_candidates(
 ) -> tuple[Slots, NDArray[np.float64]] | None:
     """Return slots and scores, 0 to 1, of the best texts of the period that a question asks for; None: it asks for more."""
     period = question.period
-    if period is None:
+    if period is None or (period.coming and period.rest):
         return None
     rows, n = view.table.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    shares = _in_period(view, question, period, now)
+    shares = day_shares(view, question) if period.coming else _in_period(view, question, period, now)
     slots = np.flatnonzero((shares > 0) & view.findable[:n])
     for _, having, _ in view.table.find(period.rest):
         if not len(slots) or len(np.intersect1d(slots, having)):
@@ -191,12 +202,25 @@ def period_candidates(
         slots = slots[replies | ((kind[slots] == EPISODE) & (not period.words))]
     else:
         slots = slots[~replies]
-        if period.whose != "anyone":
+        if period.whose != "anyone" and not period.coming:
             slots = slots[_theirs(view, slots, question, period)]
-    scores = _scores(view, slots, shares[slots])
+    scores = _scores(view, slots, shares[slots], alike=period.coming)
     best = np.lexsort((-at[slots], -scores))[:_MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
+
+
+def day_shares(view: QueryView, question: ParsedQuery) -> Numbers:
+    """Return by slot how well each text is about a time to come that a question asks for, 0 to 1; 0 for all if it asks for none."""
+    period, shares = question.period, np.zeros(view.n + 1, np.float32)
+    if period is not None and period.coming and period.whose != "robot":
+        spans = view.table.spans()
+        about = _overlap(spans, question, inside=True)
+        np.maximum.at(shares, spans[:, 0].astype(np.intp), np.where(about >= _ABOUT_COMING, about, 0.0))
+        if period.whose != "anyone":
+            slots = np.flatnonzero(shares)
+            shares[slots[~_theirs(view, slots, question, period)]] *= _OTHERS
+    return shares[: view.n]
 
 
 def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float) -> Numbers:
@@ -204,15 +228,13 @@ def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, n
     at = view.table.rows["at"][: view.n]
     past = [span for span in question.times if span.begin <= now]
     surest = max((span.sure for span in past), default=0.0)
-    coming = not period.words and any(span.begin > now and span.sure > surest for span in question.times)
     shares = np.zeros(view.n, np.float32)
-    for span in () if coming else past:  # nothing was said in a time to come
+    for span in past:
         if span.sure >= min(_LIKELY, surest):
             shares[(at >= span.begin) & (at < span.end)] = 1.0
     if not period.words and period.whose != "robot":
         about = spoken_of(view.table, question)[: view.n]
-        least = _ABOUT_COMING if coming else _ABOUT
-        shares = np.maximum(shares, np.where(about >= least, about, 0.0))
+        shares = np.maximum(shares, np.where(about >= _ABOUT, about, 0.0))
     return shares
 
 
@@ -236,14 +258,14 @@ def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
     return replies
 
 
-def _scores(view: QueryView, slots: Slots, shares: Numbers) -> NDArray[np.float64]:
-    """Return scores of texts by how much they are of the period, `shares`, and by their lengths."""
+def _scores(view: QueryView, slots: Slots, shares: Numbers, *, alike: bool) -> NDArray[np.float64]:
+    """Return scores of texts by how much they are of the period, `shares`, and, if not `alike`, by their lengths."""
     rows = view.table.rows
     length, kind = rows["length"][slots], rows["kind"][slots]
-    told = np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])
-    told /= told.max(initial=1.0)
+    told = shares if alike else np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])
+    told = told / told.max(initial=1.0)
     highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[kind]
-    silent = (length < _LEAST) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)
+    silent = ((length < _LEAST) & (not alike)) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)
     lowest = np.where(kind == TURN, _LEAST_TOLD, _LEAST_SCORE)
     scores: NDArray[np.float64] = lowest + (highest - lowest) * told
     return np.where((highest > 0) & ~(silent & (kind == TURN)), scores, 0.0)

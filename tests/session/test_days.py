@@ -165,6 +165,47 @@ def test_what_is_on_a_day_to_come_is_found_by_it(home: Home) -> None:
     assert [question for question, word in COMING.items() if word not in found[question]] == []
 
 
+LISTS = {
+    "What's on today?": "Pilates lantern", "is there anything tonight": "Pilates lantern", "What's on tomorrow?": "chimney",
+    "Who comes the day after tomorrow?": "piano", "anything on Friday morning?": "tyres", "Was steht am Freitag an?": "tyres",
+    "What have we got on this weekend?": "regatta", "Ist am 4. was?": "tyres", "who is coming next week": "Pilates glazier",
+    "Was ist nächste Woche los?": "Pilates glazier", "What's on Thursday week?": "", "How are you today?": "", "Do I have anything on Sunday?": "",
+}  # fmt: skip
+
+
+def test_a_question_for_a_day_is_answered_by_what_is_about_it(home: Home) -> None:
+    """All that is about the day and nothing else, without a word in common; of a day on which nothing is, nothing."""
+    told = {
+        "every Tuesday I go to Pilates": "ann", "the lantern walk is on the first of December in the evening": "bob",
+        "tomorrow in a week the chimney gets swept": "ann", "the glazier measures the windows on December 9th": "bob",
+        "Piano tuning is on Thursday week": "ann", "the car gets its tyres changed on Friday week in the morning": "bob",
+        "at the weekend I am away, I said so on Monday": "bob", "the regatta is on the 5th of December": "ann",
+        "the oven takes ten minutes longer than the book says": "ann", "a week ago on Thursday it snowed": "bob",
+    }  # fmt: skip
+    for minute, (text, speaker) in enumerate(told.items()):
+        home.tell(text, f"2026-11-24 10:{minute:02}", speaker)  # a Tuesday
+    things = (
+        "Pilates",
+        "lantern",
+        "chimney",
+        "piano",
+        "tyres",
+        "regatta",
+        "glazier",
+        "away",
+        "oven",
+        "snowed",
+    )
+    found = {
+        question: home.before(question, f"2026-12-01 {hour}:00").lower()
+        for hour, question in enumerate(LISTS, 10)
+    }
+    assert {
+        question: " ".join(thing for thing in things if thing.lower() in block)
+        for question, block in found.items()
+    } == LISTS
+
+
 def test_a_name_that_is_a_month_is_searched_as_a_name(home: Home) -> None:
     """What April likes is found, though no day is spoken of."""
     home.tell("April likes liquorice and nothing else", "2026-11-20 10:00", "bob")

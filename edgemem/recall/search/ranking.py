@@ -18,7 +18,7 @@ from edgemem.recall.search.models import (
     shipped_models,
     weigh,
 )
-from edgemem.recall.times import period_candidates
+from edgemem.recall.times import day_shares, period_candidates
 from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ _LEAST_SHARE = 0.05  # of the time asked for: a value from its last hours did no
 _AS_LONG, _FOR_LONG = 0.8, 0.2
 """Shares of the longest validity: from .8 a version is equivalent, from .2 worth mentioning."""
 _MOST_MORE = 3
+_OF_DAY = 0.5
+"""How likely what is about a coming day helps whoever asks for more than what is on that day."""
 READ_AGAIN = 20
 """Texts whose tokens are compared with the question's."""
 
@@ -116,6 +118,8 @@ class Ranking:
         if question.tense and period is None and len(turns) > 1:
             contents = self._contents(view, slots, turns, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
+        self._of_day = _OF_DAY * day_shares(view, question)[slots]
+        """How likely each helps, 0 to 1, because it is about the coming time that is asked for."""
         self._exact = view.exact[slots]
         self._repeats, self._replaced = np.zeros((2, len(slots)), bool)
         """Masks of echoes and copies, and of messages that are surely replaced."""
@@ -242,7 +246,9 @@ class Ranking:
         chances = [
             self._gate.chances(self.utterance, evidence, self._log_odds, meaning=share) for share in shares
         ]
-        return chances[0] if len(chances) == 1 else np.maximum(*chances)
+        likeliest = chances[0] if len(chances) == 1 else np.maximum(*chances)
+        best: NDArray[np.float64] = 1 - (1 - likeliest) * (1 - self._of_day)
+        return best
 
     def _weigh(self) -> None:
         kept = self._kept_rows
@@ -274,6 +280,7 @@ class Ranking:
         self._source_row = np.append(self._source_row, rows)
         self.scores = np.append(self.scores, self.scores[rows])
         self._log_odds = np.append(self._log_odds, self._log_odds[rows])
+        self._of_day = np.append(self._of_day, self._of_day[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
         self._at = np.append(self._at, np.array(refs) / 1e6)

@@ -21,6 +21,8 @@ from edgemem.recall.text.numbers import with_digits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from edgemem.languages.words import Words
+
 
 _SHORTEST, _LONGEST = 3, 64
 _ASKS, _TELLS = "?？؟", ".!。！।۔"
@@ -101,13 +103,19 @@ def _tables() -> _Tables:
             code: words.stop.words if words.stop_bare.words else english | plain[code]
             for code, words in others.items()
         },
-        {code: words.stop_bare.words or plain[code] for code, words in others.items()},
+        {code: words.stop_bare.words or plain[code] | _days(words) for code, words in others.items()},
         english.union(*(words.foreign.words for words in others.values())),
         {code: Pattern(f"[{words.letters}]" if words.letters else "(?!)") for code, words in others.items()},
         {code: words.content.words for code, words in languages.items()},
         frozenset(code for code, words in languages.items() if words.accented),
         frozenset().union(*(words.stop.words for words in all_words().values() if not words.spaced)),
     )
+
+
+def _days(words: Words) -> frozenset[str]:
+    """Return a language's words for days: "Was steht heute an?" has more words that are English as well."""
+    rows = words.dates.words
+    return frozenset(map(_plain, re.findall(r"\w{4,}", f"{rows['day']} {rows['weekday']}".lower())))
 
 
 def empty_signs() -> frozenset[str]:

@@ -134,7 +134,7 @@ class Calendar(msgspec.Struct, frozen=True):
         """
         listed = self.occurrences({"weekday": parts["weekday"]}) or ()
         days = next(days for days in listed if days[0] >= self.day)
-        return (msgspec.structs.replace(self.range(days, EVEN, text, parts.get("part")), every=_WEEK_S),)
+        return (msgspec.structs.replace(self.range(days, UNLIKELY, text, parts.get("part")), every=_WEEK_S),)
 
     def ahead(self, count: int, unit: str, parts: dict[str, Any]) -> Days:
         """Return the days so many units from now, or from a named day; Sunday week is the one after the coming one."""
@@ -221,9 +221,10 @@ class Calendar(msgspec.Struct, frozen=True):
             # "On Monday" on a Monday is seldom today, but "in June" in June may be this one.
             over = [days for days in listed if (days[1] if short else days[0]) <= day]
             coming = [days for days in listed if (days[0] if short else days[1]) > day]
-            if past and short and over and coming:
+            if past is not False and short and over and coming:
                 near, far = (coming[0][0] - day).days, (day - over[-1][0]).days
-                past = None if near < _NEAR_DAYS and far > _FAR_DAYS else past
+                if near < _NEAR_DAYS and far > _FAR_DAYS:
+                    past = None if past else False
             yield from _nearest(over, coming, past=past)
         elif shift == 0:
             nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
@@ -231,7 +232,8 @@ class Calendar(msgspec.Struct, frozen=True):
         elif shift < 0:
             yield from ((days, LIKELY) for days in [days for days in listed if days[1] <= day][-1:])
         else:
-            later = [days for days in listed if days[0] > day][shift - 1 : shift + 1]
+            # Nobody says "next Friday" for tomorrow.
+            later = [days for days in listed if days[0] > day + timedelta(short)][shift - 1 : shift + 1]
             yield from ((days, LIKELY) for days in later[:1])
             # "next Friday" may be the one of next week.
             if short and shift == 1 and later[1:] and _week(later[0][0], 0) == _week(day, 0):

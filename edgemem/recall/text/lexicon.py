@@ -32,7 +32,7 @@ _FIGURES = {
     "year": r"(?:19|20)\d\d",
     "date": r"\d{1,4}(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,4}(?!\d|[-/.]\d)",
 }
-_ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d[号日]"
+_ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d(?:[号日ºª.]|st|nd|rd|th)"
 _NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "weekly", "time")
 _BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "seldom", "every")
 _LEAST_MONTHDAY = 4
@@ -72,7 +72,7 @@ class Lexicon(msgspec.Struct, frozen=True):
         return past or (False if coming else None)
 
     def tenses(self, written: str, plain: str) -> tuple[bool, bool]:
-        """Tell whether a text has signs of the past, and of the future."""
+        """Tell whether a text has signs of the past, and of the future; no German noun is taken for a verb, as in small letters."""
         past = self.past.search(plain) or _PAST_FORM.search(written)
         coming = self.coming.search(plain) or _FUTURE_FORM.search(written)
         return past is not None, coming is not None

@@ -165,7 +165,7 @@ class Sentence:
     ) -> None:
         self._text, self._plain, self._now = text, plain, now
         self._lexicon, self._calendar = lexicon, calendar
-        self._past = lexicon.speaks_of_past(text.lower(), plain) is True
+        self._past = lexicon.speaks_of_past(text, plain) is True
         self._asked, self._requests = asked, asked and not lexicons().begins.search(plain)
         self._named = list(self._name_times())
         self.code = lexicon.code
@@ -221,7 +221,7 @@ class Sentence:
         begin = max((end.end() for end in _SENTENCE_END.finditer(self._text, 0, place)), default=0)
         end = _SENTENCE_END.search(self._text, place)
         said = slice(begin, None if end is None else end.start())
-        past, coming = self._lexicon.tenses(self._text[said].lower(), self._plain[said])
+        past, coming = self._lexicon.tenses(self._text[said], self._plain[said])
         either = self._requests or (self._asked and parts.keys() <= _LONG)
         return None if past == coming and (past or either) else past
 

@@ -131,7 +131,7 @@ DAYS = ((3, 9, 18), (6, 3, 18), (10, 14, 18), (11, 8, 11), (11, 12, 18), (11, 15
 """Month, day and hour of each dozen sentences."""
 DOZEN = 12
 TOLD = 0.5  # no message of a time that is asked for alone scores less; see `rank.period`
-FLOORS = {"en": (16, 25, 11), "de": (6, 8, 4), "es": (5, 8, 4), "vi": (5, 8, 4), "zh": (3, 7, 4)}
+FLOORS = {"en": (16, 25, 8), "de": (6, 8, 3), "es": (5, 8, 3), "vi": (5, 8, 3), "zh": (3, 7, 3)}
 """By language, how many of the questions of a time alone, of those with content and of those of a deed are told apart."""
 
 

@@ -75,9 +75,9 @@ def period(text: str) -> str:
     people = people_of(["Anna"])
     named = NamedPeople(text, frozenset(people if "Anna" in text else ()), frozenset())
     asked = parse_query(read_question(text, NOW), named, people=people, reader="ben").period
-    if asked is None:
+    if asked is None or asked.rest:
         return "other"
-    return f"{asked.whose}, words" if asked.words else asked.whose
+    return f"{asked.whose}{', words' * asked.words}{', to come' * asked.coming}"
 
 
 def digits_of(text: str) -> str:
