@@ -206,10 +206,36 @@ def test_a_question_for_a_day_is_answered_by_what_is_about_it(home: Home) -> Non
     } == LISTS
 
 
-def test_a_name_that_is_a_month_is_searched_as_a_name(home: Home) -> None:
-    """What April likes is found, though no day is spoken of."""
-    home.tell("April likes liquorice and nothing else", "2026-11-20 10:00", "bob")
-    assert "liquorice" in home.before("What does April like?", "2026-12-01 19:00")
+def test_a_name_that_is_a_month_or_a_day_is_searched_as_a_name(home: Home) -> None:
+    """What April, August, Mai or Wednesday likes is found, also on a day that is asked for, though no such time is spoken of."""
+    told = {
+        "April likes liquorice and nothing else": "What does April like?",
+        "August collects beer mats in a shoe box": "What does August collect?",
+        "Mai züchtet Axolotl im Keller": "Was züchtet Mai?",
+        "Wednesday is our hamster and bites": "Who bites, Wednesday?",
+        "June comes on Friday and brings a ukulele": "Is June coming on Friday?",
+    }
+    for minute, text in enumerate(told):
+        home.tell(text, f"2026-11-30 10:{minute:02}", "bob")
+    for text, question in told.items():
+        assert text.split()[-1] in home.before(question, "2026-12-01 19:00"), question
+
+
+@pytest.mark.parametrize("wrong", ["2027-12-01 10:00", "2038-06-01 10:00", "1970-01-01 10:00"])
+def test_what_was_said_by_a_wrong_clock_is_found_when_it_is_right(home: Home, wrong: str) -> None:
+    """A board that ran ahead, or woke in 1970: no turn fails, and what was said then is found, also beside a day that is asked for."""
+    home.tell("the spare fuse is in the piano stool", "2026-11-30 10:00")
+    home.tell("the plumber comes tomorrow, his name is Osgood", wrong)
+    home.now = at("2026-12-01 12:00")
+    home.memory.store.add_fact("wifi word", "marzipan", scope="global")
+    loop = home.loop("after")
+    for question, word in {
+        "What is the name of the plumber?": "Osgood", "Where is the spare fuse?": "piano",
+        "What's on tomorrow?": "", "What did we say yesterday?": "", "What is the wifi word?": "marzipan",
+    }.items():  # fmt: skip
+        assert word in home.before(question, "2026-12-01 12:05"), question
+        loop.run(question)
+        assert loop.hooks.failures() == []
 
 
 def test_days_begin_where_the_household_lives(tmp_path: Path) -> None:
