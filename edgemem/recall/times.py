@@ -59,8 +59,8 @@ _PART = 0.5
 """How sure what is on a day is on at a part of it."""
 _OTHERS = 0.5
 """The share of what is about other people on a coming day than those asked for."""
-_LEAST, _LONGEST = 3, 20
-"""Stems: "ok" and "that's fine" tell nothing, and a longer text is cut before it is said."""
+_LEAST, _LEAST_REPLY, _LONGEST = 2, 3, 20
+"""Stems: "that's fine" tells nothing, nor does the robot's "I'll remember that"; a longer text is cut before it is said."""
 _DATED = 0.3  # what a day in it adds to how much a text tells
 
 
@@ -120,12 +120,9 @@ def _with_facts(span: Range, now: float) -> Range:
 
 def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
     """Return the slots of texts that speak of a time in the question, best first."""
-    spans = table.spans()
-    if not question.times or not len(spans):
-        return np.zeros(0, np.intp)
-    shares = _overlap(spans, question)
-    dated = np.flatnonzero(shares > 0)
-    best: Slots = spans[dated[np.argsort(-shares[dated], kind="stable")], 0].astype(np.intp)
+    shares = spoken_of(table, question)[:-1]
+    dated = np.flatnonzero(shares)
+    best: Slots = dated[np.argsort(-shares[dated], kind="stable")]
     return best
 
 
@@ -139,12 +136,12 @@ def on_days(table: DocTable, question: ParsedQuery) -> Slots:
     return np.flatnonzero(inside & (kind == TURN))
 
 
-def spoken_of(table: DocTable, question: ParsedQuery) -> Numbers:
-    """Return, by slot, how well each text's times are the question's, 0 to 1; one more at the end."""
+def spoken_of(table: DocTable, question: ParsedQuery, *, inside: bool = False) -> Numbers:
+    """Return, by slot, how well each text's times are the question's, or are `inside` of them, 0 to 1; one more at the end."""
     scores = np.zeros(table.n + 1, np.float32)
     if question.times:
         spans = table.spans()
-        np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question))
+        np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question, inside=inside))
     return scores
 
 
@@ -212,15 +209,15 @@ def period_candidates(
 
 def day_shares(view: QueryView, question: ParsedQuery) -> Numbers:
     """Return by slot how well each text is about a time to come that a question asks for, 0 to 1; 0 for all if it asks for none."""
-    period, shares = question.period, np.zeros(view.n + 1, np.float32)
-    if period is not None and period.coming and period.whose != "robot":
-        spans = view.table.spans()
-        about = _overlap(spans, question, inside=True)
-        np.maximum.at(shares, spans[:, 0].astype(np.intp), np.where(about >= _ABOUT_COMING, about, 0.0))
-        if period.whose != "anyone":
-            slots = np.flatnonzero(shares)
-            shares[slots[~_theirs(view, slots, question, period)]] *= _OTHERS
-    return shares[: view.n]
+    period = question.period
+    if period is None or not period.coming or period.whose == "robot":
+        return np.zeros(view.n, np.float32)
+    shares = spoken_of(view.table, question, inside=True)[: view.n]
+    shares[shares < _ABOUT_COMING] = 0.0
+    if period.whose != "anyone":
+        slots = np.flatnonzero(shares)
+        shares[slots[~_theirs(view, slots, question, period)]] *= _OTHERS
+    return shares
 
 
 def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float) -> Numbers:
@@ -265,7 +262,8 @@ def _scores(view: QueryView, slots: Slots, shares: Numbers, *, alike: bool) -> N
     told = shares if alike else np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])
     told = told / told.max(initial=1.0)
     highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[kind]
-    silent = ((length < _LEAST) & (not alike)) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)
+    least = 0 if alike else np.where(rows["who"][slots] == NOBODY, _LEAST_REPLY, _LEAST)
+    silent = (length < least) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)
     lowest = np.where(kind == TURN, _LEAST_TOLD, _LEAST_SCORE)
     scores: NDArray[np.float64] = lowest + (highest - lowest) * told
     return np.where((highest > 0) & ~(silent & (kind == TURN)), scores, 0.0)

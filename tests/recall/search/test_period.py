@@ -88,6 +88,13 @@ def test_what_the_robot_said(robot):
     assert told(robot, "what did you tell me yesterday?") == [rain]
 
 
+def test_a_sentence_of_two_words_that_tell_was_told_too(robot):
+    """What little somebody said of a day is that day's; a nod is not."""
+    say(robot, 5, 9, "ann", "I am going to play the cello")
+    say(robot, 5, 10, "ann", "Fine.")
+    assert told(robot, "What happened five days ago?") == ["I am going to play the cello"]
+
+
 def test_what_others_keep_to_themselves_is_not_told(robot):
     """What Ann said in private is told to Ann alone."""
     secret = "I have bought Ben a telescope for his birthday"
