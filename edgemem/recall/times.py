@@ -162,6 +162,8 @@ def _overlap(
     shares = np.zeros(len(spans))
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
+    if inside and question.period is not None and question.period.rest:
+        sure = np.where(every > 0, 0.0, sure)  # a habit is found by what else is asked
     likeliest: dict[str, float] = {}
     for span in question.times:
         best = likeliest.setdefault(span.text, span.sure)
