@@ -114,7 +114,6 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """In their order there; of one time, the likeliest reading first."""
     asks_past: bool = False
     asks_first: bool = False
-    asks_when: bool = False
     tense: Literal["now", "past", ""] = "now"
     """The time that it is about; empty: neither, as "what did she say?"."""
     terms: tuple[str, ...] = ()
@@ -204,7 +203,6 @@ def parse_query(
         times=times,
         asks_past=tense.past,
         asks_first=tense.first,
-        asks_when=question.asks_when,
         tense="past" if asked_past else "" if tense.speaks else "now",
         terms=tuple(dict.fromkeys(sought or content)),
         meaning=meaning,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.bench.ground import real_embedder, report, say, scratch
 from edgemem.config import Profile
-from edgemem.recall.search.features import FEATURES, PLACES, TOKENS
+from edgemem.recall.search.features import FEATURES
 from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, weigh
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
 from lab.judge_homes import paths, read, words
 from lab.judged import DAY_S, Household, homes, told_home
-from lab.learning import Asked, by_words, calibrated, learnt, logistic, weights_of
+from lab.learning import Asked, by_words, calibrated, learnt
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from lab.recall_home import KeptVectors, filled
 from lab.weeks import Talk, weeks
@@ -33,16 +33,15 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
 
-    Lesson = tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float64]]
+    Lesson = tuple[NDArray[np.float32], NDArray[np.float64], float, int]
 
 
 JUDGED = "judged"
 _JUDGED = 3.0
 """A pair of a home that strangers wrote is worth so many of our own, which are more and say a change in fewer ways."""
 _PAIRS_L2 = 1e-3
-_ROWS = ("replaced", "former", "series", "household", "direct", "exact")
-_L2 = 1e-4
-_FIRST_PASS = "first pass"
+_ROWS = ("replaced", "former", "series", "household", "direct", "coming", "exact")
+_AT_HOME = 2  # what a question in a home is worth beside one of the weeks, which are of one hand
 
 
 def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
@@ -59,22 +58,34 @@ def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
 
 
 def learnt_replacing(answers: LinearModel, at_home: Sequence[Asked]) -> LinearModel:
-    """Return the weights of `PAIR_FEATURES` beside those that tell what answers: a logistic regression of pairs."""
+    """Return the weights of `PAIR_FEATURES` beside those that tell what answers: which newer message replaces each, or none."""
     import numpy as np
+    from scipy.optimize import minimize
 
-    rows, right, each = map(np.concatenate, zip(*_lessons(answers, at_home), strict=True))
+    features, target, each, sizes = map(list, zip(*_lessons(answers, at_home), strict=True))
+    rows, right = np.concatenate(features).astype(np.float64), np.concatenate(target)
     middle, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
-    bias, raw = logistic(
-        (rows - middle) / spread, right, each / each.mean(), penalty=_PAIRS_L2, prior=0.0, least=None
-    )
-    weights = {
-        name: float(weight) for name, weight in zip(PAIR_FEATURES, raw / spread, strict=True) if weight
-    }
-    return LinearModel(bias - float(middle @ (raw / spread)), weights)
+    x = np.column_stack([(rows - middle) / spread, np.ones(len(rows))])
+    starts, weight = np.cumsum([0, *sizes[:-1]]), np.array(each) / np.mean(each)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+
+    def loss(weights: Any) -> tuple[float, Any]:
+        sums, small = x @ weights, _PAIRS_L2 * np.append(weights[:-1], 0.0)
+        top = np.maximum(np.maximum.reduceat(sums, starts), 0.0)
+        shares = np.exp(sums - top[of])
+        total = np.add.reduceat(shares, starts) + np.exp(-top)
+        value = float(weight @ (np.log(total) + top - np.add.reduceat(right * sums, starts))) / len(sizes)
+        slope = x.T @ (weight[of] * (shares / total[of] - right)) / len(sizes)
+        return value + float(small @ weights) / 2, slope + small
+
+    raw = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x
+    weights = raw[:-1] / spread
+    named = dict(zip(PAIR_FEATURES, weights.tolist(), strict=True))
+    return LinearModel(float(raw[-1] - middle @ weights), named)
 
 
 def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
-    """Yield the pairs of what answers, or would have once, and each newer message, which of them replaces it, and their weights."""
+    """Yield for what answers, or would have once, the pairs with each newer message, each one's share in replacing it, and its weight."""
     import numpy as np
 
     for one in asked:
@@ -84,10 +95,11 @@ def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
         pairs = compare(answers.odds(one.candidates.features), one.candidates, contents)
         told, others = one.right[pairs.rows], one.others[pairs.rows]
         old, new = (told, others) if one.candidates.tense == "past" else (others, told)
-        rows, newer = np.nonzero(pairs.allowed & (old | new)[:, None])
-        if len(rows):
+        for row in np.flatnonzero((old | new) & pairs.allowed.any(axis=1)):
+            newer = np.flatnonzero(pairs.allowed[row])
+            replaces = (new[newer] & old[row]).astype(np.float64)
             weight = _JUDGED if one.category == JUDGED else 1.0
-            yield pairs.features[rows, newer], new[newer] & old[rows], np.full(len(rows), weight)
+            yield pairs.features[row, newer], replaces / max(replaces.sum(), 1.0), weight, len(newer)
 
 
 CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
@@ -106,7 +118,7 @@ def run(
     cache: Path | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
-    """Learn how much each feature tells on our own corpus (`learnt` forms), and print it with what each adds.
+    """Learn how much each feature tells on our own corpus (`learnt` forms) and in homes, and print it with what each adds.
 
     With `data`, nothing is written: each of its conversations is asked with the weights learnt on all the others (the
     laboratory's figure), and with those learnt on our own corpus.
@@ -156,29 +168,11 @@ def _model(
     ours: Sequence[Asked], at_home: Sequence[Asked], facts: Sequence[Asked], *, l2: float, cost: float
 ) -> Model:
     """Return the weights of the features of texts, of facts, and of pairs."""
-    alone = list(map(_alone, ours))
+    alone, in_homes = list(map(_alone, ours)), list(map(_alone, at_home))
     # What is said of it and was not even looked at does not make a question one that nothing answers.
     some = [one for one in alone if len(one.right) and (one.right.any() or not one.evidence)]
-    first_pass = calibrated(learnt(alone, l2=l2, without={TOKENS}), some)
-    answers = calibrated(_with_tokens(first_pass, list(map(_alone, at_home))), some)
+    answers = calibrated(learnt([*alone, *in_homes * _AT_HOME], l2=l2), some)
     return Model(with_facts(answers, facts, cost), learnt_replacing(answers, at_home))
-
-
-def _with_tokens(first_pass: LinearModel, asked: Sequence[Asked]) -> dict[str, float]:
-    """Return the weights of a first pass, and that of tokens beside its log odds, learnt among the texts that both rank."""
-    import numpy as np
-
-    rows, right = [], []
-    for one in asked:
-        nearness = one.candidates.features[:, PLACES[TOKENS]]
-        both = np.flatnonzero(nearness)
-        odds = first_pass.odds(one.candidates.features)
-        rows.append(np.stack([odds[both], nearness[both]], axis=1))
-        right.append(one.right[both])
-    if not any(map(np.any, right)):
-        return first_pass.weights
-    weights = weights_of(rows, right, [_FIRST_PASS, TOKENS], l2=_L2)
-    return {**first_pass.weights, TOKENS: weights.get(TOKENS, 0.0) / weights[_FIRST_PASS]}
 
 
 def _embedder() -> Embedder:
@@ -305,9 +299,9 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 
 def _toml(models: dict[str, Model]) -> str:
     lines = [
-        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/search/features.py says what each feature is. The",
+        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py` and homes: recall/search/features.py says what each feature is. The",
         "# sum of weights times features, plus bias, is the logarithm of the odds. What tells that a message replaces an older one is",
-        "# in recall/search/models.py, and learnt on tests/lab/home_*.toml and tests/lab/judge/train_*.toml.",
+        "# in recall/search/models.py; homes are tests/lab/home_*.toml and tests/lab/judge/train_*.toml.",
     ]
     for name, model in models.items():
         for part, weighed, features in (

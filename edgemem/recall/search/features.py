@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 FEATURES: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",
-    "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "mentioned": "person",
-    "about": "person", "about_meaning": "person", "date": "date", "date_said": "date", "when": "date", "asks": "form",
-    "words_led": "neighbour", "window_rank": "neighbour", "tokens": "meaning",
+    "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "about": "person",
+    "about_meaning": "person", "date": "date", "date_said": "date", "asks": "form", "window_rank": "neighbour",
+    "tokens": "meaning",
     "fact": "form", "fact_words": "words", "fact_meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
 }  # fmt: skip
 """The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
@@ -86,7 +86,6 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     own, own_rank = _share(view.words, slots), rank(view.words, slots)
     return {
         "words": own,
-        "words_led": _share(view.words, _led(view, slots)),
         "window": np.where(alone, own, _share(view.window, slots)),
         "window_rank": np.where(alone, own_rank, rank(view.window, slots)),
         "session_words": np.where(alone, own, _share(view.session, session)),
@@ -95,22 +94,11 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
         "meaning_share": own_meaning / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
         "session_meaning": np.where(alone, own_meaning, in_session[session]),
         "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
-        "mentioned": view.mentions[slots],
         "about": about,
         "date": spoken_of(table, question)[slots] if question.times else none,
         "date_said": date_scores(rows["at"][slots], question) if question.times else none,
-        "when": rows["dated"][slots] if question.asks_when else none,
         "asks": (rows["flags"][slots] & ASKS) > 0,
     }
-
-
-def _led(view: QueryView, slots: Slots) -> Slots:
-    """Return the slot of the same speaker's message before each, across one of another; -1: none."""
-    who, led = view.table.rows["who"], np.full(len(slots), -1)
-    for step in (-2, -1):
-        before = view.neighbours(slots, step)
-        led = np.where((who[before] == who[slots]) & (before >= 0) & (who[slots] > 0), before, led)
-    return led
 
 
 def rank(values: Numbers, slots: Slots) -> Numbers:

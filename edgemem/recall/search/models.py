@@ -35,23 +35,23 @@ RANKING_FILE = "ranking.toml"
 _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
 PAIR_FEATURES = (
-    "old_odds", "new_odds", "new_rank", "same_speaker", "days", "numbers_alike", "asked_of_both", "alike", "most_alike", "near",
-    "nearest", "old_cue", "new_cue",
+    "old_odds", "new_odds", "new_rank", "same_speaker", "days", "numbers_alike", "asked_of_both", "rare", "near", "nearest",
+    "old_cue", "new_cue",
 )  # fmt: skip
 """Whether a message replaces an older one, in the order of the columns.
 
 odds: less the best one's. new_rank: its reciprocal rank among the compared. days: between them, by logarithm. numbers_alike: both
-hold a number, or none. asked_of_both: the share of the question's words in both. alike: the cosine of their words without numbers,
-which weigh the more, the fewer of the compared have them. near: the cosine of their vectors, less the mean of
-those without a common word.
-most_alike, nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before.
+hold a number, or none. asked_of_both: the share of the question's words in both. rare: how few of the compared have a word of
+both that is no number; a sum of fourth powers, so that the rarest tells. near: the cosine of their vectors, less the mean of those
+without a common word; where one has none, of their words.
+nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before.
 """
 COMPARED, _NEWEST = 64, 32
 """Top messages compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # log odds
-LIKELY, SURE = 0.5, 4.0
-"""From these log odds on (.62 and .98) a newer message is above the one that it replaces, and that one is not shown at all."""
-_ABOVE, _AGAIN = 0.02, 10.0  # of log odds: a place above another, and of one that says the same again
+LIKELY, SURE = 0.5, 0.88
+"""From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
+_ABOVE, _MOST = 0.02, 30.0  # of log odds: a place above another, and the most that a pair has
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
 _ALIKE = 0.65  # the share of two messages' words in both, if not all but one are
@@ -225,6 +225,7 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     covers /= np.maximum(weighed.sum(axis=1, keepdims=True), 1e-6)
     weighed_shared /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
     alike = products(weighed_shared, weighed_shared)
+    rare = products(having_shared * idf[shared] ** 4, having_shared) ** 0.25
     near = _nearness(contents.vectors, alike)
     tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
         features[:, PLACES["asks"]] <= 0
@@ -252,8 +253,7 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
         np.log1p(np.abs(at[:, None] - at) / _DAY_S),
         counts[:, None] == counts,
         both,
-        alike,
-        _most(alike, allowed),
+        rare,
         near,
         _most(near, allowed),
         changes[:, None],
@@ -308,9 +308,8 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
     if not model.replaces.weights or contents is None or np.count_nonzero(contents.stems) < 2:
         return Weighed(odds, lifts, replaced)
     pairs = compare(odds, candidates, contents)
-    replacing = np.where(pairs.allowed, model.replaces.odds(pairs.features, PAIR_FEATURES), -np.inf)
-    replacing[pairs.again] = _AGAIN
-    likely, at = replacing > LIKELY, candidates.at[pairs.rows]
+    replacing, chances = replacement_chances(pairs, model.replaces)
+    likely, at = chances > LIKELY, candidates.at[pairs.rows]
     own = odds[pairs.rows]
     lifted, past = own.copy(), candidates.tense == "past"
     order = np.argsort(-at if past else at, kind="stable")
@@ -323,5 +322,16 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
         else:
             lifted[row] = max(lifted[row], lifted[other].max() + _ABOVE)
     lifts[pairs.rows] = lifted - own
-    replaced[pairs.rows] = (replacing > SURE).any(axis=1) & (not past)
+    replaced[pairs.rows] = (chances > SURE).any(axis=1) & (not past)
     return Weighed(odds + lifts, lifts, replaced)
+
+
+def replacement_chances(pairs: Pairs, model: LinearModel) -> tuple[Numbers, Numbers]:
+    """Return by old and new the log odds, and how likely that new message replaces the old one, which one replaces or none.
+
+    A conditional logit (D. McFadden, "Conditional logit analysis of qualitative choice behavior", 1974): among many that might
+    replace it none is likely. All that say the same again replace it.
+    """
+    odds = np.where(pairs.allowed, model.odds(pairs.features, PAIR_FEATURES), -np.inf)
+    shares = np.exp(np.minimum(odds, _MOST))
+    return odds, np.where(pairs.again, 1.0, shares / (1 + shares.sum(axis=1, keepdims=True)))
