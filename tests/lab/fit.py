@@ -299,9 +299,9 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 
 def _toml(models: dict[str, Model]) -> str:
     lines = [
-        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py` and homes: recall/search/features.py says what each feature is. The",
-        "# sum of weights times features, plus bias, is the logarithm of the odds. What tells that a message replaces an older one is",
-        "# in recall/search/models.py; homes are tests/lab/home_*.toml and tests/lab/judge/train_*.toml.",
+        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py` and on homes, tests/lab/home_*.toml and",
+        "# tests/lab/judge/train_*.toml. recall/search/features.py says what each feature is; the sum of weights times features, plus",
+        "# bias, is the logarithm of the odds. Whether a message replaces an older one is told in recall/search/models.py.",
     ]
     for name, model in models.items():
         for part, weighed, features in (
