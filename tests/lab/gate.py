@@ -51,6 +51,8 @@ LEFT_OUT = ("follow", "safety")  # what takes its subject from before, and what 
 OF_OLDER, OF_HELPED = 0.3, 0.15
 """What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
 GRID = (5, 7, 9, 11, 14, 19)
+_MEANT = ("nearest", "nearest_45", "nearest_30", "uneven", "length")
+"""What is known with an embedder alone."""
 _PENALTY, _FEW = 0.1, 0.003
 """What the squares of weights cost, of words and vectors, and of the few features."""
 _SPREAD = 0.5
@@ -244,7 +246,7 @@ def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate
                 other, direction=_direction([one for one in embedded if one.home != home])
             )
         of_others[home] = other
-    words = _Lines(by_words, of_others, WANTS[:1], [name for name in FITS if not name.startswith("nearest")])
+    words = _Lines(by_words, of_others, WANTS[:1], [name for name in FITS if name not in _MEANT])
     meaning = _Lines(embedded, of_others, WANTS, FITS)
     return (
         msgspec.structs.replace(bare, words_only=words.models(), with_meaning=meaning.models()),

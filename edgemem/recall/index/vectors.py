@@ -302,17 +302,15 @@ def dequeue(tx: Transaction, docs: Iterable[int]) -> None:
 
 
 def late_interaction(query: NDArray[np.int8], texts: Sequence[NDArray[np.int8]]) -> NDArray[np.float32]:
-    """Return the mean, over a question's tokens, of the cosine of the nearest token of each text, which has at least one.
+    """Return `float32[n, 2]`: of the cosines of each text's nearest token to each of a question, the mean and the deviation.
 
-    The sum is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
+    Each text has a token. The mean is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
     """
     starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
     # Sums of whole numbers below 2^24 are exact: no text rounds another's.
     cosines = products(np.concatenate(texts).astype(np.float32), query.astype(np.float32))
-    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, starts, axis=0).mean(axis=1) / np.float32(
-        127**2
-    )
-    return nearest
+    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, starts, axis=0) / np.float32(127**2)
+    return np.stack([nearest.mean(axis=1), nearest.std(axis=1)], axis=1)
 
 
 def products(rows: NDArray[np.floating[Any]], others: NDArray[np.floating[Any]]) -> NDArray[Any]:

@@ -24,22 +24,28 @@ if TYPE_CHECKING:
 GATE_FILE = "gate.toml"
 WANTS = ("word_odds", "vector_odds")
 """Whether a memory is wanted: log odds by an utterance's words, and by its vector."""
-FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms", "dated")
+FITS = (
+    "nearest", "nearest_45", "nearest_30", "best", "best_15", "lead", "uneven", "length", "known", "terms", "dated",
+)  # fmt: skip
 """How well the best candidates fit.
 
 nearest: the cosine of the nearest text or fact.
 nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more than how near.
 best: the log odds of the best text that is no question, or of the best fact or preference.
-best_15: the same, at most -1.5.
+best_15: the same, at most -1.5. lead: how far it is above the second, at most `MOST_LEAD`.
+uneven: the deviation of how near the best text comes to each token of the question: what tells of another thing has all but one.
+length: tokens of the question, at most `MOST_LENGTH`; 0 without an embedder.
 known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
 terms: its words that are looked for, at most `MOST_TERMS`.
 dated: how sure a text or fact is about the time asked for, 0 to 1; 0 where none is asked for.
 """
 NOTHING = -4.0
 """The lowest `best`, also without candidates: a home without facts is no less likely to hold the answer."""
-MOST_TERMS = 8
+MOST_TERMS, MOST_LENGTH, MOST_LEAD = 8, 16, 4.0
 _MOST_LOG_ODDS = 30.0
 """A probability is no nearer to 0 and 1."""
+EVEN = 0.2
+"""What `uneven` is on average, also where no text was read by its tokens."""
 MARGIN = "margin"
 """A candidate's own log odds less `best`."""
 
@@ -53,6 +59,8 @@ class Utterance(NamedTuple):
     vector: Numbers | None
     embedder: str
     """The fingerprint of its embedder."""
+    tokens: int = 0
+    """Of the embedder, with a letter or digit."""
     asks: bool = False
     """Whether it asks something, or the memory is asked."""
 
@@ -65,6 +73,8 @@ class Evidence(NamedTuple):
     known: float
     terms: int
     dated: float = 0.0
+    lead: float = 0.0
+    uneven: float = EVEN
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,6 +127,9 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "nearest_30": min(evidence.nearest, 0.30),
             "best": best,
             "best_15": min(best, -1.5),
+            "lead": min(evidence.lead, MOST_LEAD),
+            "uneven": evidence.uneven,
+            "length": float(min(utterance.tokens, MOST_LENGTH)),
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,

@@ -225,7 +225,8 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     covers /= np.maximum(weighed.sum(axis=1, keepdims=True), 1e-6)
     weighed_shared /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
     alike = products(weighed_shared, weighed_shared)
-    rare = products(having_shared * idf[shared] ** 4, having_shared) ** 0.25
+    rarest = np.log(1 + max(len(rows) - 1.5, 0.5) / 2.5)  # of a word that two have
+    rare = products(having_shared * (idf[shared] / rarest) ** 4, having_shared) ** 0.25
     near = _nearness(contents.vectors, alike)
     tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
         features[:, PLACES["asks"]] <= 0

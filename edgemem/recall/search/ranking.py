@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.preload import np
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_of, rank
-from edgemem.recall.search.gate import NOTHING, Evidence, shipped_gate
+from edgemem.recall.search.gate import EVEN, NOTHING, Evidence, shipped_gate
 from edgemem.recall.search.models import (
     COMPARED,
     Candidates,
@@ -110,7 +110,7 @@ class Ranking:
         self._no_vector = ~view.has_cosine[slots] & bool(meaning)
         """Those without a vector, though the question has one: the model of words alone scores them."""
         self._docs, self._nearness_of = rows["id"][slots], nearness_of
-        self._nearness = np.full(len(slots), np.nan, np.float32)
+        self._nearness, self._uneven = np.full((2, len(slots)), np.nan, np.float32)
         self._kept_rows = np.arange(len(slots))
         if meaning and period is None:
             self._compare_tokens()
@@ -137,12 +137,16 @@ class Ranking:
         """Return how well the best remaining candidates fit, for the gate."""
         features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
         told = features[:, PLACES["asks"]] <= 0
+        second, best = np.sort(np.append(odds[told], (NOTHING, NOTHING)))[-2:].tolist()
+        read = np.flatnonzero(told & ~np.isnan(self._uneven[self._kept_rows]))
         return Evidence(
             float(features[:, [PLACES["meaning"], PLACES["fact_meaning"]]].max(initial=0.0)),
-            float(odds[told].max(initial=NOTHING)),
+            best,
             self._known,
             self._terms,
             float(features[told, PLACES["date"]].max(initial=0.0)),
+            best - second,
+            float(self._uneven[self._kept_rows[read[odds[read].argmax()]]]) if len(read) else EVEN,
         )
 
     @property
@@ -176,7 +180,7 @@ class Ranking:
         rows = self._kept_rows[self._text[self._kept_rows] & ~self._no_vector[self._kept_rows]]
         best = rows[np.argsort(-self._model.answers.odds(features[rows]), kind="stable")[:READ_AGAIN]]
         unread = best[np.isnan(self._nearness[best])]
-        self._nearness[unread] = self._nearness_of(self._docs[unread].tolist())
+        self._nearness[unread], self._uneven[unread] = self._nearness_of(self._docs[unread].tolist()).T
         read = best[~np.isnan(self._nearness[best])]
         if len(read):
             features[read, place] = self._nearness[read] - self._nearness[read].mean()

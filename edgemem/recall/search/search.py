@@ -124,6 +124,7 @@ class Search:
                     question.whole.language,
                     None if self._encoding is None else self._encoding.vector,
                     self._maker,
+                    0 if self._encoding is None or self._encoding.tokens is None else len(self._encoding.tokens),
                     asks=self._limits.asked or has_question(question.whole.text),
                 ),
                 meaning=self._meaning,
@@ -190,8 +191,8 @@ class Search:
         return {doc: (found, read.get(doc)) for doc, found in stems.items()}
 
     def _nearness_of(self, docs: Sequence[int]) -> NDArray[np.float32]:
-        """Return how near the tokens of some docs come to the question's, `float32[n]`; NaN: one has none."""
-        nearness = np.full(len(docs), np.nan, np.float32)
+        """Return how near the tokens of some docs come to the question's, and how unevenly, `float32[n, 2]`; NaN: one has none."""
+        nearness = np.full((len(docs), 2), np.nan, np.float32)
         asked = None if self._encoding is None else self._encoding.tokens
         vectors = None if self._state is None else self._index.vectors(self._state)
         if not docs or asked is None or vectors is None or not len(asked):

@@ -40,9 +40,10 @@ def test_the_text_with_the_nearest_tokens_comes_first(tmp_path, idle):
     assert told(tmp_path / "b", HashEmbedder(means=means), idle=idle)
 
 
-def test_late_interaction_is_the_mean_of_each_tokens_nearest():
+def test_late_interaction_is_the_mean_and_deviation_of_each_tokens_nearest():
     """For texts of any lengths at once."""
     dice = np.random.default_rng(1)
     query, *texts = (dice.integers(-127, 128, (n, 32), np.int8) for n in (5, 1, 40, 7))
-    wanted = [(query.astype(int) @ text.T.astype(int)).max(axis=1).mean() / 127**2 for text in texts]
-    assert late_interaction(query, texts) == pytest.approx(wanted)
+    nearest = [(query.astype(int) @ text.T.astype(int)).max(axis=1) / 127**2 for text in texts]
+    wanted = np.array([(each.mean(), each.std()) for each in nearest])
+    assert late_interaction(query, texts) == pytest.approx(wanted, abs=1e-6)
