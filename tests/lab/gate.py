@@ -325,16 +325,12 @@ class _Lines:
     def models(self, home: str = "") -> GateModels:
         """Return both models, learnt on all homes but one."""
         others = self._homes != home
-        asks = [name for name in self._names if name not in WANTS]
-        return GateModels(
-            self._model(others & self._asks, asks), self._model(others & ~self._asks, self._names)
-        )
+        return GateModels(self._model(others & self._asks), self._model(others & ~self._asks))
 
-    def _model(self, rows: NDArray[np.bool_], names: Sequence[str]) -> LinearModel:
+    def _model(self, rows: NDArray[np.bool_]) -> LinearModel:
         import numpy as np
 
-        used = [self._names.index(name) for name in names]
-        of, each = self._of[rows][:, used], self._each[rows]
+        of, each = self._of[rows], self._each[rows]
         middle, spread = of.mean(axis=0), of.std(axis=0) + _FEW
         bias, found = logistic(
             (of - middle) / spread,
@@ -345,7 +341,7 @@ class _Lines:
             least=-np.inf,
         )
         weights = found / spread
-        named = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
+        named = {name: round(float(weight), 4) for name, weight in zip(self._names, weights, strict=True)}
         return LinearModel(round(bias - float(middle @ weights), 4), named)
 
 

@@ -1,8 +1,8 @@
 """The gate: how likely a memory helps with what somebody said, and each candidate's part in that.
 
 A candidate's chance is how likely the answer is there, or further down where it is not: so the best one's is the chance that memory
-helps at all. Where somebody asks, the best candidates' evidence tells that alone; where nobody does, an utterance's words and
-vector tell as well whether a memory is wanted. `make lab ARGS=gate` learns both on households, and writes `gate.toml`.
+helps at all. The best candidates' evidence tells that, and an utterance's words and vector, which tell whether a memory is wanted;
+they weigh more where nobody asks. `make lab ARGS=gate` learns both models on households, and writes `gate.toml`.
 """
 
 from __future__ import annotations

@@ -124,7 +124,9 @@ class Search:
                     question.whole.language,
                     None if self._encoding is None else self._encoding.vector,
                     self._maker,
-                    0 if self._encoding is None or self._encoding.tokens is None else len(self._encoding.tokens),
+                    0
+                    if self._encoding is None or self._encoding.tokens is None
+                    else len(self._encoding.tokens),
                     asks=self._limits.asked or has_question(question.whole.text),
                 ),
                 meaning=self._meaning,

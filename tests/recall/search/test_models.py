@@ -1,5 +1,6 @@
 """The models and the gate: odds that can be explained, weights that can be trusted, and how likely it is that something helps."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,8 +126,8 @@ def test_the_shipped_file_names_what_there_is() -> None:
     assert gate.vocabularies.keys() == set(LANGUAGES)
     assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
     for models_of in (gate.words_only, gate.with_meaning):
-        for weighed, wants in ((models_of.asks, ()), (models_of.tells, gate_models.WANTS)):
-            assert weighed.weights.keys() <= {*gate_models.FITS, *wants, gate_models.MARGIN}
+        for weighed in (models_of.asks, models_of.tells):
+            assert weighed.weights.keys() <= {*gate_models.FITS, *gate_models.WANTS, gate_models.MARGIN}
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
             assert weighed.weights[gate_models.MARGIN] > 0
     assert not [feature for feature in gate.words_only.asks.weights if feature.startswith("nearest")]
@@ -136,8 +137,8 @@ def test_the_shipped_file_names_what_there_is() -> None:
         msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, gate_models.Gate)
 
 
-def test_evidence_alone_decides_what_a_question_gets() -> None:
-    """Its words change nothing; those of a remark do. Each candidate's chance falls with its odds, from the chance of all."""
+def test_words_count_for_more_where_nobody_asks() -> None:
+    """They move the chance of a remark further than that of a question. A candidate's chance falls with its odds."""
     gate, own = gate_models.shipped_gate(), np.array([1.0, 0.0, -2.0], np.float32)
     evidence = gate_models.Evidence(0.5, 1.0, 0.8, 4)
 
@@ -145,9 +146,13 @@ def test_evidence_alone_decides_what_a_question_gets() -> None:
         said = gate_models.Utterance(frozenset(words.split()), "en", None, "", asks=asks)
         return gate.chances(said, evidence, own, meaning=0.0).tolist()
 
+    def odds(words: str, *, asks: bool) -> float:
+        first = chances(words, asks=asks)[0]
+        return math.log(first / (1 - first))
+
     plain, polite = "is the boiler on monday", "hello you how are you thanks"
-    assert chances(plain, asks=True) == chances(polite, asks=True)
-    assert chances(plain, asks=False)[0] != chances(polite, asks=False)[0]
+    asked, told = (odds(plain, asks=asks) - odds(polite, asks=asks) for asks in (True, False))
+    assert 0 < asked < told
     first, second, third = chances(plain, asks=True)
     assert 1 > first > second > third > 0
 
