@@ -93,7 +93,6 @@ class Search:
         self._now = now
         self._meaning = 0.0
         self._encoding: Encoding | None = None
-        self._maker = ""
         self._new: dict[int, Doc] = {}
         """Docs that the index lacks, by number."""
         self._weight = 1.0
@@ -109,6 +108,7 @@ class Search:
         self._look_up_meaning(question, view)
         words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
         self.signals = words + meaning
+        vector, tokens = self._encoding or (None, None)
         with self._index.postings.lock:
             view.follow()
             if not view.candidates.any():
@@ -122,11 +122,9 @@ class Search:
                 utterance=Utterance(
                     frozenset(question.whole.words),
                     question.whole.language,
-                    None if self._encoding is None else self._encoding.vector,
-                    self._maker,
-                    0
-                    if self._encoding is None or self._encoding.tokens is None
-                    else len(self._encoding.tokens),
+                    vector,
+                    "" if self._embedder is None else self._embedder.fingerprint,
+                    0 if tokens is None else len(tokens),
                     asks=self._limits.asked or has_question(question.whole.text),
                 ),
                 meaning=self._meaning,
@@ -169,7 +167,7 @@ class Search:
         encoding = self._embed(self._embedder, question.meaning)
         if encoding is None or self._is_late():
             return
-        vector, self._encoding, self._maker = encoding.vector, encoding, self._embedder.fingerprint
+        vector, self._encoding = encoding.vector, encoding
         vectors.follow(state)
         with self._index.postings.lock:
             view.follow()
