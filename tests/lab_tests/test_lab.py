@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -195,9 +196,10 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
     assert shares["answer in the block"] > 0
     assert shares["answerable, denied"] < 1
     failures = figures["failures"]["en"]
-    assert all(shown == "" for shown in failures["answerable, denied"].values())
-    for name in ("small talk with memory", "unanswerable, left alone"):
-        assert all("<memory>" in shown for shown in failures[name].values())
+    for name in ("small talk with memory", "answerable, denied", "unanswerable, left alone"):
+        assert all("<memory>\n- now: " in shown for shown in failures[name].values())
+    alone = re.compile(r"<memory>\n- now: .*(\n- owen\.allergy: .*)?\n</memory>")
+    assert all(alone.fullmatch(shown) for shown in failures["answerable, denied"].values())
     told = figures["found_at_once"]
     assert set(told) == {
         f"{home}{how}" for home in ("young", "old") for how in ("", ", worker", ", upgraded")
