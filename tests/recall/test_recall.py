@@ -86,6 +86,26 @@ def test_what_was_told_anew_comes_before_what_it_replaces(robot, settled, hand, 
     assert first in robot.texts(question, k=2)[0]
 
 
+def test_what_was_said_since_comes_before_a_stored_fact(robot, hand):
+    """A fact stays in sight below a newer message that tells it anew; a message that a newer fact changes is below that."""
+    robot.say(0, "the wifi password is otter", session="s0")
+    robot.store.add_fact("wifi.password", "otter", scope="household", valid_from=hand.wall)
+    for n, text in enumerate(("the dentist sees grandma", "the neighbours have a new dog"), 1):
+        hand.advance(5 * 86400.0)
+        robot.say(n, text, session=f"s{n}")
+    robot.idle()
+    assert robot.recall("what is the wifi password now")[0].kind == "fact"
+    robot.say(3, "we changed the wifi password, it is gull now", session="s3")
+    robot.idle()
+    said, *others = robot.recall("what is the wifi password now")
+    assert "gull" in said.text
+    assert [item.value for item in others if item.kind == "fact" and item.score] == ["otter"]
+    hand.advance(86400.0)
+    robot.store.add_fact("wifi.password", "heron", scope="household", valid_from=hand.wall)
+    robot.idle()
+    assert robot.recall("what is the wifi password now")[0].value == "heron"
+
+
 @pytest.mark.parametrize("many", [3, 12, 40, 200])
 def test_of_readings_in_the_same_words_the_newest_alone_counts(robot, settled, hand, many):
     """It is first however many there are, and where longer than the others; those before it are outdated."""

@@ -52,6 +52,8 @@ _ABOUT = 3.0  # log odds
 LIKELY, SURE = 0.5, 0.88
 """From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
 _ABOVE, _MOST = 0.02, 30.0  # of log odds: a place above another, and the most that a pair has
+STORED = -2
+_TELLING = [PLACES[name] for name in ("words", "meaning", "fact_words", "fact_meaning")]
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
 _ALIKE = 0.65  # the share of two messages' words in both, if not all but one are
@@ -132,11 +134,11 @@ class Contents(NamedTuple):
     """The contents of candidates, one entry each."""
 
     who: NDArray[np.integer]
-    """The speaker's code; `NOBODY` is the robot, or an unknown voice."""
+    """The speaker's code; `NOBODY` is the robot, or an unknown voice, `STORED` a fact or preference."""
     flags: NDArray[np.integer]
     """As `annotate` finds them."""
     stems: NDArray[np.object_]
-    """A `frozenset[str]` each, for messages that rank high enough to be compared; else empty."""
+    """A `frozenset[str]` each, for messages and facts that rank high enough to be compared; else empty."""
     vectors: NDArray[np.object_]
     """Of whole texts, unit length; None: not known."""
     asked: frozenset[str]
@@ -228,9 +230,7 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     rarest = np.log(1 + max(len(rows) - 1.5, 0.5) / 2.5)  # of a word that two have
     rare = products(having_shared * (idf[shared] / rarest) ** 4, having_shared) ** 0.25
     near = _nearness(contents.vectors, alike)
-    tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
-        features[:, PLACES["asks"]] <= 0
-    )
+    tells = (features[:, _TELLING] > 0).any(axis=1) & (features[:, PLACES["asks"]] <= 0)
     same_speaker, about = contents.who[:, None] == contents.who, features[:, PLACES["about"]]
     allowed = (at > at[:, None]) & tells & tells[:, None]
     allowed &= same_speaker | (about >= about[:, None])

@@ -12,6 +12,7 @@ from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_
 from edgemem.recall.search.gate import EVEN, NOTHING, Evidence, shipped_gate
 from edgemem.recall.search.models import (
     COMPARED,
+    STORED,
     Candidates,
     Contents,
     choose_compared,
@@ -114,9 +115,12 @@ class Ranking:
         self._kept_rows = np.arange(len(slots))
         if meaning and period is None:
             self._compare_tokens()
-        turns = np.flatnonzero(self.kinds == TURN)
-        if question.tense and period is None and len(turns) > 1:
-            contents = self._contents(view, slots, turns, question, contents_of)
+        told = self.kinds == TURN
+        if question.tense == "now":
+            told |= ~self._text & ~rows["past"][slots]
+        compared = np.flatnonzero(told)
+        if question.tense and period is None and len(compared) > 1:
+            contents = self._contents(view, slots, compared, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
         self._of_day = _OF_DAY * day_shares(view, question)[slots]
         """How likely each helps, 0 to 1, because it is about the coming time that is asked for."""
@@ -158,20 +162,21 @@ class Ranking:
         return len(self.scores)
 
     def _contents(
-        self, view: QueryView, slots: Slots, turns: Slots, question: ParsedQuery, contents_of: ContentsOf
+        self, view: QueryView, slots: Slots, told: Slots, question: ParsedQuery, contents_of: ContentsOf
     ) -> Contents:
-        """Return the contents of candidates, all of them for the messages (`turns`) to compare."""
-        rows, features = view.table.rows, self.candidates.features[turns]
+        """Return the contents of candidates, all of them for the messages and facts (`told`) to compare."""
+        rows, features = view.table.rows, self.candidates.features[told]
         models = (self._model, self._by_words) if self._no_vector.any() else (self._model,)
         odds = [model.answers.odds(features) for model in models]
-        compared = np.concatenate([choose_compared(each, self.candidates, turns) for each in odds])
+        compared = np.concatenate([choose_compared(each, self.candidates, told) for each in odds])
         docs = {row: int(rows["id"][slots[row]]) for row in np.unique(compared).tolist()}
         known = contents_of(list(docs.values()))
         stems, vectors = np.full(len(slots), frozenset(), object), np.full(len(slots), None, object)
         for row, doc in docs.items():
             if doc in known:
                 stems[row], vectors[row] = known[doc]
-        return Contents(rows["who"][slots], rows["flags"][slots], stems, vectors, frozenset(question.terms))
+        who = np.where(self._text, rows["who"][slots], STORED)
+        return Contents(who, rows["flags"][slots], stems, vectors, frozenset(question.terms))
 
     def _compare_tokens(self) -> None:
         """Read the best texts a second time, by their tokens; one without tokens is as near as the mean."""
@@ -276,7 +281,8 @@ class Ranking:
         if candidates.contents is not None and np.count_nonzero(replaced) > COMPARED // 2:
             # Of thousands of readings only some are compared, among them the newest.
             replaced |= (self.kinds[kept] == TURN) & ~candidates.contents.stems.astype(bool)
-        self._recency_bonus[kept], self._replaced[kept] = lifts, replaced
+        # What was stored on purpose stays in sight, below what was said since.
+        self._recency_bonus[kept], self._replaced[kept] = lifts, replaced & self._text[kept]
 
     def add_versions(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Add versions of things, with the score and reasons of a candidate each."""
