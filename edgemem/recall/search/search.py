@@ -154,17 +154,13 @@ class Search:
         return question, view
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
-        state = self._state
-        vectors = self._index.vectors(state) if state is not None else None
-        if (
-            state is None
-            or vectors is None
-            or self._embedder is None
-            or not question.terms
-            or not self._weight
-        ):
+        state, embedder = self._state, self._embedder
+        if state is None or embedder is None or not question.terms or not self._weight:
             return
-        encoding = self._embed(self._embedder, question.meaning)
+        vectors = self._index.vectors(state)
+        if vectors is None:
+            return
+        encoding = self._embed(embedder, question.meaning)
         if encoding is None or self._is_late():
             return
         vector, self._encoding = encoding.vector, encoding
@@ -197,9 +193,8 @@ class Search:
         vectors = None if self._state is None else self._index.vectors(self._state)
         if not docs or asked is None or vectors is None or not len(asked):
             return nearness
-        tokens = vectors.tokens(docs, asked.shape[1]) | self._index.tokens_new(
-            {doc: self._new[doc] for doc in docs if doc in self._new}
-        )
+        new = {doc: self._new[doc] for doc in docs if doc in self._new}
+        tokens = vectors.tokens(docs, asked.shape[1]) | self._index.tokens_new(new)
         read = [place for place, doc in enumerate(docs) if doc in tokens]
         if read:
             nearness[read] = late_interaction(asked, [tokens[docs[place]] for place in read])
