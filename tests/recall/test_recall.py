@@ -106,6 +106,16 @@ def test_what_was_said_since_comes_before_a_stored_fact(robot, hand):
     assert robot.recall("what is the wifi password now")[0].value == "heron"
 
 
+def test_a_newer_fact_about_another_thing_replaces_none(robot, hand):
+    """Of facts that hold none lifts another, however alike they are."""
+    for thing, place in (("house contract", "radiator"), ("oven guarantee", "wardrobe")):
+        value = f"behind the {place} in the bathroom"
+        robot.store.add_fact(f"{thing}.papers", value, scope="household", valid_from=hand.wall)
+        hand.advance(5 * 86400.0)
+    robot.idle()
+    assert "radiator" in robot.texts("where are the papers of the house contract")[0]
+
+
 @pytest.mark.parametrize("many", [3, 12, 40, 200])
 def test_of_readings_in_the_same_words_the_newest_alone_counts(robot, settled, hand, many):
     """It is first however many there are, and where longer than the others; those before it are outdated."""

@@ -232,8 +232,9 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     near = _nearness(contents.vectors, alike)
     tells = (features[:, _TELLING] > 0).any(axis=1) & (features[:, PLACES["asks"]] <= 0)
     same_speaker, about = contents.who[:, None] == contents.who, features[:, PLACES["about"]]
-    allowed = (at > at[:, None]) & tells & tells[:, None]
-    allowed &= same_speaker | (about >= about[:, None])
+    allowed = (at > at[:, None]) & tells & tells[:, None] & (same_speaker | (about >= about[:, None]))
+    # Of two facts that hold neither replaces the other.
+    allowed &= (contents.who != STORED) | (contents.who != STORED)[:, None]
     numbers = presence[:, [place for place in asked if not words[place]]]
     allowed &= ~(numbers[:, None] > numbers).any(axis=-1)
     allowed &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
