@@ -18,12 +18,13 @@ from edgemem.bench.ground import report, say, scratch
 from edgemem.config import LlamaSettings, Profile
 from edgemem.context.block.select import only_asks
 from edgemem.recall.recall import Request
-from edgemem.recall.search.gate import FITS, MARGIN, WANTS, Direction, Gate, GateModels
+from edgemem.recall.search.gate import FITS, MARGIN, WANTS, Direction, Gate, GateModels, MeaningModels
 from edgemem.recall.search.models import LinearModel
 from edgemem.recall.search.selection import has_question, name_of
 from edgemem.records import Reader
 from lab import judge, judge_homes
 from lab.judged import homes, open_real, opened, tell
+from lab.languages import LANGUAGES
 from lab.learning import logistic
 from lab.recall_home import KeptVectors
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     Helps = Callable[[Recalled], bool]
 
+EMBEDDERS = ("all-minilm-l6-v2", "multilingual-e5-small")  # the first serves others as well
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 LINES = 10  # of the best candidates
 KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")
@@ -92,19 +94,19 @@ def run(*, write: Path | None = None, home: Path | None = None) -> dict[str, Any
     Args:
         write: keep what was learnt in this file.
     """
-    embedder = open_real()
-    try:
-        with scratch(home) as folder:
-            embedded = list(_samples(folder, embedder))
-            by_words = list(_samples(folder, None))
-    finally:
-        embedder.close()
+    with scratch(home) as folder:
+        by_words = list(_samples(folder, None))
+        embedded = [list(_embedded(folder, name)) for name in EMBEDDERS]
     gate, of_others = learnt(embedded, by_words)
     sides: dict[str, dict[str, float]] = {}
-    for name, some in (("en", embedded), ("en, by words", by_words), ("de, by words", by_words)):
+    for name, some in (
+        ("en", embedded[0]), ("de, multilingual", embedded[-1]), ("en, by words", by_words), ("de, by words", by_words),
+    ):  # fmt: skip
         strangers = [one for one in some if one.home.endswith("!") and one.language == name[:2]]
         chances = [
-            of_others[one.home].chances(one.utterance, one.found, one.own, meaning=float(some is embedded))
+            of_others[one.home].chances(
+                one.utterance, one.found, one.own, meaning=float(some is not by_words)
+            )
             for one in strangers
         ]
         for useless in GRID:
@@ -134,15 +136,24 @@ def _figures(
 # What is learnt on
 
 
+def _embedded(folder: Path, name: str) -> Iterator[Sample]:
+    embedder = open_real(name)
+    try:
+        yield from _samples(folder / name, embedder)
+    finally:
+        embedder.close()
+
+
 def _samples(folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
-    """Yield what is said in all households; those in languages that the embedder does not know by words alone."""
+    """Yield what is said in all households whose language the embedder knows, without one in all."""
+    languages = LANGUAGES if embedder is None else embedder.languages or LANGUAGES
     for name, spoken in homes().items():
-        if embedder is None or name.startswith("en"):
+        if name[:2] in languages:
             say(f"{name} …")
             yield from _of_older(name, spoken, folder / f"{name} {embedder is None}", embedder)
     for path in judge_homes.paths("train"):
         home = judge_homes.read(path)
-        if embedder is None or home.language == "en":
+        if home.language in languages:
             say(f"{path.stem} …")
             yield from _of_home(
                 path.stem.removeprefix("train_") + "!",
@@ -232,34 +243,32 @@ def _asked(memory: Memory, home: str, kind: str, reader: Reader, text: str, help
 # Learning
 
 
-def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate, dict[str, Gate]]:
-    """Return the gate learnt with an embedder and without, and by household the gate learnt on the others."""
-    said, meant = _vocabularies(by_words), _direction(embedded)
-    bare = Gate(_NOTHING, _NOTHING, meant, said)
+def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> tuple[Gate, dict[str, Gate]]:
+    """Return the gate learnt by words and with each embedder, and by household the gate learnt on the others."""
+    said, meant = _vocabularies(by_words), tuple(map(_direction, embedded))
+    bare = Gate(_NOTHING, tuple(map(_with, meant)), said)
     of_others = {}
     for home in sorted({one.home for one in by_words}):
         known = _vocabularies([one for one in by_words if one.home != home and one.language == home[:2]])
+        others = tuple(_direction([one for one in some if one.home != home]) for some in embedded)
         # What is known of a language that one household speaks alone is known of that household.
-        other = msgspec.structs.replace(bare, vocabularies={**said, **known})
-        if home.startswith("en"):
-            other = msgspec.structs.replace(
-                other, direction=_direction([one for one in embedded if one.home != home])
-            )
-        of_others[home] = other
+        of_others[home] = Gate(_NOTHING, tuple(map(_with, others)), {**said, **known})
     words = _Lines(by_words, of_others, WANTS[:1], [name for name in FITS if name not in _MEANT])
-    meaning = _Lines(embedded, of_others, WANTS, FITS)
-    return (
-        msgspec.structs.replace(bare, words_only=words.models(), with_meaning=meaning.models()),
-        {
-            home: msgspec.structs.replace(
-                other, words_only=words.models(home), with_meaning=meaning.models(home)
-            )
-            for home, other in of_others.items()
-        },
-    )
+    meanings = [_Lines(some, of_others, WANTS, FITS) for some in embedded]
+
+    def filled(gate: Gate, home: str = "") -> Gate:
+        both = zip(meanings, gate.with_meaning, strict=True)
+        models = tuple(_with(one.direction, lines.models(home)) for lines, one in both)
+        return msgspec.structs.replace(gate, words_only=words.models(home), with_meaning=models)
+
+    return filled(bare), {home: filled(other, home) for home, other in of_others.items()}
 
 
 _NOTHING = GateModels(LinearModel(0.0, {}), LinearModel(0.0, {}))
+
+
+def _with(direction: Direction, models: GateModels = _NOTHING) -> MeaningModels:
+    return MeaningModels(models.asks, models.tells, direction)
 
 
 def _vocabularies(samples: Sequence[Sample]) -> dict[str, LinearModel]:
@@ -350,16 +359,24 @@ def file_of(gate: Gate) -> str:
         "# Learnt by `make lab ARGS=gate`: how likely it is that something remembered helps with what somebody said. See",
         "# recall/search/gate.py.",
     ]
-    for name, models in (("words_only", gate.words_only), ("with_meaning", gate.with_meaning)):
-        for part, one in (("asks", models.asks), ("tells", models.tells)):
-            lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
-            lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
-    lines += ["", "[direction]", f'embedder = "{gate.direction.embedder}"', f"bias = {gate.direction.bias}"]
-    lines += ["weights = [", *_wrapped(map(str, gate.direction.weights)), "]"]
+    lines += _lines("words_only", gate.words_only)
+    for models in gate.with_meaning:
+        meant = models.direction
+        lines += ["", "[[with_meaning]]", *_lines("with_meaning", models)]
+        lines += ["", "[with_meaning.direction]", f'embedder = "{meant.embedder}"', f"bias = {meant.bias}"]
+        lines += ["weights = [", *_wrapped(map(str, meant.weights)), "]"]
     for code, words in gate.vocabularies.items():
         pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
         lines += ["", f"[vocabularies.{code}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]
     return "\n".join(lines) + "\n"
+
+
+def _lines(name: str, models: GateModels) -> list[str]:
+    lines = []
+    for part, one in (("asks", models.asks), ("tells", models.tells)):
+        lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
+        lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
+    return lines
 
 
 def _wrapped(values: Iterator[str] | map[str]) -> list[str]:

@@ -300,12 +300,15 @@ def _index(memory: Memory) -> None:
         raise InvalidInputError("This machine does not get the index done.")
 
 
-def open_real() -> Embedder:
+def open_real(name: str = "") -> Embedder:
     from edgemem.llama.embedder import open_embedder
 
-    real_embedder()
+    if not name:
+        real_embedder()
     settings = Profile().llama
-    return open_embedder(settings.embedder, n_ctx=settings.embed_context, threads=settings.embed_threads)
+    return open_embedder(
+        name or settings.embedder, n_ctx=settings.embed_context, threads=settings.embed_threads
+    )
 
 
 @contextmanager

@@ -106,21 +106,33 @@ class GateModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tells: LinearModel
 
 
+class MeaningModels(GateModels, frozen=True, forbid_unknown_fields=True):
+    """The same with the vectors of one embedder."""
+
+    direction: Direction
+
+
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How likely a memory helps."""
 
     words_only: GateModels
     """Without a vector."""
-    with_meaning: GateModels
-    direction: Direction
+    with_meaning: tuple[MeaningModels, ...]
+    """By embedder; the first also serves one that nothing was learnt for."""
     vocabularies: dict[str, LinearModel]
     """By language, the weights of words for wanting a memory; a word counts once."""
+
+    def meant(self, utterance: Utterance) -> MeaningModels:
+        """Return the models of an utterance's embedder."""
+        known = (models for models in self.with_meaning if models.direction.knows(utterance))
+        return next(known, self.with_meaning[0])
 
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
         """Return the features by name; `vector_odds` is 0 with another embedder."""
         words = self.vocabularies.get(utterance.language)
         best = max(evidence.best, NOTHING)
-        vector = utterance.vector if self.direction.knows(utterance) else None
+        direction = self.meant(utterance).direction
+        vector = utterance.vector if direction.knows(utterance) else None
         return {
             "nearest": evidence.nearest,
             "nearest_45": min(evidence.nearest, 0.45),
@@ -134,7 +146,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,
             "word_odds": words.odds_of(dict.fromkeys(utterance.words, 1.0)) if words is not None else 0.0,
-            "vector_odds": self.direction.odds(vector) if vector is not None else 0.0,
+            "vector_odds": direction.odds(vector) if vector is not None else 0.0,
         }
 
     def chances(
@@ -146,7 +158,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         features, margin = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
         chances = np.zeros(len(own))
-        for share, models in ((1 - meaning, self.words_only), (meaning, self.with_meaning)):
+        for share, models in ((1 - meaning, self.words_only), (meaning, self.meant(utterance))):
             model = models.asks if utterance.asks else models.tells
             if share:
                 odds = model.odds_of(features) + model.weights[MARGIN] * margin

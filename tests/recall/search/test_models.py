@@ -12,6 +12,7 @@ from conftest import HandClock
 import edgemem
 from edgemem.config import LlamaSettings, Profile, TimeSettings
 from edgemem.context.block.select import floors_of
+from edgemem.llama.models.catalog import MULTILINGUAL
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.recall.index.docs import annotate
@@ -121,11 +122,13 @@ def test_what_is_another_thing_or_the_robots_own_replaces_nothing(name, texts, a
 
 
 def test_the_shipped_file_names_what_there_is() -> None:
-    """It has the words of five languages, the direction of the shipped embedder, and finite weights of features that there are."""
+    """It has the words of five languages, models of both embedders that homes take, and finite weights of features that there are."""
     gate = gate_models.shipped_gate()
     assert gate.vocabularies.keys() == set(LANGUAGES)
-    assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
-    for models_of in (gate.words_only, gate.with_meaning):
+    directions = [meant.direction for meant in gate.with_meaning]
+    assert [direction.embedder for direction in directions] == [Profile().llama.embedder, MULTILINGUAL]
+    assert {len(direction.weights) for direction in directions} == {384}
+    for models_of in (gate.words_only, *gate.with_meaning):
         for weighed in (models_of.asks, models_of.tells):
             assert weighed.weights.keys() <= {*gate_models.FITS, *gate_models.WANTS, gate_models.MARGIN}
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
