@@ -87,12 +87,8 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def knows(self, utterance: Utterance) -> bool:
         """Tell whether an utterance's vector is that embedder's."""
-        vector = utterance.vector
-        return (
-            vector is not None
-            and len(vector) == len(self.weights)
-            and utterance.embedder.startswith(f"{self.embedder}:")
-        )
+        vector, same = utterance.vector, utterance.embedder.startswith(f"{self.embedder}:")
+        return same and vector is not None and len(vector) == len(self.weights)
 
     def odds(self, vector: Numbers) -> float:
         """Return the log odds that a vector's utterance wants a memory."""
@@ -122,7 +118,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vocabularies: dict[str, LinearModel]
     """By language, the weights of words for wanting a memory; a word counts once."""
 
-    def meant(self, utterance: Utterance) -> MeaningModels:
+    def models_of(self, utterance: Utterance) -> MeaningModels:
         """Return the models of an utterance's embedder."""
         known = (models for models in self.with_meaning if models.direction.knows(utterance))
         return next(known, self.with_meaning[0])
@@ -131,7 +127,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the features by name; `vector_odds` is 0 with another embedder."""
         words = self.vocabularies.get(utterance.language)
         best = max(evidence.best, NOTHING)
-        direction = self.meant(utterance).direction
+        direction = self.models_of(utterance).direction
         vector = utterance.vector if direction.knows(utterance) else None
         return {
             "nearest": evidence.nearest,
@@ -158,7 +154,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         features, margin = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
         chances = np.zeros(len(own))
-        for share, models in ((1 - meaning, self.words_only), (meaning, self.meant(utterance))):
+        for share, models in ((1 - meaning, self.words_only), (meaning, self.models_of(utterance))):
             model = models.asks if utterance.asks else models.tells
             if share:
                 odds = model.odds_of(features) + model.weights[MARGIN] * margin

@@ -115,10 +115,8 @@ class Ranking:
         self._kept_rows = np.arange(len(slots))
         if meaning and period is None:
             self._compare_tokens()
-        told = self.kinds == TURN
-        if question.tense == "now":
-            told |= ~self._text & ~rows["past"][slots]
-        compared = np.flatnonzero(told)
+        facts = ~self._text & ~rows["past"][slots] & (question.tense == "now")
+        compared = np.flatnonzero((self.kinds == TURN) | facts)
         if question.tense and period is None and len(compared) > 1:
             contents = self._contents(view, slots, compared, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
