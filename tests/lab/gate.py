@@ -18,7 +18,7 @@ from edgemem.bench.ground import report, say, scratch
 from edgemem.config import LlamaSettings, Profile
 from edgemem.context.block.select import only_asks
 from edgemem.recall.recall import Request
-from edgemem.recall.search.gate import FITS, MARGIN, WANTS, Direction, Gate, GateModels, MeaningModels
+from edgemem.recall.search.gate import FITS, MARGIN, Direction, Gate, GateModels, MeaningModels
 from edgemem.recall.search.models import LinearModel
 from edgemem.recall.search.selection import has_question, name_of
 from edgemem.records import Reader
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Helps = Callable[[Recalled], bool]
 
 EMBEDDERS = ("all-minilm-l6-v2", "multilingual-e5-small")  # the first serves others as well
+WANTS = ("word_odds", "vector_odds")  # by words, and by vectors
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 LINES = 10  # of the best candidates
 KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
-"""The text asks; says "I"; tells of safety; holds a number; tells of that of who says or owns it; says that something is otherwise than before; only greets."""
+"""The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only greets."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
 _GREETING_CHARS = 60
-_DIGIT = re.compile(r"\d")
+_DIGIT, _SENTENCE = re.compile(r"\d"), re.compile(r"[.!?…。！？;\n]\s*")
 
 
 class Annotations(NamedTuple):
@@ -60,7 +60,8 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
     text = text[:_ANNOTATED_CHARS]
     words = set(plain_words(text))
     known = _known()
-    flags = ASKS * (text.rstrip().endswith(("?", "？")) or known.wants.stand_in(small(text)))
+    wants = any(map(known.wants.pattern.match, _SENTENCE.split(small(text))))
+    flags = ASKS * (text.rstrip().endswith(("?", "？")) or wants)
     flags |= SAYS_I * (not words.isdisjoint(known.speaker))
     flags |= CHANGES * known.changes.stand_in(small(text))
     flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
@@ -203,7 +204,7 @@ def _safety_flags(doc: Doc) -> int:
     keyed = is_fact and is_safety_key(text.partition(":")[0])
     if not (keyed or ((is_fact or doc.kind == TURN) and tells_of_safety(text))):
         return 0
-    own = doc.owner is not None if is_fact else endangers_speaker(text, language_in(text))
+    own = not (doc.owner is None and doc.subject) if is_fact else endangers_speaker(text, language_in(text))
     return SAFETY | OWN * bool(own)
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 GATE_FILE = "gate.toml"
-WANTS = ("word_odds", "vector_odds")
-"""Whether a memory is wanted: log odds by an utterance's words, and by its vector."""
 FITS = (
     "nearest", "nearest_45", "nearest_30", "best", "best_15", "lead", "uneven", "length", "known", "terms", "dated",
 )  # fmt: skip
@@ -34,7 +32,7 @@ nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more th
 best: the log odds of the best text that is no question, or of the best fact or preference.
 best_15: the same, at most -1.5. lead: how far it is above the second, at most `MOST_LEAD`.
 uneven: the deviation of how near the best text comes to each token of the question: what tells of another thing has all but one.
-length: tokens of the question, at most `MOST_LENGTH`; 0 without an embedder.
+length: tokens of the question, or its words where they are not known, at most `MOST_LENGTH`.
 known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
 terms: its words that are looked for, at most `MOST_TERMS`.
 dated: how sure a text or fact is about the time asked for, 0 to 1; 0 where none is asked for.
@@ -126,18 +124,17 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
         """Return the features by name; `vector_odds` is 0 with another embedder."""
         words = self.vocabularies.get(utterance.language)
-        best = max(evidence.best, NOTHING)
         direction = self.models_of(utterance).direction
         vector = utterance.vector if direction.knows(utterance) else None
         return {
             "nearest": evidence.nearest,
             "nearest_45": min(evidence.nearest, 0.45),
             "nearest_30": min(evidence.nearest, 0.30),
-            "best": best,
-            "best_15": min(best, -1.5),
+            "best": evidence.best,
+            "best_15": min(evidence.best, -1.5),
             "lead": min(evidence.lead, MOST_LEAD),
             "uneven": evidence.uneven,
-            "length": float(min(utterance.tokens, MOST_LENGTH)),
+            "length": float(min(utterance.tokens or len(utterance.words), MOST_LENGTH)),
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,
@@ -152,7 +149,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder.
         """
-        features, margin = self.features(utterance, evidence), own.astype(np.float64) - evidence.best
+        features = self.features(utterance, evidence)
+        margin = np.minimum(own.astype(np.float64) - evidence.best, 0.0)
         chances = np.zeros(len(own))
         for share, models in ((1 - meaning, self.words_only), (meaning, self.models_of(utterance))):
             model = models.asks if utterance.asks else models.tells

@@ -3,7 +3,7 @@
 Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
 `ranking.toml`; each weight can be read, and changed. What a candidate scores by its log odds is told by the gate (`gate.py`).
 
-Another model says of each of the best messages how likely each newer one replaces it, by features of the pair. Where that is likely,
+Another model says of each of the best messages and facts how likely each newer one replaces it, by features of the pair. Where that is likely,
 the new one ranks above the old where the question asks for the present state, and below where it asks for a former one; of many
 that replace one another, as readings of a day, the newest is first. One that is surely replaced is shown only for its past.
 """
@@ -47,7 +47,7 @@ without a common word; where one has none, of their words.
 nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before.
 """
 COMPARED, _NEWEST = 64, 32
-"""Top messages compared pairwise, so many of them because they are the newest that answer about as well as the best."""
+"""Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # log odds
 LIKELY, SURE = 0.5, 0.88
 """From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
@@ -168,7 +168,7 @@ class Candidates(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A question's top messages, compared pairwise."""
+    """A question's top messages and facts, compared pairwise."""
 
     rows: NDArray[np.intp]
     """Among the candidates."""
@@ -201,7 +201,7 @@ def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp
 
 
 def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
-    """Compare the top messages pairwise, by each candidate's log odds of answering."""
+    """Compare the top messages and facts pairwise, by each candidate's log odds of answering."""
     rows = np.flatnonzero(contents.stems)
     rows = choose_compared(odds[rows], candidates, rows)
     at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)

@@ -120,7 +120,8 @@ class Ranking:
         if question.tense and period is None and len(compared) > 1:
             contents = self._contents(view, slots, compared, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
-        self._of_day = _OF_DAY * day_shares(view, question)[slots]
+        telling = self.candidates.features[:, PLACES["asks"]] <= 0
+        self._of_day = _OF_DAY * telling * day_shares(view, question)[slots]
         """How likely each helps, 0 to 1, because it is about the coming time that is asked for."""
         self._exact = view.exact[slots]
         self._repeats, self._replaced = np.zeros((2, len(slots)), bool)

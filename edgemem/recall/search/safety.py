@@ -133,11 +133,8 @@ def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
     table = view.table
     codes = [code for other, code in table.codes.items() if other and name_key(other) == name]
     own = np.isin(table.rows["who"][slots], codes) & ((table.rows["flags"][slots] & OWN) > 0)
-    others = np.zeros(len(slots), bool)
-    for other in table.people():
-        if name_key(other) != name:
-            others |= _names(view, slots, other)
-    concerned: Mask = _names(view, slots, name) | (own & ((table.rows["kind"][slots] == TURN) | ~others))
+    about = (table.facts.get(slot, (None, None))[0] or name for slot in slots.tolist())
+    concerned: Mask = _names(view, slots, name) | (own & [name_key(subject) == name for subject in about])
     return concerned
 
 
@@ -174,7 +171,10 @@ def with_safety(
     places = [_OWN, _OTHERS if comes_up else 0]
     for doc in sorted(docs, key=lambda doc: (doc.rank, doc.kind == TURN)):
         item = items.get((doc.kind, doc.ref))
-        if item is None or item.source == "assistant" or asks(item.text) or only_asks(item.text):
+        if item is None or item.source == "assistant":
+            continue
+        # Without its mark, what the speaker says of themselves is rather taken for no question.
+        if only_asks(item.text) and (doc.rank > 0 or item.text.rstrip()[-1] in "?？"):
             continue
         if places[doc.rank > 0] > 0 and not any(_repeats(item, other) for other in first):
             places[doc.rank > 0] -= 1

@@ -176,7 +176,7 @@ class Search:
             self._meaning = self._weight
 
     def _contents_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], Vector | None]]:
-        """Return the stems and the vector of some messages, by doc."""
+        """Return the stems and the vector of some docs."""
         known = [doc for doc in docs if doc not in self._new] if self._state is not None else []
         stems = {doc: frozenset(terms(self._new[doc].text)) for doc in docs if doc in self._new}
         sql = f"select id, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text

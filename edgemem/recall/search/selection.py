@@ -110,7 +110,7 @@ def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
 
 
 def only_asks(text: str) -> bool:
-    """Tell whether all sentences of a text are questions, empty words apart."""
+    """Tell whether all sentences of a text are questions or requests to be told something, empty words apart."""
     if len(text) > MOST_CHARS:
         return False
     sentences = _sentences(text)
@@ -123,13 +123,13 @@ def only_asks(text: str) -> bool:
 
 
 def asks(text: str) -> bool:
-    """Tell whether the last sentence of a text is a question."""
+    """Tell whether the last sentence of a text is a question or such a request."""
     sentences = _sentences(text[-MOST_CHARS:])
     return bool(sentences) and _asks(sentences[-1], text)
 
 
 def has_question(text: str) -> bool:
-    """Tell whether any sentence of a text is a question."""
+    """Tell whether any sentence of a text is a question or such a request."""
     return any(_asks(sentence, text) for sentence in _sentences(text[-MOST_CHARS:]))
 
 

@@ -21,6 +21,7 @@ from edgemem.recall.search import gate as gate_models
 from edgemem.recall.search import models
 from edgemem.recall.search.features import FEATURES
 from edgemem.recall.text.analyse import terms
+from lab.gate import WANTS
 from lab.languages import LANGUAGES
 from lab.learning import AGAINST, MEANING
 from support.loops import block_before
@@ -130,7 +131,7 @@ def test_the_shipped_file_names_what_there_is() -> None:
     assert {len(direction.weights) for direction in directions} == {384}
     for models_of in (gate.words_only, *gate.with_meaning):
         for weighed in (models_of.asks, models_of.tells):
-            assert weighed.weights.keys() <= {*gate_models.FITS, *gate_models.WANTS, gate_models.MARGIN}
+            assert weighed.weights.keys() <= {*gate_models.FITS, *WANTS, gate_models.MARGIN}
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
             assert weighed.weights[gate_models.MARGIN] > 0
     assert not [feature for feature in gate.words_only.asks.weights if feature.startswith("nearest")]

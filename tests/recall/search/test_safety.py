@@ -88,6 +88,9 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("Codeine makes me throw up.", "Codeine", "The pharmacy gave us a painkiller."),
         ("Seit der Operation nehme ich Marcumar.", "Marcumar", "Was kochen wir heute Abend?"),
         ("No puedo tomar lácteos, me sientan fatal.", "lácteos", "Un café con leche, por favor."),
+        ("We are all allergic to peanuts.", "peanuts", "What shall we cook tonight?"),
+        ("Wir sind alle gegen Sellerie allergisch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
+        ("I'm allergic to penicillin. Tell me if the doctor calls.", "penicillin", "The pharmacy gave us a painkiller."),
     ],
 )  # fmt: skip
 def test_what_was_said_of_oneself_counts_without_a_fact(
@@ -119,6 +122,27 @@ def test_what_was_said_of_another_is_told_with_food_alone(
     memory.idle(60)
     assert danger in block_before(memory, food, "ines")
     assert danger not in block_before(memory, "Wake me at seven.", "ines")
+
+
+def test_a_fact_of_another_is_told_with_food_alone(memory: Memory) -> None:
+    """So is what a parent stores in private of a child; a fact that names nobody is that of who told it."""
+    memory.store.add_fact("noah.allergy", "eggs", scope="user:ines")
+    memory.store.add_fact("allergy", "celery", scope="household", heard=Heard(speaker="ines"))
+    memory.idle(60)
+    assert "eggs" in tell(memory, "What shall we cook tonight?", "ines")
+    block = block_before(memory, "Wake me at seven.", "ines")
+    assert "celery" in block
+    assert "eggs" not in block
+
+
+def test_a_name_from_private_talk_hides_no_danger(memory: Memory) -> None:
+    """Somebody called Hazel may live here: a hazel nut is no person."""
+    memory.store.add_fact("allergy", "hazel nuts", scope="user:ines")
+    AgentLoop(Listener(), hooks=memory.hooks(session_id="secret"), speaker="hazel").run(
+        "Hello.", private=True
+    )
+    memory.idle(60)
+    assert "hazel nuts" in block_before(memory, "Wake me at seven.", "ines")
 
 
 def test_who_listens_comes_before_the_household_and_four_lines_are_enough(memory: Memory) -> None:
