@@ -1,4 +1,4 @@
-"""How sure a mean over questions is: bootstrap intervals from a seed, and two runs compared question by question."""
+"""How sure a mean over questions is: bootstrap intervals from a seed, and two runs, kept in files, compared question by question."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.errors import InvalidInputError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    Scores = Mapping[str, Mapping[str, float]]  # of each question, by name
 
 TIMES = 2000
 """Samples of a bootstrap; an interval of 760 questions moves by less than .002 from seed to seed."""
@@ -77,6 +82,33 @@ def paired(before: Sequence[float], after: Sequence[float], *, seed: int = 1) ->
     return Paired(
         mean.mean, mean.low, mean.high, _round(as_far / (FLIPS + 1)), better, worse, _round(sign), len(gains)
     )
+
+
+def write_scores(path: Path, scores: Scores) -> None:
+    path.write_bytes(msgspec.json.encode(scores))
+
+
+def read_scores(path: Path) -> dict[str, dict[str, float]]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, float]])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InvalidInputError(
+            f"{path} holds no scores of another run ({error}); give what a run wrote."
+        ) from error
+
+
+def gains(before: Scores, after: Scores) -> dict[str, Paired]:
+    """Return how far a run is above another, score by score, on the questions that both have."""
+    both = [name for name in after if name in before]
+    if not both:
+        raise InvalidInputError("The two runs have no question in common; compare runs of the same corpus.")
+    out = {}
+    for score in dict.fromkeys(score for name in both for score in after[name]):
+        pairs = [(before[name][score], after[name][score]) for name in both
+                 if score in before[name] and score in after[name]]  # fmt: skip
+        if pairs:
+            out[score] = paired(*zip(*pairs, strict=True))
+    return out
 
 
 def _round(value: float) -> float:

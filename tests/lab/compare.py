@@ -12,9 +12,8 @@ import msgspec
 from edgemem.bench.ground import Bar, NearlyReal, at_least, median, real_embedder, report, say, scratch
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
-from lab.bootstrap import Paired, paired
+from lab.bootstrap import gains, read_scores
 from lab.peers import K, Peers, write_job
-from lab.recall import read_scores
 from lab.recall import run as run_recall
 from lab.recall_asking import recall_at
 from lab.recall_cases import LEFT_OUT, Asked, Case, Said, form_set, read_cases, weeks_case
@@ -209,11 +208,10 @@ def _report(
         means = {name: _mean([one[score] for one in scores.values()]) for name, scores in found.items()}
         sides[score] = {name: means.get(name) for name in columns}
     figures["ours_above"] = {
-        name: {
-            score: msgspec.structs.asdict(_above(found[OURS], scores, score)) for score in SCORES
-        }
-        for name, scores in found.items() if name != OURS
-    }  # fmt: skip
+        name: msgspec.to_builtins(gains(scores, found[OURS]))
+        for name, scores in found.items()
+        if name != OURS
+    }
     if timed:
         ours = median(timed[OURS].ms)
         taken = {name: median(ran.ms) for name, ran in timed.items()}
@@ -225,11 +223,6 @@ def _report(
                 bars[f"{name}_times_ours"] = at_least(taken[name] / ours, SLOWER)
     figures["cannot_run"] = peers.absent
     return report("compare", figures, bars)
-
-
-def _above(ours: Scores, theirs: Scores, score: str) -> Paired:
-    both = [name for name in ours if name in theirs]
-    return paired([theirs[name][score] for name in both], [ours[name][score] for name in both])
 
 
 def _mean(values: Sequence[float]) -> float:

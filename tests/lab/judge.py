@@ -8,11 +8,13 @@ tree can be judged by the same file (`PYTHONPATH`).
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from itertools import groupby
 from pathlib import Path
@@ -27,7 +29,7 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Heard, Reply
-from lab.bootstrap import interval, paired
+from lab.bootstrap import gains, interval, read_scores, write_scores
 from lab.judge_homes import Asked, Home, Told, paths, read, words
 
 if TYPE_CHECKING:
@@ -116,10 +118,25 @@ class SetClock(Clock):
         return self.at
 
 
+@contextmanager
+def local_time(zone: str) -> Iterator[None]:
+    """Let this process be in a time zone: an older tree knows no other."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = zone
+    time.tzset()
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ")
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
+
+
 def judge(home: Home, *, embedder: bool = True, model: str = EMBEDDER) -> Iterator[Shown]:
     """Tell a home everything, and yield what memory shows for each utterance; without an embedder by words alone."""
     clock, profile = SetClock(), Profile(llama=LlamaSettings(embedder=model if embedder else ""))
-    with tempfile.TemporaryDirectory() as folder:
+    with local_time(home.zone), tempfile.TemporaryDirectory() as folder:
         clock.at = home.time(home.told[0].at) - 60 if home.told else home.time(home.asked_at)
         memory = edgemem.open(Path(folder) / "home", profile=profile, clock=clock, worker=False)
         with memory:
@@ -217,11 +234,21 @@ def _outcomes(shown: Shown, home: Home, lines: Sequence[str]) -> dict[str, float
         figures[f"{row}: wrong alone"] = float(outdated and not answer)
     if row == "follow":
         figures["follow: another's alone"] = float(outdated and not answer)
+    if row == "safety" and _is_own(asked, home):
+        figures["safety: own missing"] = float(not answer)
     told = {each.id: each.text for each in home.told}
     for cut in _CUTS:
         there = [told[key] for key in asked.evidence if told[key] in shown.found[:cut]]
         figures[f"{row}: evidence among {cut}"] = float(bool(there))
     return figures
+
+
+def _is_own(asked: Asked, home: Home) -> bool:
+    """Tell whether what answers is about the speaker: they told it themselves and nobody else listens, or it is their own fact."""
+    told = [each for each in home.told if each.id in asked.evidence]
+    facts = {each.fact.scope for each in told if each.fact is not None}
+    own = not asked.audience and asked.speaker in {each.speaker for each in told}
+    return asked.speaker != "" and (own or asked.speaker in facts)
 
 
 def _is_above(shown: Shown, home: Home) -> bool:
@@ -290,20 +317,17 @@ def run(
                 if len(misses[name]) < show and not value:
                     misses[name].append(f"{shown.asked.speaker}: {shown.asked.text} -> {shown.block}")
     if out is not None:
-        out.write_text(json.dumps(seen))
-    sides = _summary(seen, json.loads(against.read_text()) if against is not None else {})
+        write_scores(out, seen)
+    sides = _summary(seen, None if against is None else read_scores(against))
     return report("judge", {"side_by_side": sides} | ({"misses": dict(misses)} if show else {}), {})
 
 
-def _summary(seen: Outcomes, other: Outcomes) -> dict[str, dict[str, Any]]:
+def _summary(seen: Outcomes, other: Outcomes | None) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
+    above = gains(other, seen) if other is not None else {}
     for name in sorted({name for each in seen.values() for name in each}):
-        ids = [key for key, each in seen.items() if name in each]
-        values = [seen[key][name] for key in ids]
-        mean = interval(values)
-        rows[name] = {"n": len(ids), "mean": mean.mean, "low": mean.low, "high": mean.high}
-        if other:
-            both = [key for key in ids if name in other.get(key, {})]
-            gain = paired([other[key][name] for key in both], [seen[key][name] for key in both])
+        mean = interval([each[name] for each in seen.values() if name in each])
+        rows[name] = {"n": mean.n, "mean": mean.mean, "low": mean.low, "high": mean.high}
+        if gain := above.get(name):
             rows[name] |= {"other": gain.difference, "from": gain.low, "to": gain.high}
     return rows

@@ -16,7 +16,7 @@ import edgemem
 from edgemem.bench.ground import real_tokenizer, report, tool
 from edgemem.config import ContextSettings, Profile
 from edgemem.loop.loop import AgentLoop
-from lab.judge import Model, SetClock, lines_of, stands, tell
+from lab.judge import Model, SetClock, lines_of, local_time, stands, tell
 from lab.judge_homes import Home, paths, read_session
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _played(session: Session, *, small: bool) -> list[tuple[Turn, str, list[str]
     home = Home(session.language, session.people, session.zone, session.turn[0].at, session.told, ())
     tokenizer = real_tokenizer()
     profile = Profile(context=ContextSettings(window_tokens=_WINDOW)) if small else Profile()
-    with tempfile.TemporaryDirectory() as folder:
+    with local_time(session.zone), tempfile.TemporaryDirectory() as folder:
         where = Path(folder) / "home"
         where.mkdir()
         if session.notes:

@@ -40,8 +40,10 @@ from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
+from lab.bootstrap import gains, read_scores, write_scores
 from lab.judge import SetClock
 from lab.languages import LANGUAGES
+from lab.lent import Tokenless
 from lab.recall_asking import Turns
 from lab.recall_home import IDLE_S, KeptVectors
 
@@ -63,6 +65,7 @@ BEGUN = RELEASED + DAY_S
 NOW = BEGUN + 40 * DAY_S  # when all is asked; nobody told anything 40 days ago
 _DEPTH = 20
 _REPLY = "All right."
+FIRST = "said, found first"
 TALKED, DENIED, ALONE = "small talk with memory", "answerable, denied", "unanswerable, left alone"
 NEWEST, OLD, OLDER, NEW = "newest above old", "old alone", "old above newest", "newest alone"
 APART = "told apart from what is alike"
@@ -132,18 +135,26 @@ def run(
     *,
     language: str = "",
     embedder: bool = True,
+    tokens: bool = True,
     at_once: bool = True,
     show: int = 0,
+    save: Path | None = None,
+    against: Path | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
     """Judge what stands before the model when people at home ask, chat and tell anew, in sentences that nobody tuned on.
 
     Args:
+        tokens: compare the best texts with the question word by word, if the embedder gives vectors of tokens.
         at_once: also try what is found before the index caught up and after it, in English, in a young home and an old one.
         show: of each kind of failure, this many at random, with what was shown.
+        save: keep what became of each sentence in this file.
+        against: what `save` wrote of another run, to compare with sentence by sentence.
     """
     homes = {name: household(name) for name in ([language] if language else LANGUAGES)}
     real = open_real() if embedder else None
+    if real is not None and not tokens:
+        real = Tokenless(real)
     judged: dict[str, Outcomes] = {}
     found: dict[str, dict[str, int]] = {}
     try:
@@ -170,6 +181,14 @@ def run(
     figures: dict[str, Any] = {"side_by_side": sides, "found_at_once": found}
     if show:
         figures["failures"] = {name: _failures(each, show) for name, each in judged.items()}
+    scores = {
+        f"{name}/{figure}/{n}": {f"{LANGUAGES[name]}: {figure}": float(one.holds)}
+        for name, each in judged.items() for figure, seen in each.items() for n, one in enumerate(seen)
+    }  # fmt: skip
+    if against is not None:
+        figures["against"] = msgspec.to_builtins(gains(read_scores(against), scores))
+    if save is not None:
+        write_scores(save, scores)
     figures["embedder"] = real.fingerprint if real is not None else None
     return report("judged", figures, _bars(judged, found))
 
@@ -229,6 +248,10 @@ def judge(memory: Memory, spoken: Household) -> Outcomes:
             *([] if one.answer else [", of safety"]),
         )
         note(DENIED, not block.lines(), one.text, shown)
+        if keys[0] not in values:
+            hits = memory.recall(one.text, speaker=one.asker, k=1, kinds={"turn"}, min_score=0.0)
+            best = "".join(hit.text for hit in hits)
+            note(FIRST, best in {texts[key] for key in keys}, one.text, best)
         for kind in kinds:
             note(f"answer in the block{kind}", there, one.text, shown)
     for asker, text in spoken.unanswerable:

@@ -48,3 +48,16 @@ class Lent(Embedder):
 
     def close(self) -> None:
         """Do nothing: others go on with it."""
+
+
+class Tokenless(Lent):
+    """A real embedder that gives no vectors of tokens: there is no second pass."""
+
+    def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding | None:
+        encoding = self.real.encode_query(text, timeout_s=timeout_s)
+        return encoding and encoding._replace(tokens=None)
+
+    def encode_texts(
+        self, texts: Sequence[str], stop: Callable[[], bool] | None = None
+    ) -> Sequence[Encoding]:
+        return [encoding._replace(tokens=None) for encoding in self.real.encode_texts(texts, stop)]

@@ -32,7 +32,7 @@ from edgemem.config import Profile
 from edgemem.context.block.select import floors_of
 from edgemem.errors import InvalidInputError
 from lab import weeks_days
-from lab.bootstrap import interval, paired
+from lab.bootstrap import gains, interval, paired, read_scores, write_scores
 from lab.facts_told import FactsTold, fact_figures
 from lab.recall_asking import Answered, Asking, Turns, answer_words, in_order, share_told
 from lab.recall_cases import (
@@ -210,40 +210,6 @@ def bars_of(figures: dict[str, Any], *, forms: str, noise: float, block: int) ->
     return bars
 
 
-def write_scores(path: Path, data: str, answered: Sequence[Answered]) -> None:
-    scores = {one.asked.id: one.scores for one in answered if one.scores}
-    path.write_bytes(msgspec.json.encode({"bench": "recall", "data": data, "scores": scores}))
-
-
-def read_scores(path: Path) -> dict[str, dict[str, float]]:
-    class _Kept(msgspec.Struct):
-        bench: str
-        scores: dict[str, dict[str, float]]
-
-    try:
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InvalidInputError(
-            f'{path} holds no saved run ({error}); make one with `make lab ARGS="recall --save {path}"`.'
-        ) from error
-    return kept.scores
-
-
-def compare(before: dict[str, dict[str, float]], answered: Sequence[Answered]) -> dict[str, Any]:
-    """Return how far this run is above another, score by score, on the questions that both have."""
-    now = {one.asked.id: one.scores for one in answered if one.scores}
-    both = [name for name in now if name in before]
-    if not both:
-        raise InvalidInputError("The two runs have no question in common; compare runs of the same corpus.")
-    out: dict[str, Any] = {}
-    for score in in_order([score for name in both for score in now[name]]):
-        pairs = [(before[name][score], now[name][score]) for name in both
-                 if score in before[name] and score in now[name]]  # fmt: skip
-        if pairs:
-            out[score] = msgspec.structs.asdict(paired(*zip(*pairs, strict=True)))
-    return out
-
-
 SMALL_TALK = 400  # turns of small talk that are tried
 
 
@@ -334,10 +300,11 @@ def run(
         }
     if known:
         figures |= {"times": times, "facts": known}
+    scores = {one.asked.id: one.scores for one in answered if one.scores}
     if against is not None:
-        figures["against"] = compare(read_scores(against), answered)
+        figures["against"] = msgspec.to_builtins(gains(read_scores(against), scores))
     if save is not None:
-        write_scores(save, figures["data"], answered)
+        write_scores(save, scores)
     return report("recall", figures, bars_of(figures, forms=forms, noise=noise, block=block))
 
 

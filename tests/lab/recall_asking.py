@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from lab.recall_cases import Said
 
 
-CUTS = (5, 10, 20)
+CUTS = (1, 5, 10, 20)
+BEST = 5
 SESSIONS = 5
 """Sessions that are looked at, as `Memory.recall_sessions` ranks them: by the noisy or of their messages."""
 
@@ -234,14 +235,14 @@ class Asking:
     def _one(self, asked: Asked) -> Answered:
         memory = self._here.memory
         begun = perf_counter()
-        good = self._recall(asked, self._least, max(CUTS[0], memory.profile.recall.k))
+        good = self._recall(asked, self._least, max(BEST, memory.profile.recall.k))
         ms, embed_ms = (perf_counter() - begun) * 1e3, memory.diagnostics.search.last.embed_ms
         scores: dict[str, float] = {}
         if asked.category not in LEFT_OUT:
             scores = self._scores(asked)
             if self._form != "longmemeval":
-                scores["recall@5_min_score"] = recall_at(self._names(good), asked.evidence, CUTS[0])
-            scores |= self._block_scores(asked, found=scores.get(f"recall@{CUTS[0]}") == 1.0)
+                scores[f"recall@{BEST}_min_score"] = recall_at(self._names(good), asked.evidence, BEST)
+            scores |= self._block_scores(asked, found=scores.get(f"recall@{BEST}") == 1.0)
         return Answered(asked, scores, ms, embed_ms, not good)
 
     def _recall(self, asked: Asked, least: float, k: int) -> list[Recalled]:

@@ -58,3 +58,21 @@ def test_a_home_is_judged_by_what_stands_before_the_model() -> None:
     assert second == {"talk: silent": 1, "all: lines": 0}
     with pytest.raises(InvalidInputError, match="learns"):
         run(kind="test", show=1)
+
+
+def test_whose_safety_an_answer_concerns_is_told_apart() -> None:
+    """Only what the asker told of themselves can be missing as their own; the home lives in its own zone."""
+    told = (
+        Told("own", "2027-01-10T09:00:00", "mira", "I am allergic to kiwi."),
+        Told("other", "2027-01-11T09:00:00", "joss", "Sesame makes my throat swell up."),
+    )
+    asked = (
+        Asked("a", "safety", "mira", "What shall we eat?", answer=("kiwi",), evidence=("own",)),
+        Asked("b", "safety", "mira", "Try this", audience=("joss",), answer=("sesame",), evidence=("other",)),
+    )
+    home = Home("en", ("mira", "joss"), "Pacific/Auckland", "2027-02-01T18:00:00", told, asked)
+    shown = list(judge(home, embedder=False))
+    assert "now: Monday 1 February 2027, 18:00" in shown[0].block
+    first, second = (outcomes(each, home) for each in shown)
+    assert first["safety: own missing"] == 0
+    assert "safety: own missing" not in second
