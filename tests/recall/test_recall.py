@@ -63,16 +63,6 @@ def test_any_payload_of_a_tool_call_can_be_read(robot, payload, outcome, text):
     assert robot.texts("timer tool call") == [text]
 
 
-@pytest.mark.parametrize("question", ["which bus leaves at 7:30", "which bus leaves at seven thirty"])
-def test_numbers_are_found_however_they_were_said(robot, settled, question):
-    """Spoken numbers find written ones, and the other way round."""
-    robot.say(1, "Bus nine to the castle leaves at 8:45.")
-    robot.say(2, "bus nine to the harbour leaves at seven thirty")
-    robot.say(3, "Bus nine to the lake leaves at 7:30 too.")
-    settled()
-    assert "castle" not in " ".join(robot.texts(question, k=2))
-
-
 @pytest.mark.parametrize(
     ("question", "first"), [("where is the spare key", "pot"), ("where was the spare key before", "hook")]
 )

@@ -59,9 +59,6 @@ ll=Y ch=C qu(?=[ei])=K gu(?=[ei])=K g(?=[ei])=H j=H ^x=H x=H z=S c(?=[ei])=S ^hu
     "vietnamese": """
 ngh=N ng=N nh=N ph=F th=T tr=C ch=C kh=K gh=K gi=Z qu=KW ^d=Z ^đ=D x=S uy=Wi uye=We uo=u oa=Wa c=K y=i ^hoa=Wa
 """,
-    "chinese": """
-zh=J ch=C sh=X ^x=X ^q=C ^c=S ^z=S xi(?=[aou])=X qi(?=[aou])=C ji(?=[aou])=J ui=We iu=Yo ou=o ei=e ai=ai ao=au y=Y w=W
-""",
     "generic": """
 ^c(?=[aou])=K bhf=V bh=V mh=V adh=ai agh=ai idh=i igh=i ogh=o dh= gh= th=H fh= szcz=XC sz=X cz=C rz=J skj=X sj=X kj=X sh=X ch=K kh=K dz=Z zh=J ts=S tz=S
 ci(?=[aou])=C si(?=[aou])=X zi(?=[aou])=J ni(?=[aou])=N dj=J lj=L nj=N gli=Li gn=N nh=N lh=L ph=F eaux=o eau=o ou=u oi=Wa aoi=i c=S w=V

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.languages.words import all_words, bare, words_digest
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.text.numbers import with_digits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST = 3, 64
 _ASKS, _TELLS = "?？؟", ".!。！।۔"
 _stemmer_lock = Lock()
-WORDS_VERSION = "9"
+WORDS_VERSION = "10"
 """Changes with every rule below; the files of the languages change `words_version` by themselves."""
 _RUN = re.compile(r"[^\W_]+")
 _SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
@@ -259,7 +258,7 @@ def terms(text: str) -> list[str]:
 
     These are the stems of words with content. German and Spanish words have their English stem as well: so a question too short
     to tell its language finds them, and a name has one stem everywhere. Where no spaces are written, terms are each sign and each
-    two neighbours, or each three neighbouring letters. Numbers, also spelled out, are digits.
+    two neighbours, or each three neighbouring letters.
     """
     spelled, plain = _cut(text)
     tokens = _tokens(spelled, plain, _language_of(text, spelled, plain))
@@ -292,9 +291,6 @@ def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tup
     """Yield each word with content, and its terms."""
     stop, content = stop_words(language), _tables().content[language]
     accented = language in _tables().accented
-    numbered = _numbered(plain, language)
-    if numbered is not plain:
-        spelled = plain = numbered
     for written, word in zip(spelled, plain):  # noqa: B905 - as long as one another
         if not word.isascii() and _UNSPACED.search(word):
             yield from _neighbours(word)
@@ -362,15 +358,6 @@ def _simplified() -> dict[int, int]:
 def _without_accents(word: str) -> str:
     bare = _ACCENT.sub("", unicodedata.normalize("NFD", word)).replace("đ", "d")
     return unicodedata.normalize("NFC", bare)
-
-
-def _numbered(words: list[str], language: str) -> list[str]:
-    """Return words with digits for numbers, and then the words too where the language may be a mistake."""
-    digits = with_digits(words, language)
-    if digits is words or language == "en":
-        return digits
-    kept = set(digits)
-    return [*digits, *(word for word in words if word not in kept)]
 
 
 @lru_cache(maxsize=16384)

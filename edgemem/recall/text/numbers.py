@@ -1,4 +1,4 @@
-"""Numbers: one normal form of numbers, whether they were spoken or written, for index and query alike.
+"""Numbers: one normal form of numbers, whether they were spoken or written, by which a summary is checked.
 
 Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and seven thirty `7` `30`, the
 twenty first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Of two readings both are given: nineteen
