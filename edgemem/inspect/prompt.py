@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE
-from edgemem.context.block.select import Uttered, adds_information, only_asks, select_items
+from edgemem.context.block.select import Uttered, adds_information, is_question, select_items
 from edgemem.context.budget import Budget
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt import PromptLog
@@ -395,7 +395,7 @@ class Judge:
             return f"before the model already, {where}"
         if item.session == prompt_log.session and item.turn in prompt_log.committed().numbers:
             return f"before the model already: turn {item.turn} of this conversation"
-        if only_asks(item):
+        if is_question(item):
             return "only asks something"
         if item.kind == "turn" and not adds_information(item.text, self._utterance):
             return "says what has just been said"

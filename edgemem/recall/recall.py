@@ -19,7 +19,8 @@ from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.ranking import choose_versions
 from edgemem.recall.search.safety import shipped_topic, with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.selection import Echoes, Selection, asks, best_of_groups
+from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
+from edgemem.recall.text.analyse import asks
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
 from edgemem.store.rights import spellings, with_stored_spelling

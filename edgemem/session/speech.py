@@ -10,8 +10,7 @@ import msgspec
 
 from edgemem.errors import EdgememError
 from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, Prefetched
-from edgemem.recall.search.selection import asks
-from edgemem.recall.text.analyse import read_utterance, with_ending
+from edgemem.recall.text.analyse import asks, read_utterance, with_ending
 from edgemem.records import Reader, Recalled, Session
 from edgemem.session.log import Moment
 

@@ -16,11 +16,12 @@ import msgspec
 import edgemem
 from edgemem.bench.ground import report, say, scratch
 from edgemem.config import LlamaSettings, Profile
-from edgemem.context.block.select import only_asks
+from edgemem.context.block.select import is_question
 from edgemem.recall.recall import Request
 from edgemem.recall.search.gate import FITS, MARGIN, Direction, Gate, GateModels, MeaningModels
 from edgemem.recall.search.models import LinearModel
-from edgemem.recall.search.selection import has_question, name_of
+from edgemem.recall.search.selection import name_of
+from edgemem.recall.text.analyse import has_question
 from edgemem.records import Reader
 from lab import judge, judge_homes
 from lab.judged import homes, open_real, opened, tell
@@ -224,7 +225,7 @@ def _asked(memory: Memory, home: str, kind: str, reader: Reader, text: str, help
     found = {
         name_of(item): helps(item)
         for item in search.recall(text, request)
-        if not item.safety and not only_asks(item)
+        if not item.safety and not is_question(item)
     }
     ranking = search.ranking_of(text, reader=reader)
     rows = {hit.name: hit.row for hit in ranking.best(range(256))}

@@ -22,8 +22,17 @@ from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.search import selection
-from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, plain_words, stem, terms
+from edgemem.recall.text.analyse import (
+    MOST_ASKED,
+    NOTHING,
+    Analysis,
+    analyse,
+    asks,
+    only_asks,
+    plain_words,
+    stem,
+    terms,
+)
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 
@@ -72,7 +81,7 @@ def select_items(
     worth = [
         item
         for item in recalled
-        if (item.score >= floors.score_for(item, answer) or item.named_list) and not only_asks(item)
+        if (item.score >= floors.score_for(item, answer) or item.named_list) and not is_question(item)
     ]
     settled = sorted(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
@@ -83,16 +92,14 @@ def select_items(
     return sorted(chosen, key=lambda item: not item.safety)
 
 
-def only_asks(item: Recalled) -> bool:
+def is_question(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing, small talk beside the question apart."""
-    if item.kind != "turn" or len(item.text) > selection.MOST_CHARS:
+    if item.kind != "turn" or len(item.text) > MOST_ASKED:
         return False
-    return selection.only_asks(item.text) or (
-        selection.asks(item.text)
+    return only_asks(item.text) or (
+        asks(item.text)
         and not any(
-            is_informative(sentence)
-            for sentence in split_sentences(item.text)
-            if not selection.only_asks(sentence)
+            is_informative(sentence) for sentence in split_sentences(item.text) if not only_asks(sentence)
         )
     )
 
@@ -238,10 +245,10 @@ def adds_information(text: str, utterance: Uttered) -> bool:
         if rest != words:
             again = True
             sentence = " ".join(rest)  # noqa: PLW2901
-        elif selection.only_asks(sentence) or selection.asks(sentence):
+        elif only_asks(sentence) or asks(sentence):
             alike = any(_much_alike(words, other) for other in repeated)
             again = again or alike
-            if alike or selection.only_asks(sentence):
+            if alike or only_asks(sentence):
                 continue
         left.append(sentence)
     if not again:

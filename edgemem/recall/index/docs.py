@@ -12,7 +12,6 @@ import msgspec
 
 from edgemem.languages.words import (
     Exact,
-    Templates,
     all_words,
     endangers_speaker,
     in_any,
@@ -26,7 +25,7 @@ from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
 from edgemem.recall.index.table import Row, Span
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in
-from edgemem.recall.text.analyse import language_in, plain_words, terms
+from edgemem.recall.text.analyse import asks, language_in, plain_words, terms
 from edgemem.recall.text.calendar import LIKELY
 from edgemem.recall.text.phrases import mentions
 
@@ -43,7 +42,7 @@ ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
 _GREETING_CHARS = 60
-_DIGIT, _SENTENCE = re.compile(r"\d"), re.compile(r"[.!?…。！？;\n]\s*")
+_DIGIT = re.compile(r"\d")
 
 
 class Annotations(NamedTuple):
@@ -60,8 +59,7 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
     text = text[:_ANNOTATED_CHARS]
     words = set(plain_words(text))
     known = _known()
-    wants = any(map(known.wants.pattern.match, _SENTENCE.split(small(text))))
-    flags = ASKS * (text.rstrip().endswith(("?", "？")) or wants)
+    flags = ASKS * asks(text)
     flags |= SAYS_I * (not words.isdisjoint(known.speaker))
     flags |= CHANGES * known.changes.stand_in(small(text))
     flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
@@ -83,7 +81,6 @@ def only_greets(text: str) -> bool:
 
 
 class _Known(NamedTuple):
-    wants: Templates
     changes: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
@@ -106,7 +103,6 @@ def _known() -> _Known:
         )
     )
     return _Known(
-        Templates(",".join(item for words in languages for item in words.wants.items)),
         in_any(lambda words: words.changes),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),

@@ -19,8 +19,8 @@ from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
 from edgemem.recall.people.names import parsed_name
 from edgemem.recall.search.gate import Direction
 from edgemem.recall.search.models import LinearModel
-from edgemem.recall.search.selection import asks, name_of, only_asks
-from edgemem.recall.text.analyse import plain_words, terms
+from edgemem.recall.search.selection import name_of
+from edgemem.recall.text.analyse import asks, only_asks, plain_words, terms
 from edgemem.scopes import name_key
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from edgemem.recall.index.view import QueryView
 from edgemem.recall.search.gate import Utterance
 from edgemem.recall.search.ranking import Ranking
 from edgemem.recall.search.safety import SafetyDoc, safety_docs
-from edgemem.recall.search.selection import has_question
 from edgemem.recall.search.words import WordSearch
-from edgemem.recall.text.analyse import embedder_weight, terms
+from edgemem.recall.text.analyse import embedder_weight, has_question, terms
 from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:

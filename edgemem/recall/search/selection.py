@@ -6,7 +6,6 @@ three equal messages tell one thing: neither changes the score of any other cand
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,24 +16,30 @@ from edgemem.languages.words import all_words, small, templates
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
-from edgemem.recall.text.analyse import NOTHING, Analysis, analyse, language_in, read_utterance, terms
+from edgemem.recall.text.analyse import (
+    MOST_ASKED,
+    NOTHING,
+    POINTS,
+    Analysis,
+    analyse,
+    language_in,
+    only_asks,
+    read_utterance,
+    sentences_of,
+    terms,
+    without_politeness,
+)
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from edgemem.languages.words import Words
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.results import Rows
     from edgemem.recall.search.ranking import Hit, Ranking
     from edgemem.records import Kind, Recalled
 
 
-MOST_CHARS = 1000
-"""Longer texts are neither echoes nor copies: nobody only asks at such length, and comparing takes long."""
-_SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
-_WORD = re.compile(r"[\w']+")
-_ASKS, _TELLS = "?？؟", ".!。！"
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
@@ -61,7 +66,7 @@ class Echoes:
 
     def wording(self, item: Recalled) -> str:
         """Return the words that a message shares with its copies; the name of an item that can have none."""
-        may_repeat = item.kind == "turn" and len(item.text) <= MOST_CHARS
+        may_repeat = item.kind == "turn" and len(item.text) <= MOST_ASKED
         return self._read(item.text).words if may_repeat else name_of(item)
 
     def copies(self, pairs: Iterable[tuple[Hit, Recalled]]) -> list[Hit]:
@@ -91,10 +96,10 @@ class Echoes:
 
 def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
     """Tell whether a text only asks a question, given by its words as from `read_utterance` and all its stems."""
-    if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
+    if len(text) > MOST_ASKED or text.rstrip()[-1:] in POINTS:
         return False
     # Most of the others end in a question, and tell something before: one sentence is read in a quarter of the time.
-    if any(sentence[-1] in _TELLS and terms(sentence) for sentence in _sentences(text)):
+    if any(sentence[-1] in POINTS and terms(sentence) for sentence in sentences_of(text)):
         return False
     if read_utterance(text).words != question:
         message = analyse(text)
@@ -103,67 +108,10 @@ def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
             return False
         if left := own.difference(stems):
             words = all_words().get(message.language)
-            polite = terms(_without_politeness(text, words))
+            polite = terms(without_politeness(text, words))
             if not left.intersection(polite) <= set(called_by(text).split()):
                 return False
     return only_asks(text)
-
-
-def only_asks(text: str) -> bool:
-    """Tell whether all sentences of a text are questions or requests to be told something, empty words apart."""
-    if len(text) > MOST_CHARS:
-        return False
-    sentences = _sentences(text)
-    asking = [sentence for sentence in sentences if _asks(sentence, text)]
-    if not asking or len(asking) == len(sentences):
-        return bool(asking)
-    return any(map(terms, asking)) and not any(
-        terms(sentence) for sentence in sentences if sentence not in asking
-    )
-
-
-def asks(text: str) -> bool:
-    """Tell whether the last sentence of a text is a question or such a request."""
-    sentences = _sentences(text[-MOST_CHARS:])
-    return bool(sentences) and _asks(sentences[-1], text)
-
-
-def has_question(text: str) -> bool:
-    """Tell whether any sentence of a text is a question or such a request."""
-    return any(_asks(sentence, text) for sentence in _sentences(text[-MOST_CHARS:]))
-
-
-def _sentences(text: str) -> list[str]:
-    return [stripped for sentence in _SENTENCE.findall(text) if (stripped := sentence.strip())]
-
-
-def _asks(sentence: str, text: str) -> bool:
-    if sentence[-1] in _ASKS:
-        return True
-    if (words := all_words().get(language_in(text))) is None:
-        return False
-    whole = small(sentence)
-    bare = _words_of(words.please.pattern.sub(" ", whole))
-    wants = words.wants.pattern.match(bare)
-    if wants or sentence[-1] in _TELLS:
-        return wants is not None
-    return words.polar.pattern.match(bare) is not None or any(
-        hit.start() == 0 or hit.end() == len(form)
-        for form in map(_words_of, (whole, _without_politeness(sentence, words)))
-        for hit in words.questions.pattern.finditer(form)
-    )
-
-
-def _words_of(text: str) -> str:
-    return " ".join(_WORD.findall(text))
-
-
-def _without_politeness(text: str, words: Words | None) -> str:
-    """Return a text in small letters, without "please", "can you tell me", and "do you know"."""
-    bare = small(text)
-    for phrases in () if words is None else (words.please, words.me, words.us, words.speech, words.little):
-        bare = phrases.pattern.sub(" ", bare)
-    return bare
 
 
 class Selection(NamedTuple):

@@ -14,7 +14,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.languages.words import all_words, bare, words_digest
+from edgemem.languages.words import all_words, bare, small, words_digest
 from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 _SHORTEST, _LONGEST = 3, 64
-_ASKS, _TELLS = "?？؟", ".!。！।۔"
+QUESTION_MARKS, POINTS = "?？؟", ".!。！।۔"
+_SENTENCE, _SPACED = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*"), re.compile(r"[\w']+")
 _stemmer_lock = Lock()
 WORDS_VERSION = "10"
 """Changes with every rule below; the files of the languages change `words_version` by themselves."""
@@ -35,6 +36,8 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 _MAX_LETTERS = 64
 MAX_CHARS = 2000
 """Of a question; of a longer one the end counts."""
+MOST_ASKED = 1000
+"""Letters of a text that only asks; to compare longer ones with a question takes long."""
 _SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Chinese and Japanese."""
 _LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
@@ -390,6 +393,64 @@ def _neighbours(run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield piece, (stem(piece[:_MAX_LETTERS]),)
 
 
+def only_asks(text: str) -> bool:
+    """Tell whether all sentences of a text are questions or requests to be told something, empty words apart."""
+    if len(text) > MOST_ASKED:
+        return False
+    sentences = sentences_of(text)
+    asking = [sentence for sentence in sentences if _asks(sentence, text)]
+    if not asking or len(asking) == len(sentences):
+        return bool(asking)
+    return any(map(terms, asking)) and not any(
+        terms(sentence) for sentence in sentences if sentence not in asking
+    )
+
+
+def asks(text: str) -> bool:
+    """Tell whether the last sentence of a text is a question or such a request."""
+    sentences = sentences_of(text[-MOST_ASKED:])
+    return bool(sentences) and _asks(sentences[-1], text)
+
+
+def has_question(text: str) -> bool:
+    """Tell whether any sentence of a text is a question or such a request."""
+    return any(_asks(sentence, text) for sentence in sentences_of(text[-MOST_ASKED:]))
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text, each with the marks at its end."""
+    return [stripped for sentence in _SENTENCE.findall(text) if (stripped := sentence.strip())]
+
+
+def _asks(sentence: str, text: str) -> bool:
+    if sentence[-1] in QUESTION_MARKS:
+        return True
+    if (words := all_words().get(language_in(text))) is None:
+        return False
+    whole = small(sentence)
+    bare = _words_of(words.please.pattern.sub(" ", whole))
+    wants = words.wants.pattern.match(bare)
+    if wants or sentence[-1] in POINTS:
+        return wants is not None
+    return words.polar.pattern.match(bare) is not None or any(
+        hit.start() == 0 or hit.end() == len(form)
+        for form in map(_words_of, (whole, without_politeness(sentence, words)))
+        for hit in words.questions.pattern.finditer(form)
+    )
+
+
+def _words_of(text: str) -> str:
+    return " ".join(_SPACED.findall(text))
+
+
+def without_politeness(text: str, words: Words | None) -> str:
+    """Return a text in small letters, without "please", "can you tell me", and "do you know"."""
+    bare = small(text)
+    for phrases in () if words is None else (words.please, words.me, words.us, words.speech, words.little):
+        bare = phrases.pattern.sub(" ", bare)
+    return bare
+
+
 class Utterance(NamedTuple):
     """A sentence as a voice says it."""
 
@@ -434,7 +495,7 @@ def _without_tail(text: str) -> str:
 
 
 def _ending(tail: str) -> str:
-    if any(mark in tail for mark in _ASKS):
+    if any(mark in tail for mark in QUESTION_MARKS):
         return "?"
     goes_on = "…" in tail or ".." in tail
-    return "." if not goes_on and any(mark in tail for mark in _TELLS) else ""
+    return "." if not goes_on and any(mark in tail for mark in POINTS) else ""

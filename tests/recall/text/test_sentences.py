@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, MOST_TIMES, SAYS_I, annotate
 from edgemem.recall.people.names import NamedPeople, people_of
 from edgemem.recall.query import PeriodQuestion, parse_query, read_question, tense_of
-from edgemem.recall.search.selection import has_question
-from edgemem.recall.text.analyse import language_in, plain_words, terms
+from edgemem.recall.text.analyse import has_question, language_in, plain_words, terms
 from edgemem.recall.text.calendar import Range
 from edgemem.recall.text.numbers import with_digits
 from edgemem.recall.text.phrases import MAX_RANGES, asks_when, mentions, times_in
