@@ -19,14 +19,10 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime, timezone, tzinfo
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import tzinfo
 
 RELEASED = 1_767_225_600.0
 """2026-01-01 UTC, moved up with each release: no true wall clock can stand before it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,6 @@ from edgemem.store.episodes import append_episode
 from edgemem.store.kinds import open_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.memory import Memory
 
 FORMAT = 1

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import click
 
 import edgemem.bench
 from edgemem.cli.options import json_option
 from edgemem.cli.printing import print_json, print_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
 
 TYPES: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": click.Path(path_type=Path)}
 SIDES = "side_by_side"

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, closing, nullcontext
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from edgemem.inspect.replay import Line, PlayedTurn, Player, find_tokenizer, rea
 from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop.loop import LoopModel
     from edgemem.memory import Memory

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +17,6 @@ from edgemem.store.episodes import goal_text, happened_at, text_of_episode
 from edgemem.store.users import read_goals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from edgemem.memory import Memory
     from edgemem.records import Episode, Procedure
     from edgemem.store.users import Goal

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,9 +25,6 @@ from edgemem.store.rights import written_scope
 from edgemem.store.stray_scopes import move_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from edgemem.cli.timeline import Belief
     from edgemem.memory import Memory
     from edgemem.records import Fact

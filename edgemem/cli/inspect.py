@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from edgemem.inspect.prompt import InspectedLine, Inspection
 
 SHORT = 160

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,6 @@ from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.models import catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,9 +13,6 @@ from edgemem.cli.printing import answer, plain, print_json, print_lines
 from edgemem.errors import InvalidInputError, count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from edgemem.memory import Memory
     from edgemem.store.bank.bank import ScopedBank
 

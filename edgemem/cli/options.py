@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,8 +17,6 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.records import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from edgemem.memory import Memory
     from edgemem.memory.home import TruthFile
     from edgemem.records import Forgotten

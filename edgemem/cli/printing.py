@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,9 +17,6 @@ from edgemem.clock import local
 from edgemem.config import load_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import tzinfo
-
     from rich.console import Console
     from rich.text import Text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +16,6 @@ from edgemem.fence import check_session_id, check_text
 from edgemem.records import Recalled, RecalledSession, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from rich.console import Console
     from rich.text import Text
 

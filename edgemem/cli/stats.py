@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +22,6 @@ from edgemem.records import Check
 from edgemem.store.episodes import tool_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from edgemem.memory.stats import Stats
     from edgemem.session.figures import TurnFigures
     from edgemem.store.episodes import ToolStats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.cli.printing import WIDTH, moment, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from edgemem.store.db.database import Database
 
     Said = tuple[int, str | None]

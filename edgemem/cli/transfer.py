@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -17,8 +18,6 @@ from edgemem.errors import InvalidInputError, count
 from edgemem.store.db.files import create_private, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from edgemem.memory import Memory
     from edgemem.takeover.scratch import TakeoverReport
 

@@ -6,8 +6,9 @@ Cues (first person, decisions, corrections, days) are those of `en.toml`; number
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -16,10 +17,6 @@ from edgemem.languages.words import Items, all_words, cues, small
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import language_in, stop_words
 from edgemem.records import Message, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
 
 MAX_CHARS = 240
 """Longer sentences are cut between two words: speech recognisers often write no full stops."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from edgemem.preload import Pattern, preloaded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 _LONGEST_YES = 80
 """Characters: a longer answer says more than yes."""

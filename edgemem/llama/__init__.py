@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from edgemem.llama.chat import LlamaChat as LlamaChat
     from edgemem.llama.embedder import LlamaEmbedder as LlamaEmbedder
     from edgemem.llama.protocols import ChatModel as ChatModel

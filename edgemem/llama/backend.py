@@ -7,16 +7,14 @@ import functools
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgemem.errors import ModelError
 from edgemem.llama.protocols import common_prefix
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 _ERROR = 4  # ggml's level of log lines that tell why a call failed
 _LIBRARIES = ("libggml-base.so", "libllama.so", "libggml-base.dylib", "libllama.dylib")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -17,8 +18,6 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.preload import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
     from edgemem.llama.protocols import Prompt
     from edgemem.llama.tokens.vocabulary import FileVocabulary
     from edgemem.records import Message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import threading
 from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,8 +18,6 @@ from edgemem.llama.replies import all_hidden, behind, opened_thought
 from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
     from edgemem.llama.protocols import Prompt, Segment
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer
     from edgemem.records import Message

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,9 +21,6 @@ from edgemem.llama.worker import NO_POOLING, Forward, Job, ModelHandle
 from edgemem.preload import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from numpy.typing import NDArray
 
     from edgemem.llama.backend import Interrupt

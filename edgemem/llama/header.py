@@ -6,16 +6,14 @@ import ctypes
 import functools
 import hashlib
 import os
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from edgemem.errors import ModelError
 from edgemem.llama.backend import forget_complaints, ggml, last_complaint
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Scalar = str | int | float | bool
 _SCALARS: dict[int, Any] = {

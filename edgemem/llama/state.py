@@ -12,6 +12,7 @@ import hashlib
 import logging
 import struct
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +27,6 @@ from edgemem.preload import np
 from edgemem.store.db.files import write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 

@@ -6,9 +6,11 @@ import threading
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError
@@ -18,9 +20,6 @@ from edgemem.preload import np
 from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 NO_POOLING = 0

@@ -7,6 +7,7 @@ answers of the bank's tools are Cognitia's.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from edgemem.store.bank.rules import HOUSEHOLD, SHARED
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.clock import Clock
     from edgemem.config import Settings
     from edgemem.scopes import Level

@@ -10,6 +10,7 @@ import difflib
 import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import tzinfo
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,6 @@ from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites, wait_written
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from edgemem.session.memory_block import Recaller
 
 MYSELF = "me"

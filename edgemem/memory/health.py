@@ -8,6 +8,7 @@ import shlex
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence, Sized
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -39,8 +40,6 @@ from edgemem.store.stray_scopes import stray_scopes
 from edgemem.store.turns import count_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
-
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory.opened import Home

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from edgemem.errors import ConfigError
 from edgemem.hooks.loader import HookFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from watchdog.events import FileSystemEvent
     from watchdog.observers.api import BaseObserver
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,8 +15,6 @@ from edgemem.session.points import HookFailure
 from edgemem.store.kinds import KINDS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.memory.opened import Home
 
 DAY = 86400.0

@@ -7,6 +7,7 @@ the same, and nothing was written meanwhile; otherwise it recalls by itself. Not
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,8 +18,6 @@ from edgemem.errors import ClosedError, EdgememError
 from edgemem.recall.text.analyse import Utterance, read_utterance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.recall.recall import Request
     from edgemem.records import Recalled
 

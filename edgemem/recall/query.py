@@ -8,8 +8,10 @@ trip?" is about no past. "What did we do yesterday?" asks for a period: it has o
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
+from datetime import tzinfo
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -32,10 +34,6 @@ from edgemem.recall.text.analyse import (
 from edgemem.recall.text.calendar import Range
 from edgemem.recall.text.lexicon import lexicons
 from edgemem.recall.text.phrases import asks_when, times_in
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from datetime import tzinfo
 
 _FEW = 3  # words of a sentence that may be about what was said before; chosen as tests/lab/tuning.md says
 _SURE = 0.9  # a less sure time may be a word to look for: "Monday" of a fact

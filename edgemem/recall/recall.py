@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,6 @@ from edgemem.store.rights import spellings, with_stored_spelling
 from edgemem.store.turns import read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery, Question

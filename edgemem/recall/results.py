@@ -8,6 +8,8 @@ ones would outweigh a good one: the fourth power of each is taken, by which a se
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,9 +37,6 @@ from edgemem.store.rights import LEVELS, readable, reading_rule
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import tzinfo
-
     from edgemem.recall.index.sources import BankSections
     from edgemem.recall.times import When
     from edgemem.records import Reader, Recalled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from pathlib import Path
@@ -21,8 +22,6 @@ from edgemem.store import fact_queries
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.clock import Clock

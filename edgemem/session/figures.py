@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -22,8 +23,6 @@ from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import HookFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.config import Settings
     from edgemem.recall.prefetch import Counts
     from edgemem.recall.recall import Recall

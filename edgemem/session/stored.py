@@ -5,6 +5,7 @@ For a store that knows messages only, the session's state keeps who may read whi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,8 +24,6 @@ from edgemem.store.turn_steps import BeginEpoch, KeepState
 from edgemem.store.turns import oldest_result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgemem.context.prompt import PromptTurn
     from edgemem.store.protocols import SessionStore
 

@@ -10,6 +10,8 @@ of today descends from are counted and removed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,9 +24,6 @@ from edgemem.store.kinds import origin_of
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from edgemem.store.db.connection import Origin
     from edgemem.store.db.database import Database
 

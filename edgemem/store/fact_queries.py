@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -13,8 +14,6 @@ from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope
 from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables
 

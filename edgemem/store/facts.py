@@ -13,6 +13,7 @@ somebody of trust says the same; both, until anything is heard well of that time
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from edgemem.errors import InvalidInputError
@@ -32,8 +33,6 @@ from edgemem.store.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from typing_extensions import Unpack
 
     from edgemem.records import Heard

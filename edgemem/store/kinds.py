@@ -7,8 +7,10 @@ which recall finds it, are in `records`, its door in `memory.opened` and `memory
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,11 +18,6 @@ from edgemem.records import ProcedureStep, TurnState
 from edgemem.store.db.connection import Migration, Origin, Schema, read_origin
 from edgemem.store.db.database import Database
 from edgemem.store.declaration import Column, Kind, Parent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
 
 _ID = Column("id", "integer primary key", "tick")
 _LEVEL = Column("level", "integer not null", "level")

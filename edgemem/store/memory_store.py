@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -30,9 +32,6 @@ from edgemem.store.rights import (
 from edgemem.store.validation import checked_count, checked_heard, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-
     from typing_extensions import Unpack
 
     from edgemem.clock import Clock

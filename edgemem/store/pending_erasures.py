@@ -7,15 +7,14 @@ are older than the newest forgetting still hold it, and must go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
 

@@ -5,6 +5,7 @@ A procedure replaces the older one of its id; counts never shrink by that, so an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,8 +38,6 @@ from edgemem.store.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from edgemem.records import Forgotten, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction

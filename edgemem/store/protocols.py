@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable
 
     from edgemem.records import Episode, Fact, Preference, Session
 

@@ -6,6 +6,7 @@ compared as they are. SQL cannot fold names: a writer looks the spelling up by i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,8 +18,6 @@ from edgemem.store.kinds import KINDS, SESSIONS
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from edgemem.records import Heard, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction

@@ -17,11 +17,12 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -30,9 +31,6 @@ from edgemem.store.db.files import sync, to_store_error
 from edgemem.store.protocols import abilities_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from edgemem.store.db.database import Database
 
 ROOM = 65_536  # bytes that are reserved; more is taken where the disk has it

@@ -7,6 +7,7 @@ so it is private to nobody.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -23,8 +24,6 @@ from edgemem.store.rights import LEVELS, canonical_owner_and_heard, reading_rule
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgemem.records import Reader, StoredMessage
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction

@@ -10,18 +10,15 @@ import math
 import numbers
 import operator
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import EARLIEST, LATEST, Heard, Session
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file is its lock
 _LONGEST_PATH = 4000

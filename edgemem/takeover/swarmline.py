@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,8 +32,6 @@ from edgemem.store.validation import NULL
 from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction

@@ -8,6 +8,8 @@ that has most words of the question and goes on from there; `…` marks a gap. T
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,9 +23,6 @@ from edgemem.recall.text.phrases import asks_when, days_in, mentions
 from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
-
     from edgemem.records import Recalled
 
 

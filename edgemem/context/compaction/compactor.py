@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.compaction.extractive import ExtractiveSummarizer, Summarizer
@@ -15,7 +16,6 @@ from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
 
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message

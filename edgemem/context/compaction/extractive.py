@@ -6,13 +6,12 @@ Sentences that were really said can be wrong only in what they leave out, and th
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from edgemem.context.sentences import Sentence, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -27,8 +28,6 @@ from edgemem.recall.text.phrases import mentions
 from edgemem.records import MEMORY_TOOLS, Message, has_methods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.protocols import Tokenizer
 

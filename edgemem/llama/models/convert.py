@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
 from edgemem.preload import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from edgemem.llama.models.catalog import Conversion
 
     Writer = Any  # gguf's, which tells no types

@@ -14,10 +14,11 @@ import sys
 import urllib.request
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
@@ -40,9 +41,7 @@ from edgemem.llama.models.convert import check_converter, convert_bert, convert_
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from http.client import HTTPMessage, HTTPResponse
-    from typing import IO
 
     from edgemem.llama.models.catalog import Description, ModelEntry, Source
     from edgemem.llama.models.convert import Progress

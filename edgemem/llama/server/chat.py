@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -17,8 +18,6 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.llama.tokens.vocabulary import BPE, Special, Vocabulary, is_markup, short_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
     from edgemem.llama.context import Stop
     from edgemem.llama.protocols import Generation, Prompt
 

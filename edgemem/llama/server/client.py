@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Collection, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,8 +19,6 @@ import msgspec
 from edgemem.errors import ClosedError, ConfigError, ContextOverflowError, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator
-
     from edgemem.config import ChatSettings
 
 CONNECT_S = 2.0

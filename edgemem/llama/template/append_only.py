@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from edgemem.llama.protocols import common_prefix
 from edgemem.llama.template.limits import PROBE_TOOL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 

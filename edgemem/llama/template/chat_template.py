@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from edgemem.records import Message, text_of
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
 
 
 CHATML = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,8 +17,6 @@ import msgspec
 from edgemem.errors import TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from edgemem.records import Message
 
     Show = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None], str]

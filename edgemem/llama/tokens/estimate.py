@@ -7,16 +7,14 @@ import logging
 import re
 import weakref
 import zlib
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from edgemem.errors import InvalidInputError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.preload import Pattern
 from edgemem.records import Message, has_methods, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 # Tokens a character, or (c, n): c tokens, and one more for every n characters beyond the first; the dearest of Qwen 2.5, Llama 3
 # and Gemma 4, so that a budget errs on the side that fits.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from edgemem.llama.tokens.vocabulary import FileVocabulary, Vocabulary
 from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgemem.records import Message
 
 _BYTES_PER_ID = 36  # a Python integer and its place in a tuple

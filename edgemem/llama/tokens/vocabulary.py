@@ -8,8 +8,10 @@ import itertools
 import re
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,11 +19,6 @@ from edgemem.errors import ClosedError, ModelError
 from edgemem.llama import backend
 from edgemem.llama.header import read_header
 from edgemem.llama.replies import MARKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _LSTRIP = 1 << 0, 1 << 3, 1 << 4, 1 << 7
 _NONE, BPE = 0, 2

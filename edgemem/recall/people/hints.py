@@ -7,6 +7,7 @@ ago. Common words, which every recogniser knows, are left out. A bounded number 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,6 @@ from edgemem.store.rights import reading_rule
 from edgemem.store.turns import MESSAGE_LEVEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from edgemem.store.db.database import Database
 
 

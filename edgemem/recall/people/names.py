@@ -7,6 +7,7 @@ that is nobody else's names somebody: people say Ruth for Nana Ruth. A word in n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -25,8 +26,6 @@ from edgemem.recall.text.analyse import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
 

@@ -21,17 +21,15 @@ Papiertonne.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from edgemem.languages.words import all_words, common_names, is_english
 from edgemem.preload import preloaded
 from edgemem.recall.text.analyse import plain_words, stem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
 _MOST_LETTERS = 24  # of a called name; reading takes time by the letter

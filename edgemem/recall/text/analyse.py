@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
 from threading import Lock
@@ -18,8 +19,6 @@ from edgemem.languages.words import all_words, bare, small, words_digest
 from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from edgemem.languages.words import Words
 
 

@@ -5,15 +5,12 @@ A recurring day is listed around that day, and one rule picks from the list.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import Any, Literal
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import tzinfo
 
 Days = tuple[date, date]
 """From the first day up to, but without, the second."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from edgemem.languages.words import DateForm, Dates, Items, Words, all_words, bare, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import fold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 MARK = "\ue000\ue001*"
 """Replaces a time where forms of ranges are looked for."""

@@ -8,6 +8,7 @@ eighty four is `19` `84` and `1984`. First and second alone are words, and so is
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING
 from edgemem.languages.words import all_words, bare, small
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgemem.languages.words import Numbers
 
 _MOST_DIGITS = 15  # a longer number is no amount; it stays as written

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,9 +22,6 @@ from edgemem.recall.text.calendar import EVEN, FIXED, LIKELY, RECURRING, Calenda
 from edgemem.recall.text.lexicon import lexicons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import tzinfo
-
     from edgemem.recall.text.lexicon import Lexicon
 
 MAX_RANGES = 16

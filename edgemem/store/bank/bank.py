@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, MemoryBankViolation
@@ -30,8 +32,6 @@ from edgemem.store.validation import checked_text
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from edgemem.clock import Clock
     from edgemem.config import Settings

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -23,8 +24,6 @@ from edgemem.store.bank.rules import HOUSEHOLD, SHARED, BankFile, Held, folders_
 from edgemem.store.db.files import locked_beside, to_store_error, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from edgemem.clock import Clock
     from edgemem.store.bank.rules import Make
 

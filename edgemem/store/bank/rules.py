@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -14,8 +15,6 @@ from edgemem.fence import check_key
 from edgemem.scopes import name_key, person_of, scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
     """Gets a file's text and the bank's other files; returns its new text, or None to delete it. The same text changes nothing."""
 

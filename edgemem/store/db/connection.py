@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import sqlite3
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,6 @@ from edgemem.store.db.files import to_store_error
 from edgemem.store.db.wal import copied, write_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from edgemem.clock import Clock
 
 Mode = Literal["rw", "ro", "ro&immutable=1"]

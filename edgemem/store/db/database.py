@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -45,8 +46,6 @@ from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
 

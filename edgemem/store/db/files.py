@@ -12,9 +12,11 @@ import fcntl
 import os
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from glob import escape
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from edgemem.errors import (
@@ -29,9 +31,6 @@ from edgemem.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from typing_extensions import Buffer, Self
 
 

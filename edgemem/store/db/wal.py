@@ -12,18 +12,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from edgemem.errors import BusyError, ReplacedError, StoreError
 from edgemem.store.db.files import sync
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
 
 _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
 

@@ -7,6 +7,8 @@ taken up again without its blocks is told anew what still holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,9 +28,6 @@ from edgemem.store.users import SAID, topic
 from edgemem.store.validation import as_text, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from edgemem.store.db.transaction import Transaction
 
 Shown = tuple[str, str | int]

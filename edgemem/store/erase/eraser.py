@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -34,8 +35,6 @@ from edgemem.store.pending_erasures import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
-    from collections.abc import Iterable, Iterator
 
 MAX_QUOTED = 50
 TEXT_CHARS = 200  # longer text is cut

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
@@ -23,9 +25,6 @@ from edgemem.store.kinds import TRUTH
 from edgemem.store.memory_store import TableMemoryStore, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-
     from edgemem.store.db.transaction import Tables
 
 T = TypeVar("T")

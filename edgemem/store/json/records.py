@@ -10,6 +10,7 @@ import datetime
 import json
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ from edgemem.store.rights import LEVELS
 from edgemem.store.validation import NULL, heard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from edgemem.clock import Clock
     from edgemem.store.db.transaction import Tables, Transaction
 

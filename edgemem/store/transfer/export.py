@@ -11,7 +11,7 @@ import math
 import operator
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, NoReturn, get_args
 
@@ -28,8 +28,6 @@ from edgemem.store.rights import spellings
 from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile

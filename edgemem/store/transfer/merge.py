@@ -9,6 +9,7 @@ names the rest: whole facts, and whole ends of conversations.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +49,6 @@ from edgemem.store.turns import note_newer
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
