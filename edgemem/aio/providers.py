@@ -47,12 +47,9 @@ from edgemem.store.sessions import SQLiteSessionStore
 
 T = TypeVar("T")
 
-_KIND = "episode"
-"""Tells what an agent stored from what tools did, which may be in the same file."""
-_LEAST = 0.04
-"""How relevant an episode must be, 0 to 1."""
-_INDEX_ROWS = 200
-"""Rows that wait until they are indexed; until then they are searched directly."""
+_KIND = "episode"  # tells what an agent stored from what tools did, which may be in the same file
+_LEAST = 0.04  # how relevant an episode must be, 0 to 1
+_INDEX_ROWS = 200  # rows that wait until they are indexed; until then they are searched directly
 
 _log = logging.getLogger(__name__)
 

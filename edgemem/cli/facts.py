@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 # Shown with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
 _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": "{who} alone"}
-_LOOKED_AT = 2000
-"""Keys that a misspelt one is compared with."""
+_LOOKED_AT = 2000  # keys that a misspelt one is compared with
 
 
 @click.group(cls=options.Guided, bare="list", single="history")

@@ -21,15 +21,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH = 80
-_CELLS = 30
-"""Of a column beside others; longer text wraps."""
-_LONG = 400
-"""Characters of a value in a table."""
-_ROOM = 16
-"""Cells that a column of prose needs at least."""
+_CELLS = 30  # of a column beside others; longer text wraps
+_LONG = 400  # characters of a value in a table
+_ROOM = 16  # cells that a column of prose needs at least
 
-_ZONE = "edgemem.zone"
-"""The key of a command's zone in click's context."""
+_ZONE = "edgemem.zone"  # the key of a command's zone in click's context
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 UNICODE, ASCII = "█░×·", "#-x."
 LEGEND = "{} learnt then  {} still believed  {} no value from then on  {} nothing known"
-_MARGIN = 23
-"""Cells left of the drawing, for a version's number and recorded time."""
+_MARGIN = 23  # cells left of the drawing, for a version's number and recorded time
 _DAY = 86400.0
 
 

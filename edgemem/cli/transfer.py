@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.takeover.scratch import TakeoverReport
 
-_NO_RECORD = 2
-"""Lines of an empty export: the first and the last."""
+_NO_RECORD = 2  # lines of an empty export: the first and the last
 
 
 @click.command()

@@ -29,8 +29,7 @@ _DIGIT = re.compile(r"\d")
 
 _LONGEST_NUMBER = 12
 """Words that a number may be spoken in: "one million two hundred thousand three hundred and forty-five" has 10."""
-_LONGEST_OTHER = 3
-"""Words that anything else may be spoken in: "e.g." is two."""
+_LONGEST_OTHER = 3  # words that anything else may be spoken in: "e.g." is two
 
 _AHEAD = 2 * _LONGEST_NUMBER
 

@@ -49,10 +49,8 @@ SPELT = 2
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
 
-_SMALL = 0.8
-"""Share of the limit up to which the bytes of new texts stand for their tokens."""
-_FAR = 0.9
-"""Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
+_SMALL = 0.8  # share of the limit up to which the bytes of new texts stand for their tokens
+_FAR = 0.9  # share of the limit up to which a turn's end counts nothing: one turn does not take the rest
 _UNCOUNTED = 0.5
 """Share of the limit that may be added without a count: the bound of tokenised texts is some percent too high."""
 

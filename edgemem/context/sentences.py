@@ -24,8 +24,7 @@ MAX_CHARS = 240
 OUTCOME_CHARS = 100
 """Characters of a tool's result in a summary."""
 
-_SOMEBODY, _ROBOT = "Somebody", "Robot"
-"""Speakers of messages without a name."""
+_SOMEBODY, _ROBOT = "Somebody", "Robot"  # speakers of messages without a name
 
 _INJECTED = Pattern(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", flags=re.DOTALL)
 _STOP = Pattern(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")

@@ -13,11 +13,9 @@ import msgspec
 
 from edgemem.preload import Pattern, preloaded
 
-_LONGEST_YES = 80
-"""Characters: a longer answer says more than yes."""
+_LONGEST_YES = 80  # characters: a longer answer says more than yes
 
-_SIGN = re.compile("[\u3400-\u9fff]")
-"""Chinese, where no spaces stand between words."""
+_SIGN = re.compile("[\u3400-\u9fff]")  # Chinese, where no spaces stand between words
 _LETTERS_BETWEEN, _SIGNS_BETWEEN = 60, 4
 _WORD = re.compile(r"[\w']+")
 _GAP = r"[\w']+(?: [\w']+)?"

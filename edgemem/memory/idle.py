@@ -18,8 +18,7 @@ Stop = Callable[[], bool]
 AGAIN_S = 600.0
 """Seconds until the worker looks again, for work that only time makes due."""
 
-_LOOK_S = 0.02
-"""Seconds between two looks of a caller that waits for the worker's step."""
+_LOOK_S = 0.02  # seconds between two looks of a caller that waits for the worker's step
 
 _log = logging.getLogger("edgemem.idle")
 

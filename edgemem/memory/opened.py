@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 INDEX_WAIT_S = 600.0
 """Seconds after which rows are indexed even if they are few, so that their meaning is found as well."""
 
-_ERASE_AGAIN_S = 2.0
-"""Seconds until an erasing that somebody's reading keeps from its end is tried again."""
+_ERASE_AGAIN_S = 2.0  # seconds until an erasing that somebody's reading keeps from its end is tried again
 
 _log = logging.getLogger(__name__)
 

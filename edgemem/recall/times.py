@@ -37,8 +37,7 @@ _SPOKEN_LATER = 0.9
 """The share of a text told on the next day: the day itself comes first, all else equal (chosen as `tests/lab/tuning.md` says)."""
 _FEW_DAYS_S = 3 * 86400.0
 """The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
-_LIKELY = 0.5
-"""Readings of a time that are as sure count; of a period that is asked for, else the likeliest."""
+_LIKELY = 0.5  # readings of a time that are as sure count; of a period that is asked for, else the likeliest
 _MOST = 64  # texts
 _LEAST_TOLD, _LEAST_SCORE = 0.5, 0.2
 _SCORES = {
@@ -55,10 +54,8 @@ _SCORES = {
 by kind; others are of no time."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.1
 """Least share of a text's time and a past one, or of a text's in a coming one, times both sureties, if not said then."""
-_PART = 0.5
-"""How sure what is on a day is on at a part of it."""
-_OTHERS = 0.5
-"""The share of what is about other people on a coming day than those asked for."""
+_PART = 0.5  # how sure what is on a day is on at a part of it
+_OTHERS = 0.5  # the share of what is about other people on a coming day than those asked for
 _LEAST, _LEAST_REPLY, _LONGEST = 2, 3, 20
 """Stems: "that's fine" tells nothing, nor does the robot's "I'll remember that"; a longer text is cut before it is said."""
 _DATED = 0.3  # what a day in it adds to how much a text tells

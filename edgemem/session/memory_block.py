@@ -74,8 +74,7 @@ _LINE_CHARS = 240
 
 _NOW = re.compile(r"now:(\d{1,10})")
 """The id of the line that says day and time, with seconds since the epoch."""
-_PAUSE_S = 3600.0
-"""Seconds of silence after which the time is said again."""
+_PAUSE_S = 3600.0  # seconds of silence after which the time is said again
 
 CLOSED = (
     "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."

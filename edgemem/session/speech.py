@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from edgemem.llama.state import KeptState
     from edgemem.recall.recall import Request
 
-_LEAST = 0.3
-"""The part of the deadline that a turn's own recall has, however long it waited for another."""
+_LEAST = 0.3  # the part of the deadline that a turn's own recall has, however long it waited for another
 
 
 class Upkeep(Protocol):

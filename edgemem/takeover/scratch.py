@@ -22,8 +22,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """A larger file of text is none of theirs."""
 
 _SQLITE = b"SQLite format 3\x00"
-_BESIDE = ("-wal", "-shm", "-journal", ".lock")
-"""Ends of names of files that belong to another."""
+_BESIDE = ("-wal", "-shm", "-journal", ".lock")  # ends of names of files that belong to another
 
 
 class TakeoverReport(msgspec.Struct):

@@ -65,8 +65,7 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "procedures": ("id", "data"),
     "memory_bank": (*_OF_A_USER, "path", "content"),
 }  # fmt: skip
-_ALSO_CALLED = {"session_state": "topics"}
-"""Cognitia's page gives one table another name."""
+_ALSO_CALLED = {"session_state": "topics"}  # Cognitia's page gives one table another name
 _COUNTED = {"topics": "states", "phase_state": "phases", "memory_bank": "files"}
 _JSON = {
     "tool_calls", "metadata", "content_blocks", "plan", "active_skill_ids", "input_json", "output_json", "key_decisions",

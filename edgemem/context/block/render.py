@@ -58,21 +58,18 @@ SHORT_CHARS = 160
 MOST_CHARS = 2000
 """Characters of a text that an excerpt is made of."""
 
-_MOST_OF_ONE = 2 * LINE_CHARS
-"""Characters of one item, however much room there is."""
+_MOST_OF_ONE = 2 * LINE_CHARS  # characters of one item, however much room there is
 
 GAP = "…"
 
 BADLY = " (heard badly)"
 """Behind whoever said it, or behind a fact: the speech recogniser doubted it."""
 
-_ENDLESS_CHARS = 120
-"""A longer sentence without an end mark is more than one."""
+_ENDLESS_CHARS = 120  # a longer sentence without an end mark is more than one
 _CLAUSE = re.compile(r"\S.{0,59}(?!\S)|\S.{0,59}", re.DOTALL)
 """About as much of it as a clause; cut between two words, where there are any."""
 
-_A_YEAR_S = 300 * 86_400.0
-"""From then on a day is said with its year."""
+_A_YEAR_S = 300 * 86_400.0  # from then on a day is said with its year
 
 
 class Today(NamedTuple):

@@ -36,14 +36,12 @@ from edgemem.recall.text.analyse import (
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 
-_FEWEST = 3
-"""Words from which on two sentences are not alike by chance."""
+_FEWEST = 3  # words from which on two sentences are not alike by chance
 _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
 our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much like the question."""
 
-_SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
-"""Letters and digits that were said one by one."""
+_SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")  # letters and digits that were said one by one
 _BETWEEN = re.compile(r"[\W_]+")
 _SIGN = re.compile(r"[^\w\s.,;:!?'\"()…–—/‘’“”«»¿¡。、，！？：；「」%€$£°&-]")
 _NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")

@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from edgemem.records import Message
 
 
-_ALIKE = 0.8
-"""Sentences that share more of their words say the same."""
+_ALIKE = 0.8  # sentences that share more of their words say the same
 
-_LATE = 0.1
-"""What the newest sentence is worth more than the oldest."""
+_LATE = 0.1  # what the newest sentence is worth more than the oldest
 
 _MOST_SENTENCES = 384
 """How many of the most telling sentences are compared: all pairs of more would take too long."""
 
-_TRIES = 4
-"""How often the size is counted and the text cut to fit."""
+_TRIES = 4  # how often the size is counted and the text cut to fit
 _MARGIN = 0.85
 """Share of the budget that each new try aims at: sentences together may take more tokens than each by itself."""
 

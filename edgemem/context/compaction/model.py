@@ -37,8 +37,7 @@ MODEL, EXTRACTIVE = "model", "extractive"
 _REFUSED = ", the model's: "
 _INSTRUCTIONS = "instructions"
 """Why an epoch began that keeps its summary: the operator changed the instructions."""
-_FEW = 3
-"""So many refused summaries say nothing about a model."""
+_FEW = 3  # so many refused summaries say nothing about a model
 
 
 def way(*, refused: str = "") -> str:
@@ -91,12 +90,9 @@ INSTRUCTIONS = (
     " record, add nothing, and write in its language. Write only these sentences, each on a line of its own."
 )
 
-_USUAL_WINDOW = 4096
-"""Tokens of a window that its model does not tell: EdgeVox's default."""
-_MARGIN = 24
-"""Tokens left free: text may take some more inside of a prompt than by itself."""
-_LEAST_PIECE = 64
-"""Tokens of record below which a piece is not worth its instructions."""
+_USUAL_WINDOW = 4096  # tokens of a window that its model does not tell: EdgeVox's default
+_MARGIN = 24  # tokens left free: text may take some more inside of a prompt than by itself
+_LEAST_PIECE = 64  # tokens of record below which a piece is not worth its instructions
 # Where the prompt opened the thought, the text begins within it.
 _THOUGHT = re.compile(r"\A(?:(?!<think>).)*</think>|<think>.*?(?:</think>|\Z)", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")

@@ -28,8 +28,7 @@ SOMEBODY_HERE = Reader("somebody", frozenset({"somebody", "somebody else"}))
 
 _DAY_S = 86400.0
 _FACT_HALF_LIFE_S, _TURN_HALF_LIFE_S = 30 * _DAY_S, 3 * _DAY_S
-_LOOKED_AT = 2000
-"""Most rows of a table that are read to find a few hundred that the reader may read."""
+_LOOKED_AT = 2000  # most rows of a table that are read to find a few hundred that the reader may read
 _LONGEST_TEXT, _LONGEST_WORD = 400, 40
 
 # Added to a score by an occurrence.

@@ -32,12 +32,9 @@ if TYPE_CHECKING:
 _MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
 _MOST_UNKNOWN = 6  # words of a question; with more unknown, it is another language, or no speech
 _MOST_NAMES = 256
-_MAX_JOINED = 0.21
-"""Up to this distance a name may be meant by two words that it fell into."""
-_SURE = 0.12
-"""Up to this distance no other name is looked for."""
-_WHOLE = 0.15
-"""How much farther two words may be from a name than one of them from another: both say more."""
+_MAX_JOINED = 0.21  # up to this distance a name may be meant by two words that it fell into
+_SURE = 0.12  # up to this distance no other name is looked for
+_WHOLE = 0.15  # how much farther two words may be from a name than one of them from another: both say more
 _LEAST_OWN_LETTERS = 3
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")

@@ -37,8 +37,7 @@ MAX_CHARS = 2000
 """Of a question; of a longer one the end counts."""
 MOST_ASKED = 1000
 """Letters of a text that only asks; to compare longer ones with a question takes long."""
-_SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Chinese and Japanese."""
+_SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Chinese and Japanese
 _LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
 """Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
 _SIGN = Pattern(f"[{_SIGNS}]")

@@ -33,8 +33,7 @@ _FIGURES = {
 _ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d(?:[号日ºª.]|st|nd|rd|th)"
 _NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "weekly", "time")
 _BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "seldom", "every")
-_LEAST_MONTHDAY = 4
-"""The lowest number of a day that stands alone: "the first" is rarely a day."""
+_LEAST_MONTHDAY = 4  # the lowest number of a day that stands alone: "the first" is rarely a day
 _NOTATION = str.maketrans({"(": "(?:", "[": "(?:", "]": ")?", " ": r"\s+"})
 _SLOT = re.compile(r"\{(\w+)\}")
 _PAST_FORM = Pattern(

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 MAX_RANGES = 16
 BEGINNING = 0.0
 """The start of an open range such as "before May"."""
-_ALIASES = {"monthday": "nth", "later": "shift"}
-"""Slots of a form whose words are some of another slot's."""
-_DATED = {"month", "date", "year"}
-"""Parts of a phrase that tell the date themselves."""
+_ALIASES = {"monthday": "nth", "later": "shift"}  # slots of a form whose words are some of another slot's
+_DATED = {"month", "date", "year"}  # parts of a phrase that tell the date themselves
 _LONG = {"month", "season"}
 _LONGEST_DAY_S = 25 * 3600.0
 _CAPITAL_BEFORE, _WORD_AFTER = re.compile(r"[A-ZÀ-Þ][^\W\d_]+\s+$"), re.compile(r"\s+[^\W\d_]+")

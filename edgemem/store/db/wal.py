@@ -30,8 +30,7 @@ _HEADER = 100
 _SLICE = 1 << 19  # bytes that are looked through at once: some milliseconds
 _HEAD_OF = {2: 12, 5: 12, 10: 8, 13: 8}
 """Bytes of a b-tree page's head, by its type: interior and leaf, of indexes and of tables."""
-_MOST_PAGES = 1 << 25
-"""From so many pages on, the number of a page could be read as the type of one."""
+_MOST_PAGES = 1 << 25  # from so many pages on, the number of a page could be read as the type of one
 _NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
 _SCRATCH = "edgemem-"
 _PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that nobody who begins to speak is heard late

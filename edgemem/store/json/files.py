@@ -28,8 +28,7 @@ from edgemem.store.validation import checked_path
 _log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
-_PAUSES_S = (0.05, 0.2, 0.5)
-"""Pauses for an editor that has just emptied the file."""
+_PAUSES_S = (0.05, 0.2, 0.5)  # pauses for an editor that has just emptied the file
 
 T = TypeVar("T")
 

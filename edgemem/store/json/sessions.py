@@ -30,8 +30,7 @@ _log = logging.getLogger(__name__)
 _LONGEST_NAME = 180
 """Bytes of a file's name without its ending; file systems take 255, and a damaged file has a longer ending."""
 
-_CUT = "%~"
-"""Marks a cut name, and no other: a percent sign of an id is written `%25`."""
+_CUT = "%~"  # marks a cut name, and no other: a percent sign of an id is written `%25`
 
 
 class _SessionFile(msgspec.Struct):
