@@ -275,7 +275,6 @@ class Session(msgspec.Struct):
 TurnState = Literal["open", "complete", "interrupted", "unfinished"]
 """`open`: accepted, and still running; `unfinished`: its loop left it open, or the robot lost power or crashed in it."""
 
-
 AGENT = "agent"
 """The role under which the truth keeps a user message that an agent wrote: nobody said it."""
 BY_AGENT = {"by": AGENT}

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     Tools = Sequence[dict[str, Any]] | None
 
-
 MOST_TEXTS = 2048
 
 PARTS = ("instructions", "tools", "summary", "history", "memory", "notes", "answer")

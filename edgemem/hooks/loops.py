@@ -35,7 +35,6 @@ _CHECKS: tuple[tuple[str, Callable[[Any], object], Any], ...] = (
 
 LOOP = "__edgemem_list"  # where the state of a loop's session keeps its Loop
 
-
 Instructions = tuple[set[Key], Level, str | None]
 """The keys of the operator's messages in a turn, and who may read its answer: its level and owner."""
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from edgemem.llama.chat import LlamaChat
 
-
 FORMAT = 1
 _MAGIC = b"EDGESTAT"
 _LENGTH = struct.Struct("<I")

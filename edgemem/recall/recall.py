@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
-
 _EXCHANGES, _EXCHANGES_S = 3, 600.0
 """So many exchanges of the last ten minutes tell the subject of an utterance that names none."""
 _PROCEDURES: tuple[Kind, ...] = ("procedure",)

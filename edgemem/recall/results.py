@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from edgemem.store.declaration import Kind
     from edgemem.store.notes import NotesFile
 
-
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
     f.speaker, f.event_time, ifnull(f.asr_confidence < :doubtful, 0), (

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
     EmbedFn = Callable[[str], Sequence[float]]
 
-
 _PROBE = "The keys hang beside the kitchen door, and Alice is allergic to peanuts."
 _LARGEST = 16  # of the probe's numbers; the order of the largest ones tells the model
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from edgemem.recall.recall import Recall
     from edgemem.recall.search.search import RecallStats
 
-
 log = logging.getLogger("edgemem.turn")
 
 

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
     from edgemem.store.procedures import Procedures
 
-
 Pair = tuple[str, str]
 
 Recaller = Callable[[str, "Reader | None"], Sequence[Recalled]]

@@ -29,7 +29,6 @@ Role = Literal[
 
 WORDS: tuple[Role, ...] = ("key", "value", "text", "json")  # that may hold somebody's name
 
-
 IN_THEIR_TURNS = """
   (session, turn) in (select s.name, t.n from turns t join sessions s on s.id = t.session_id
     where t.owner = :name or t.speaker = :name)

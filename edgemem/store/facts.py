@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Transaction
 
-
 MAX_VALUE_BYTES = 16 * 1024
 STATEMENT_COLUMNS = f"value, json, valid_from, valid_to, source, level, owner, trust, {HEARD}"
 """The columns of facts and doubts that `FactVersion.stated` holds."""

@@ -508,7 +508,6 @@ KINDS = (
 )  # fmt: skip
 """In the order of an export: parents before the rows that belong to them."""
 
-
 _PLAIN = (
     # A person's name as first written, which every row uses, by what all its spellings have in common (scopes.name_key):
     # SQL cannot fold names, so each writer does.

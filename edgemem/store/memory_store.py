@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from edgemem.store.episodes import Described
     from edgemem.store.facts import Whose
 
-
 T = TypeVar("T")
 
 _TELLING = 4  # characters of a text that tells a copy which holds it from one that does not

@@ -30,7 +30,6 @@ _IN_USE = " or ".join(
 
 _OF_SESSION = [kind for kind in KINDS if any("references sessions" in column.sql for column in kind.columns)]
 
-
 LEVELS: tuple[Level, ...] = ("shared", "household", "private")  # in the order of the file's integers
 
 SPELLED = "(select name from names where key = {key})"

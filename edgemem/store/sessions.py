@@ -34,7 +34,6 @@ _Inherited = tuple[Any, ...]
 _PRIVATE = LEVELS.index("private")
 _COMPLETE = STATES.index("complete")
 
-
 _LAST = "coalesce((select last_message from turns where session_id = s.id order by n desc limit 1), s.id)"
 """When something was last said in a session, a tick."""
 

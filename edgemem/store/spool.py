@@ -42,7 +42,6 @@ HEAD_BYTES = len(_HEAD % 0)
 
 _log = logging.getLogger(__name__)
 
-
 DISK_ERRORS = (OSError, StoreError)  # what a disk that takes nothing raises
 
 RETRYABLE = (BusyError, DiskFullError, ReadOnlyError, DiskError)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
 
-
 STATES: tuple[TurnState, ...] = get_args(TurnState)  # in the order of the file's integers
 
 _HEARD = ("speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
 
-
 _SESSION = "(select id from sessions where name = :session)"
 _PERSON = SPELLED.format(key=":person")
 SAID = f"""

@@ -25,7 +25,6 @@ from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
 if TYPE_CHECKING:
     from edgemem.records import Recalled
 
-
 IN_A_LINE_ABOVE = "(merged with the line above)"
 """Shown to an operator for an empty line: several private values that were erased share one."""
 

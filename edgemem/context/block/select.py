@@ -46,7 +46,6 @@ _BETWEEN = re.compile(r"[\W_]+")
 _SIGN = re.compile(r"[^\w\s.,;:!?'\"()…–—/‘’“”«»¿¡。、，！？：；「」%€$£°&-]")
 _NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")
 
-
 CLOSING = 3.0
 """So many times as likely must an item be that would make the answer more private."""
 

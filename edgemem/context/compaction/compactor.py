@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
-
 HEADER = "Earlier in this conversation:"
 
 _LOW_WATER = 0.6

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
-
 _ALIKE = 0.8  # sentences that share more of their words say the same
 
 _LATE = 0.1  # what the newest sentence is worth more than the oldest

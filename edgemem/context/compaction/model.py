@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.protocols import Tokenizer
 
-
 MODEL, EXTRACTIVE = "model", "extractive"
 
 _REFUSED = ", the model's: "

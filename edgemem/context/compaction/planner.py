@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
 
-
 HIGH_WATER = 0.92
 """Share of a prompt's room at which older turns are compacted; two or three turns still fit then."""
 

@@ -17,7 +17,6 @@ from edgemem.records import Message, text_of
 if TYPE_CHECKING:
     import re
 
-
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"

@@ -6,6 +6,8 @@ Vectors, of the text and not of its words, come from a queue, and stay unless th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from datetime import tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -30,11 +32,7 @@ from edgemem.recall.text.calendar import LIKELY
 from edgemem.recall.text.phrases import mentions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import tzinfo
-
     from edgemem.store.db.transaction import Transaction
-
 
 ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
 """The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only greets."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
@@ -25,8 +26,6 @@ from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequ
 from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
     _Piece = tuple[str, ...]
-
 
 CHARS = 1000
 """Characters of one vector where the embedder cannot count tokens: some 250 tokens of English."""

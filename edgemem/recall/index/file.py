@@ -7,7 +7,9 @@ made again. Removals up to the newest tick, and rows since, are all changes.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
@@ -29,9 +31,6 @@ from edgemem.store.db.files import FileLock
 from edgemem.store.kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from edgemem.store.db.transaction import Transaction
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,9 +51,6 @@ from edgemem.store.db.files import Closable
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import tzinfo
-
     from numpy.typing import NDArray
 
     from edgemem.errors import EdgememError

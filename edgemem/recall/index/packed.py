@@ -10,13 +10,12 @@ are overwritten.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgemem.preload import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from numpy.typing import ArrayLike, NDArray
 
     Ids = NDArray[np.int64]

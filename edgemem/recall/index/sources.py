@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -28,10 +28,6 @@ from edgemem.store.rights import LEVELS
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
-    from typing import TypeVar
-
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.bank.rules import BankFile
     from edgemem.store.db.database import Database

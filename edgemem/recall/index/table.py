@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from itertools import repeat
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,9 +26,6 @@ from edgemem.recall.people.names import NamesBySound
 from edgemem.recall.people.phonetics import SimilarTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-    from contextlib import AbstractContextManager
-
     from numpy.typing import NDArray
 
     from edgemem.store.db.database import Database
@@ -52,7 +51,6 @@ _NUMBERED = (
 )  # messages with larger numbers, of which there are none in forty years, have no neighbours
 _OFTEN = 255  # occurrences of a term in a text, in 8 bits
 _TERMS = 1000  # terms between two looks at `stop`
-
 
 Span = tuple[float, float, float, float]
 """Begin and end of a time in a text, seconds since the epoch, how sure it is, and after how many seconds it comes again."""

@@ -7,6 +7,7 @@ the vectors of one model: where another comes, they are erased, and words find e
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +17,6 @@ from edgemem.recall.index.packed import PackedVectors
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Encoding
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
     Ids = Iterable[int] | NDArray[np.int64]
-
 
 LEAST = 256
 """Fewer vectors are all compared exactly: half a millisecond."""

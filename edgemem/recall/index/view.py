@@ -7,6 +7,7 @@ message's neighbours are the same before and after.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.preload import np
@@ -27,8 +28,6 @@ from edgemem.recall.index.sources import (
 from edgemem.recall.index.table import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.recall.index.index import Index
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
-
 
 _MOST = 512
 """Rows of each table: with more, idle time is long due, and reading would be felt."""

@@ -22,7 +22,6 @@ from edgemem.store.turns import MESSAGE_LEVEL
 if TYPE_CHECKING:
     from edgemem.store.db.database import Database
 
-
 SOMEBODY_HERE = Reader("somebody", frozenset({"somebody", "somebody else"}))
 """Reads what any of the household may, and nothing private: who is going to speak is not known yet."""
 

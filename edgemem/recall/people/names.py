@@ -28,7 +28,6 @@ from edgemem.recall.text.analyse import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 _MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
 _MOST_UNKNOWN = 6  # words of a question; with more unknown, it is another language, or no speech
 _MOST_NAMES = 256

@@ -7,6 +7,7 @@ given as it is and as a share, so a weight means the same for every question.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgemem.preload import np
@@ -16,8 +17,6 @@ from edgemem.recall.index.table import NOBODY
 from edgemem.recall.times import date_scores, spoken_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
     Columns = Mapping[str, NDArray[Any]]
-
 
 FEATURES: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
-
 GATE_FILE = "gate.toml"
 FITS = (
     "nearest", "nearest_45", "nearest_30", "best", "best_15", "lead", "uneven", "length", "known", "terms", "dated",

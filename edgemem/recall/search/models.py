@@ -10,6 +10,7 @@ that replace one another, as readings of a day, the newest is first. One that is
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -23,13 +24,10 @@ from edgemem.recall.index.vectors import products
 from edgemem.recall.search.features import FEATURES, PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float32]
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
-
 
 RANKING_FILE = "ranking.toml"
 _LEAST_REASON = 0.1

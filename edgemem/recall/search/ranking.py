@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import inf, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +24,6 @@ from edgemem.recall.times import day_shares, period_candidates
 from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
     NearnessOf = Callable[[Sequence[int]], Numbers]
     ContentsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], Numbers | None]]]
-
 
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """Features that are a share of the best message's."""

@@ -7,6 +7,7 @@ cleaning agents come up. `make lab ARGS=safety` learns when they do, and writes 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +25,6 @@ from edgemem.recall.text.analyse import asks, only_asks, plain_words, terms
 from edgemem.scopes import name_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Mask = NDArray[np.bool_]
-
 
 SAFETY_FILE = "safety.toml"
 LEAST = 0.2

@@ -6,6 +6,7 @@ the people it names; late steps are left out. At last the candidates are scored.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +27,6 @@ from edgemem.recall.text.analyse import embedder_weight, has_question, terms
 from edgemem.store.db.transaction import bound, placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Encoding
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from edgemem.recall.query import ParsedQuery, Question
 
     Slots = NDArray[np.intp]
-
 
 _NEWEST = 8  # messages, for a question that says nothing
 

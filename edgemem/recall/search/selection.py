@@ -7,6 +7,7 @@ three equal messages tell one thing: neither changes the score of any other cand
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,13 +33,10 @@ from edgemem.recall.text.analyse import (
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.results import Rows
     from edgemem.recall.search.ranking import Hit, Ranking
     from edgemem.records import Kind, Recalled
-
 
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""

@@ -6,6 +6,7 @@ does not repeat the question's words. Scores are a share of the best that these 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, islice
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,6 @@ from edgemem.recall.query import lacks_subject, parse_query, with_subjects
 from edgemem.recall.times import on_dates, on_days
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView

@@ -21,7 +21,6 @@ from edgemem.preload import Pattern, preloaded
 if TYPE_CHECKING:
     from edgemem.languages.words import Words
 
-
 _SHORTEST, _LONGEST = 3, 64
 QUESTION_MARKS, POINTS = "?？؟", ".!。！।۔"
 _SENTENCE, _SPACED = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*"), re.compile(r"[\w']+")

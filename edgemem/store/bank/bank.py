@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _DAY = 86400.0
 
-
 _FILES = "select scope, topic, path, length(cast(content as blob)), updated from bank_files"
 
 

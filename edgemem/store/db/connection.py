@@ -31,7 +31,6 @@ SQLITE_VERSION = sqlite3.sqlite_version
 FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """Errors of SQLite and the system; `to_store_error` says them in edgemem's words."""
 
-
 MARK = "tick:"  # keys of `meta` that begin with this hold ticks
 _CLOCK = f"{MARK}clock"
 

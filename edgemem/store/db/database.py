@@ -48,7 +48,6 @@ from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, writ
 if TYPE_CHECKING:
     _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
-
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

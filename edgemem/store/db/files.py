@@ -33,7 +33,6 @@ from edgemem.errors import (
 if TYPE_CHECKING:
     from typing_extensions import Buffer, Self
 
-
 LOCK_TIMEOUT_S = 5.0
 
 _FIRST_PAUSE_S = 0.0005

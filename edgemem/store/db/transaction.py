@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 
-
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 Shown = tuple[str, str | int]
 """A record as blocks name it: the scope and key of a value, else the kind and id of a doc."""
 
-
 _entries = msgspec.json.Decoder(list[str]).decode
 _THEIRS = "(owner = :name or speaker = :name)"
 _PEOPLE_BESIDE = " union ".join(

@@ -48,7 +48,6 @@ TEXT_CHARS = 200  # longer text is cut
 
 _PAGE = 2000
 
-
 _AGAIN_S = 0.02  # between two looks whether a reader is gone
 _READ = "somebody reads it"
 _LATER = "there was no time yet"

@@ -65,7 +65,6 @@ _UNTIL = {
     " and t.last_message <= :until)",
 }
 
-
 FORMAT = 5  # an export of an earlier one is refused: none was released
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
