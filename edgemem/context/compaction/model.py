@@ -23,7 +23,7 @@ from edgemem.languages.words import common_words, function_words
 from edgemem.llama.protocols import Generation
 from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, without_accents
-from edgemem.recall.text.numbers import with_digits
+from edgemem.recall.text.numbers import number_runs, unknown_numbers
 from edgemem.recall.text.phrases import mentions
 from edgemem.records import MEMORY_TOOLS, Message, has_methods
 
@@ -309,7 +309,7 @@ def check_summary(
         form for line in source for word in _WORD.findall(line) for form in _forms(word)
     )
     for kind, unknown in (
-        ("unknown numbers", _numbers(summary.splitlines()) - _numbers(source)),
+        ("unknown numbers", unknown_numbers(_numbers(summary.splitlines()), _numbers(source))),
         ("unknown dates", set(_dates(summary, known))),
         ("unknown names", set(_SIGN.findall(summary)).difference(*source).union(_names(summary, known))),
     ):
@@ -318,11 +318,10 @@ def check_summary(
     return None
 
 
-def _numbers(lines: Sequence[str]) -> set[str]:
+def _numbers(lines: Sequence[str]) -> list[list[str]]:
     """Return the numbers of some lines as digits: `3,000` and three thousand are both `3000`."""
     joined = (re.sub(r"(?<=\d)[.,](?=\d{3}(?!\d))", "", line) for line in lines)
-    words = (word for line in joined for word in with_digits(plain_words(line), language_in(line)))
-    return {number for word in words for number in re.findall(r"\d+", word)}
+    return [run for line in joined for run in number_runs(plain_words(line), language_in(line))]
 
 
 def _dates(summary: str, known: frozenset[str]) -> Iterator[str]:

@@ -1,24 +1,20 @@
-"""Numbers: one normal form of numbers, whether they were spoken or written, by which a summary is checked.
+"""Numbers: those of a sentence, whether they were spoken or written, by which a summary is checked.
 
-Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and seven thirty `7` `30`, the
-twenty first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Of two readings both are given: nineteen
-eighty four is `19` `84` and `1984`. First and second alone are words, and so is the half of half past seven.
+Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and seven thirty `7` `30`, the twenty
+first and 21st `21`. Neighbours stay together, since a code or a year is said in parts: four two nine one may be `4291`, nineteen
+eighty four `1984`. First and second alone are words, and so is the half of half past seven.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import groupby
-from typing import TYPE_CHECKING
 
-from edgemem.languages.words import all_words, bare, small
-
-if TYPE_CHECKING:
-    from edgemem.languages.words import Numbers
+from edgemem.languages.words import Numbers, WordSet, all_words, bare, small
 
 _MOST_DIGITS = 15  # a longer number is no amount; it stays as written
+_MOST_PARTS = 15  # in which one is said: digit by digit
 _DIGITS = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:st|nd|rd|th)?")
 
 
@@ -30,24 +26,26 @@ def _inflected(places: dict[str, int], numbers: Numbers) -> dict[str, int]:
     return {f"{word}{end}": n for word, n in places.items() for end in ("", *numbers.inflections.split())}
 
 
-def with_digits(words: list[str], language: str = "en") -> list[str]:
-    """Return plain words, stop words among them, with digits for numbers; the same list if there are none.
-
-    Only `en`, `de` and `es` have number words.
-    """
-    spoken = _spoken(language)
-    # Most sentences have no number: this is all that they cost.
-    if spoken is None or (
-        spoken.starts.isdisjoint(words) and not any(word[:1].isdecimal() for word in words)
-    ):
-        return words
-    out: list[str] = []
-    at = 0
+def number_runs(words: Sequence[str], language: str = "en") -> list[list[str]]:
+    """Return the numbers of plain words, stop words among them, neighbours together; en, de and es have number words."""
+    spoken, runs, at = _spoken(language), [], 0
     while at < len(words):
-        digits, end = spoken.read(words, at)
-        out += digits or words[at : at + 1]
+        run, end = spoken.read(words, at)
+        if run := run or re.findall(r"\d+", words[at]):
+            runs.append(run)
         at = max(end, at + 1)
-    return out
+    return runs
+
+
+def unknown_numbers(runs: Iterable[Sequence[str]], source: Iterable[Sequence[str]]) -> set[str]:
+    """Return the numbers that `source` has neither as such nor in neighbouring parts."""
+    known = {
+        "".join(run[a:b])
+        for run in source
+        for b in range(len(run) + 1)
+        for a in range(max(0, b - _MOST_PARTS), b)
+    }
+    return {number for run in runs if "".join(run) not in known for number in run if number not in known}
 
 
 class _Spoken:
@@ -67,19 +65,17 @@ class _Spoken:
         self._values = values | _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
         self._places = _inflected(places, numbers)
         self._rare = _inflected(_counted(numbers.rare_places, 1), numbers)
-        self.starts = frozenset().union(self._values, self._places, numbers.sizes, numbers.repeats)
 
     def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
-        """Return the words of the number at a place, and its end; nothing if there is none."""
+        """Return neighbouring numbers from a place on, and their end; none if it has none."""
         parts: list[str] = []
         while at < len(words):
             part, end = self._part(words, at, begun=bool(parts))
             if not part:
                 break
-            # Doubled digits belong to a code said digit by digit.
-            parts += part if words[at] in self._numbers.repeats else [part]
+            parts.append(part)
             at = end
-        return _joined(parts), at
+        return parts, at
 
     def _part(self, words: Sequence[str], at: int, *, begun: bool) -> tuple[str, int]:
         """Return the digits of one number at a place, if any, and its end."""
@@ -137,34 +133,6 @@ class _Spoken:
         return ("", at) if part is None else (str(total + part), end)
 
 
-def _joined(parts: list[str]) -> list[str]:
-    """Return neighbouring numbers, and in one piece what may be one."""
-    if len(parts) < 2:
-        return parts
-    whole = "".join(parts)
-    if len(whole) > _MOST_DIGITS:
-        return parts
-    if max(map(len, parts)) == 1 or whole.startswith("0"):
-        if len(whole) == 3 and whole[1] == "0" and whole[0] != "0":  # seven oh five may be a time
-            return [whole, whole[0], whole[1:]]
-        return [whole] if len(whole) > 2 or whole.startswith("0") else parts
-    if len(parts) == 3 and len(parts[0]) == 2 and parts[1] == "0":  # nineteen oh five
-        return [parts[0], f"0{parts[2]}", whole]
-    runs = [list(run) for _, run in groupby(parts, key=lambda part: len(part) == 1)]
-    if any(len(run) > 2 and len(run[0]) == 1 for run in runs):
-        # A code said digit by digit, before or after another number.
-        return [word for run in runs for word in _joined(run)]
-    pairs = [part for part in parts if len(part) == 2]
-    thousands = len(parts[0]) <= 3 and all(len(part) == 3 for part in parts[1:])
-    if (
-        len(pairs) == len(parts)
-        or thousands
-        or (all(len(part) <= 2 for part in parts[1:]) and len(parts) > 2)
-    ):
-        return [*parts, whole]
-    return parts
-
-
 def _below(value: int | None, least: int) -> bool:
     """Tell whether a number fits behind one with so many zeros at its end: twenty one, but not one twenty."""
     return (value is not None and 0 < value < least) or (value == 0 and least == 10**9)
@@ -178,6 +146,7 @@ def _step(value: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _spoken(language: str) -> _Spoken | None:
+def _spoken(language: str) -> _Spoken:
     words = all_words().get(language)
-    return None if words is None or words.numbers is None else _Spoken(words.numbers)
+    none = Numbers(units="", tens="", sizes={}, joins=WordSet())
+    return _Spoken(words.numbers if words is not None and words.numbers is not None else none)
