@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -58,6 +59,8 @@ TOOLS = (
     ground.tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
 )
 _FOLDER = Path(__file__).parent
+_DAY = re.compile(r" \[\d[^\]]*\]")
+"""The day behind the words for it: Friday [4 December]."""
 FACTS = tuple(Known(*fact) for fact in msgspec.toml.decode((_FOLDER / "evening.toml").read_bytes())["facts"])
 
 
@@ -162,7 +165,7 @@ class Read(NamedTuple):
 
     new: int
     """Tokens behind the common prefix with the prompt and reply before."""
-    ids: list[int]
+    text: str
 
 
 class CountingModel:
@@ -188,7 +191,7 @@ class CountingModel:
         before = self._before.ids if self._before is not None else []
         # The newest token was sampled and is read only now.
         cached = len(before) + len(reply) - 1 if reply else common_prefix(before, ids)
-        self._reads.append(Read(len(ids) - cached, ids))
+        self._reads.append(Read(len(ids) - cached, prompt.text))
         self._before = prompt
         return self._script.complete(messages, tools=tools, now=now, **rest)
 
@@ -283,7 +286,7 @@ def play(
                     block=_block_tokens(ours.robot, tokenizer),
                     compacted=_epoch(ours.robot) != epoch,
                     needed=needs.key if needs is not None else "",
-                    shown=needs is None or _holds(reads[OURS][0].ids, needs.value, tokenizer),
+                    shown=needs is None or needs.value in _DAY.sub("", reads[OURS][0].text),
                 )
             )
             for loop in loops.values():
@@ -301,15 +304,6 @@ def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
 def _block_tokens(robot: ground.Robot, tokenizer: Tokenizer) -> int:
     turns = log_of(robot.loop.ctx).prompt_log.turns
     return len(tokenizer.encode(turns[-1].block)) if turns and turns[-1].block else 0
-
-
-def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
-    spellings = [tokenizer.encode(" " + value), tokenizer.encode(value)]
-    return any(
-        list(ids[at : at + len(spelling)]) == spelling
-        for spelling in spellings
-        for at in range(len(ids) - len(spelling) + 1)
-    )
 
 
 def _epoch(robot: ground.Robot) -> int:

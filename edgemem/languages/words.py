@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -56,16 +56,12 @@ class Phrases(Exact):
         super().__init__(f"{items},{bare(items)}")
 
 
-class Templates(Items):
-    """Phrases that are written as for `templates`, to be found whole in a text as `small` writes it."""
+class Templates(Exact):
+    """The same, written as for `templates`."""
 
     def __init__(self, items: str = "") -> None:
-        super().__init__(items)
+        Items.__init__(self, items)
         self.pattern = templates(self.items)
-
-    def stand_in(self, text: str) -> bool:
-        """Tell whether a text has one of these phrases."""
-        return self.pattern.search(text) is not None
 
 
 class WordSet:
@@ -185,9 +181,17 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words for who speaks,"""
     others: Templates
     """and for whom else it may hurt: kin, children, animals, she."""
+    also: Exact
+    """Phrases that add the speaker to others: and so am I."""
+    none: Exact
+    """Phrases that say that nothing hurts: allergic to nothing,"""
+    exceptions: Exact
+    """and words for what does, though: except."""
 
     def endangers_speaker(self, text: str) -> bool | None:
-        """Tell whether who speaks is the last one named before a danger is over, or else the first behind it; None: names nobody."""
+        """Tell whether who speaks is the last one named before a danger is over, or else the first behind it, or is added; None: names nobody."""
+        if self.also.stand_in(text):
+            return True
         mine, others, tells, harms = (
             [hit.end() for hit in words.pattern.finditer(text)]
             for words in (self.speaker, self.others, self.tells, self.harms)
@@ -358,6 +362,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words that tell how many, in a text."""
     changes: Exact = Exact()
     """Words and phrases that say that something is otherwise than before."""
+    hedges: Exact = Exact()
+    """Words and phrases of somebody who only supposes something."""
     hails: Exact = Exact()
     """Greetings and calls after which somebody is called by name."""
     greetings: Exact = Exact()
@@ -425,6 +431,7 @@ def words_digest() -> int:
 
 @preloaded
 def _answers() -> tuple[Phrases, Phrases, Phrases]:
+    """Return the phrases of yes, of no, and of not to forget, of all languages."""
     answers = (_parsed(content, Answers) for content in _files(whole=False).values())
     files = [*all_words().values(), *answers]
     return (
@@ -442,20 +449,17 @@ def says_yes(text: str) -> bool:
     """Tell whether an answer is a plain yes, in one of the languages known here."""
     if len(text) > _LONGEST_YES:
         return False
-    yes, _, _ = _answers()
-    return yes.make_up(" ".join(_WORD.findall(small(text))))
+    return _answers()[0].make_up(" ".join(_WORD.findall(small(text))))
 
 
 def says_no(text: str) -> bool:
     """Tell whether an answer holds a no."""
-    _, no, _ = _answers()
-    return no.stand_in(small(text))
+    return _answers()[1].stand_in(small(text))
 
 
 def says_not_to_forget(text: str) -> bool:
     """Tell whether somebody asks to keep something: "don't forget"."""
-    _, _, do_not_forget = _answers()
-    return do_not_forget.stand_in(" ".join(small(text).split()))
+    return _answers()[2].stand_in(" ".join(small(text).split()))
 
 
 def in_any(pick: Callable[[Words], Exact]) -> Exact:
@@ -507,16 +511,21 @@ def is_safety_key(key: str) -> bool:
 def tells_of_safety(text: str) -> bool:
     """Tell whether a text tells what may hurt somebody, in any language: "I'm allergic to nuts", "milk makes me ill"."""
     text = small(text)
+    known = [words.safety for words in all_words().values() if words.safety]
+    for safety in known:
+        rest = safety.none.pattern.sub(" ", text)
+        text = text if safety.exceptions.stand_in(rest) else rest
     return any(
         safety.tells.stand_in(text) or (safety.harms.stand_in(text) and safety.things.stand_in(text))
-        for words in all_words().values()
-        if (safety := words.safety)
+        for safety in known
     )
 
 
 def endangers_speaker(text: str, language: str) -> bool | None:
     """Tell whether what a text tells may hurt who says it, not "my son"; None: it names nobody, in its language or any."""
     words, text = all_words(), small(text)
+    for one in words.values():
+        text = one.hedges.pattern.sub(" ", text)
     known = (one.safety for one in (words.get(language), *words.values()) if one and one.safety)
     told = (safety.endangers_speaker(text) for safety in known)
     return next((own for own in told if own is not None), None)
@@ -533,11 +542,7 @@ def small(text: str) -> str:
 
 
 def _parsed(content: bytes, kind: type[_File]) -> _File:
-    def parse_items(kind: type, items: Any) -> Items | WordSet:
-        parsed: Items | WordSet = kind(items)
-        return parsed
-
-    return msgspec.toml.decode(content, type=kind, dec_hook=parse_items)
+    return msgspec.toml.decode(content, type=kind, dec_hook=lambda kind, items: kind(items))
 
 
 def bare(item: str) -> str:

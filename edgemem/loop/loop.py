@@ -235,7 +235,9 @@ class AgentLoop:
             if result.interrupted or not reply.tool_calls or hop == self.max_hops - 1:
                 text = reply.content or ("" if result.interrupted else NO_ANSWER)
                 return turn.reply(text, tokens=reply.tokens)
-            message = turn.add(_calling(reply), tokens=reply.tokens)
+            calls = list(map(calling, reply.tool_calls))
+            asking = {"role": "assistant", "content": reply.content or None, "tool_calls": calls}
+            message = turn.add(asking, tokens=reply.tokens)
             if turn.hook_reply is None and not tool_calls(message):
                 return text_of(message)
             for call in tool_calls(message) if turn.hook_reply is None else ():
@@ -351,11 +353,6 @@ class AgentLoop:
         self._silent = self._silent or heard is not None or report.get("prepared", False)
         if heard is not None and text_of(messages[-1]) != before:
             self.model.cut(heard)
-
-
-def _calling(reply: Reply) -> Message:
-    calls = list(map(calling, reply.tool_calls))
-    return {"role": "assistant", "content": reply.content or None, "tool_calls": calls}
 
 
 def _spoken_in(messages: Sequence[Message]) -> list[str]:

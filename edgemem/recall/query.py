@@ -289,7 +289,9 @@ def period_question(
         return None
     for phrase in sorted({span.text for span in spans}, key=len, reverse=True):
         text = text.replace(phrase, " ")
-    text = _without_names(small(text), named)
+    text = small(text)
+    for name in sorted(map(small, named), key=len, reverse=True):
+        text = re.sub(rf"(?<!{_LETTER}){re.escape(name)}(?:'?s)?(?!{_LETTER})", _NAMED, text)
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
     asks = words.asks.pattern.search(text)
@@ -324,12 +326,6 @@ def _asks_coming(
         return True if likeliest.end > now else None if likeliest.end > now - _DAY_S else False
     either = any(span.end <= now for span in spans if span.sure == likeliest.sure)
     return likeliest.end > now and (not either or (short and not request))
-
-
-def _without_names(text: str, named: Collection[str]) -> str:
-    for name in sorted(map(small, named), key=len, reverse=True):
-        text = re.sub(rf"(?<!{_LETTER}){re.escape(name)}(?:'?s)?(?!{_LETTER})", _NAMED, text)
-    return text
 
 
 def _request(text: str, words: Words, *, before: int) -> int:

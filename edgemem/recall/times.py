@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError
 from edgemem.preload import np
-from edgemem.recall.index.docs import ASKS, GREETS
+from edgemem.recall.index.docs import ASKS, GREETS, SUPPOSES
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.text.calendar import Range
@@ -259,7 +259,7 @@ def _scores(view: QueryView, slots: Slots, shares: Numbers, *, alike: bool) -> N
     rows = view.table.rows
     length, kind = rows["length"][slots], rows["kind"][slots]
     told = shares if alike else np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])
-    told = told / told.max(initial=1.0)
+    told = told / told.max(initial=1.0) * ((rows["flags"][slots] & SUPPOSES) == 0)
     highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[kind]
     least = 0 if alike else np.where(rows["who"][slots] == NOBODY, _LEAST_REPLY, _LEAST)
     silent = (length < least) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)

@@ -101,11 +101,6 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
 _details = msgspec.json.Decoder(Details).decode
 
 
-def details_column(details: Details) -> str | None:
-    """Return the column of details."""
-    return as_text(details) if details != Details() else None
-
-
 def read_details(column: str | None) -> Details:
     """Return the details in the column."""
     return _details(column) if column else Details()
@@ -136,7 +131,8 @@ def append_episode(
         checked_texts(episode.tags, "the tags of an episode"),
     )
     row_id = tx.tick() if episode_id is None else episode_id
-    row = (episode.kind, payload, outcome, agent, row_id, level, who, name, summary, details_column(details))
+    column = as_text(details) if details != Details() else None
+    row = (episode.kind, payload, outcome, agent, row_id, level, who, name, summary, column)
     if name is not None:
         _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", (name,)))
     tx.execute(

@@ -96,6 +96,46 @@ def test_what_was_said_since_comes_before_a_stored_fact(robot, hand):
     assert robot.recall("what is the wifi password now")[0].value == "heron"
 
 
+@pytest.mark.parametrize(
+    ("sure", "supposed", "question"),
+    [
+        ("The plumber comes on Tuesday to fix the sink.", "I think the plumber might come on Thursday instead.", "When does the plumber come?"),
+        ("The code of the garden gate is 4417.", "maybe the code of the gate is 5521 now, not sure", "What is the code of the gate now?"),
+        ("The code of the garden gate is 4417.", "The code of the gate is 5521 now. At least I think so.", "What is the code of the gate?"),
+        ("Der Klempner kommt am Dienstag.", "Ich glaube, der Klempner kommt jetzt doch am Donnerstag.", "Wann kommt der Klempner?"),
+        ("El fontanero viene el martes.", "Creo que el fontanero viene ahora el jueves.", "¿Cuándo viene el fontanero?"),
+        ("Thợ ống nước đến vào thứ ba.", "Hình như giờ thợ ống nước đến vào thứ năm.", "Khi nào thợ ống nước đến?"),
+        ("水管工星期二来。", "水管工现在大概星期四来。", "水管工什么时候来？"),
+    ],
+)  # fmt: skip
+def test_what_somebody_only_supposed_stands_below_what_was_said_surely(
+    robot, settled, hand, sure, supposed, question
+):
+    """Neither is hidden, however new the guess is; it is found first as long as nothing surer is told."""
+    for n, text in enumerate((supposed, "the dentist sees grandma", sure, "the cat sleeps", supposed)):
+        robot.say(n, text, session=f"s{n}")
+        hand.advance(86400.0)
+        if n == 0:
+            settled()
+            assert robot.texts(question, k=1) == [supposed]
+    settled()
+    found = robot.recall(question, k=2)
+    assert [item.text for item in found] == [sure, supposed]
+    assert all(item.score for item in found)
+
+
+def test_a_guess_changes_no_fact_and_leads_no_day(robot, hand):
+    """A stored fact stands above a newer guess about it, and of a coming day what is sure comes first."""
+    robot.store.add_fact("wifi.password", "otter", scope="household", valid_from=hand.wall)
+    hand.advance(86400.0)
+    robot.say(0, "We have dinner with the neighbours tomorrow.", session="dinner")
+    robot.say(1, "Perhaps the plumber comes tomorrow.", session="plumber")
+    robot.say(2, "the wifi password is gull now, I guess", session="wifi")
+    robot.idle()
+    assert robot.recall("what is the wifi password now")[0].value == "otter"
+    assert ["dinner" in text for text in robot.texts("What is on tomorrow?")] == [True, False]
+
+
 def test_a_newer_fact_about_another_thing_replaces_none(robot, hand):
     """Of facts that hold none lifts another, however alike they are."""
     for thing, place in (("house contract", "radiator"), ("oven guarantee", "wardrobe")):

@@ -98,7 +98,8 @@ class Compactor:
         def compacted(first: int, lines: Sequence[str]) -> tuple[list[Message], int]:
             """Return the messages and their tokens: the instructions, a summary of these lines, and the turns from one on."""
             message, *rest = (message for turn in turns[first:] for message in turn)
-            out = [*head, _with_summary(message, "\n".join(lines)), *rest]
+            summary = "\n".join(lines)
+            out = [*head, {**prefixed(message, _block(summary)), _SUMMARY: summary}, *rest]
             return out, self._count(out, llm)
 
         newest = len(turns) - 1
@@ -132,10 +133,6 @@ class Compactor:
 
     def _count(self, messages: Sequence[Message], llm: Any) -> int:
         return estimate_tokens(messages, self._tokenizer or llm)
-
-
-def _with_summary(message: Message, summary: str) -> Message:
-    return {**prefixed(message, _block(summary)), _SUMMARY: summary}
 
 
 def _without_summary(turns: list[list[Message]]) -> tuple[str, list[list[Message]]]:

@@ -138,7 +138,7 @@ def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
     """Return a message as templates expect it: text content, calls' arguments as objects, a developer as the system."""
     # few templates know the second name, some refuse it
     operator = message.get("role") in ("system", "developer")
-    clean = _unchanged if clean is None or operator else clean
+    clean = str if clean is None or operator else clean
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
@@ -177,10 +177,6 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
     return [_cleaned(item, clean) for item in value] if isinstance(value, list) else value
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def _one_line(error: object) -> str:

@@ -27,15 +27,15 @@ from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
 from edgemem.recall.index.table import Row, Span
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in
-from edgemem.recall.text.analyse import asks, language_in, plain_words, terms
+from edgemem.recall.text.analyse import asks, language_in, plain_words, sentences_of, terms
 from edgemem.recall.text.calendar import LIKELY
 from edgemem.recall.text.phrases import mentions
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
-ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 128
-"""The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only greets."""
+ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS = 1, 2, 4, 8, 16, 32, 64, 128
+"""The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only supposes what it tells; only greets."""
 
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -60,6 +60,7 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
     flags = ASKS * asks(text)
     flags |= SAYS_I * (not words.isdisjoint(known.speaker))
     flags |= CHANGES * known.changes.stand_in(small(text))
+    flags |= SUPPOSES * _only_supposes(text)
     flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
     flags |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
     return Annotations(int(flags), called_by(text), _times(text, at, zone))
@@ -73,6 +74,14 @@ def _times(text: str, at: float, zone: tzinfo | None) -> tuple[Span, ...]:
     )
 
 
+def _only_supposes(text: str) -> bool:
+    """Tell whether what a text tells is supposed: no sentence tells anything without a hedge, or one is little but a hedge."""
+    bare = {each: _known().hedges.pattern.sub(" ", each) for each in sentences_of(small(text))}
+    hedged = [terms(rest) for each, rest in bare.items() if rest != each]
+    sure = (terms(rest) for each, rest in bare.items() if rest == each)
+    return bool(hedged) and (min(map(len, hedged)) <= 1 or not any(sure))
+
+
 def only_greets(text: str) -> bool:
     """Tell whether a text only greets, thanks, or says yes or no."""
     return len(text) <= _GREETING_CHARS and "?" not in text and _known().greetings.make_up(small(text))
@@ -80,6 +89,7 @@ def only_greets(text: str) -> bool:
 
 class _Known(NamedTuple):
     changes: Exact
+    hedges: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
     greetings: Exact
@@ -102,6 +112,7 @@ def _known() -> _Known:
     )
     return _Known(
         in_any(lambda words: words.changes),
+        in_any(lambda words: words.hedges),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
         greetings,
@@ -122,13 +133,8 @@ def called_by(text: str) -> str:
     return " ".join(dict.fromkeys(stem for stem in called if stem not in rest))
 
 
-def add_docs(tx: Transaction, docs: Sequence[Doc], zone: tzinfo | None = None) -> None:
-    """Take docs in, under the next numbers of their kind."""
-    add_rows(tx, [read_row(0, doc, zone) for doc in docs])
-
-
 def add_rows(tx: Transaction, rows: Sequence[Row]) -> None:
-    """Take docs in that were read before, so that no other writer of this file waits for the reading."""
+    """Take docs in, under the next numbers of their kind; they were read before, so that no other writer of this file waits for that."""
     message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
     messages = [row for row in rows if row.kind == TURN]
     others = [row for row in rows if row.kind != TURN]
@@ -161,7 +167,7 @@ def replace_doc(tx: Transaction, doc: Doc, zone: tzinfo | None = None) -> None:
     if not same:
         number = remove_doc(tx, doc.kind, doc.ref)
         if number is None:
-            add_docs(tx, [doc], zone)
+            add_rows(tx, [read_row(0, doc, zone)])
         else:
             _add(tx, [read_row(number, doc, zone)])
         return

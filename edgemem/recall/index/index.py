@@ -21,7 +21,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.preload import np
-from edgemem.recall.index.docs import add_docs, add_rows, read_row, remove_doc, replace_doc
+from edgemem.recall.index.docs import add_rows, read_row, remove_doc, replace_doc
 from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import (
     NOT_BROKEN,
@@ -395,7 +395,9 @@ class Index(Closable):
         self.database = open_index_file(self.path, self.truth, self.settings.now.time.zone)
         self._file = file_at(self.path)
         try:
-            self.embedding = None if embedder is None else self._embed_with(embedder)
+            self.embedding = (
+                None if embedder is None else Embedding(self.database, embedder, originals=self.originals)
+            )
         except StoreError as error:
             self.database.close()
             if not self.mark_broken(error):
@@ -405,9 +407,6 @@ class Index(Closable):
             self._open(embedder)
             return
         self.postings = ResidentPostings(self.database)
-
-    def _embed_with(self, embedder: Embedder) -> Embedding:
-        return Embedding(self.database, embedder, originals=self.originals)
 
     def _check_file(self) -> None:
         """Raise if another process has made the file again: connections of new threads would open that one."""
@@ -445,7 +444,7 @@ def _replace_texts(
     for ref in gone:
         remove_doc(tx, texts.kind, ref)
     new = [doc for ref, doc in docs.items() if ref not in known]
-    add_docs(tx, new, zone)
+    add_rows(tx, [read_row(0, doc, zone) for doc in new])
     set_meta(tx, texts.stamped_as, stamp)
     return len(gone), len(new)
 

@@ -238,10 +238,6 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
     return codes
 
 
-def _doc(row: tuple[int, bool, Sequence[Encoding]]) -> int:
-    return row[0]
-
-
 def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encoding]]]) -> None:
     """Store vectors of docs that have none: numbers, whether each holds no more, and an encoding a piece, the first with tokens."""
     tx.executemany(
@@ -254,7 +250,7 @@ def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encodi
                 encoded([piece.vector for piece in pieces]),
                 b"" if pieces[0].tokens is None else pieces[0].tokens.tobytes(),
             )
-            for doc, past, pieces in sorted(rows, key=_doc)
+            for doc, past, pieces in sorted(rows, key=lambda row: row[0])
             if len(pieces)
         ],
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.preload import np, preloaded
-from edgemem.recall.index.docs import CHANGES, COUNTS
+from edgemem.recall.index.docs import CHANGES, COUNTS, SUPPOSES
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.index.vectors import products
 from edgemem.recall.search.features import FEATURES, PLACES
@@ -46,11 +46,14 @@ nearest: whether no other newer one is more so. cue: whether it says that someth
 """
 COMPARED, _NEWEST = 64, 32
 """Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
-_ABOUT = 3.0  # log odds
+_ABOUT, _NEARLY = 3.0, 0.7
+"""Log odds: what answers about as well as the best is compared; what is sure and nearly as likely is above what is supposed."""
 LIKELY, SURE = 0.5, 0.88
 """From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
 _ABOVE, _MOST = 0.02, 30.0  # of log odds: a place above another, and the most that a pair has
 STORED = -2
+_AGO_S = 1e10
+"""So much older counts what is only supposed, so that it replaces nothing that is said surely, and is below it."""
 _TELLING = [PLACES[name] for name in ("words", "meaning", "fact_words", "fact_meaning")]
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
@@ -181,8 +184,10 @@ class Pairs(NamedTuple):
     - that has a word of the question which it lacks in much the same words: the dentist's number is not the plumber's;
     - of a person, if the robot said the new one.
     """
+    at: NDArray[np.float64]
+    """When each was said; where the present is asked for, what is only supposed counts as long ago."""
     again: NDArray[np.bool_]
-    """By old and new: whether the new message says all that the old one does, but for its numbers: a reading of another day."""
+    """By old and new: whether the new message says all that the old one does, but for its numbers: a reading of another day; or answers about as well, and is no guess as the old one is."""
 
 
 def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -202,7 +207,9 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     """Compare the top messages and facts pairwise, by each candidate's log odds of answering."""
     rows = np.flatnonzero(contents.stems)
     rows = choose_compared(odds[rows], candidates, rows)
-    at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
+    said, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
+    supposes = ((contents.flags & SUPPOSES) > 0) & (candidates.tense != "past")
+    at = said - _AGO_S * supposes
     own = odds[rows] - odds[rows].max(initial=-np.inf)
     told = [*chain.from_iterable(contents.stems)]
     places = {word: place for place, word in enumerate(dict.fromkeys(told))}
@@ -211,7 +218,7 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
         np.repeat(np.arange(len(rows)), [*map(len, contents.stems)]), [places[word] for word in told]
     ] = 1.0
     # Readings are alike but for their numbers.
-    words = np.array([word.isalpha() or not _has_digit(word) for word in places], bool)
+    words = np.array([word.isalpha() or not any(map(str.isdecimal, word)) for word in places], bool)
     often = presence.sum(axis=0)
     idf = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5)) * words
     weighed = presence * idf
@@ -244,13 +251,14 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     allowed &= ~(lacks & (common >= np.minimum(_ALIKE * mean, mean - 1)))
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
     again = allowed & counts & counts[:, None] & (covers >= _SAME) & (length > 1)[:, None]
+    again |= allowed & supposes[:, None] & ~supposes & (own >= own[:, None] - _NEARLY)
     pair_features = np.empty((len(rows), len(rows), len(PAIR_FEATURES)), np.float32)
     columns = (
         own[:, None],
         own,
         1 / (1 + np.argsort(np.argsort(-own, kind="stable"))),
         same_speaker,
-        np.log1p(np.abs(at[:, None] - at) / _DAY_S),
+        np.log1p(np.abs(said[:, None] - said) / _DAY_S),
         counts[:, None] == counts,
         both,
         rare,
@@ -261,11 +269,11 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     )
     for place, column in enumerate(columns):
         pair_features[..., place] = column
-    return Pairs(rows, pair_features, allowed, again)
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdecimal, word))
+    if supposes.any():
+        # Whether two tell of the same thing is asked of them in the order in which they were said.
+        swapped = (said < said[:, None])[..., None]
+        pair_features = np.where(swapped, pair_features.swapaxes(0, 1), pair_features)
+    return Pairs(rows, pair_features, allowed, at, again)
 
 
 def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -309,7 +317,7 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
         return Weighed(odds, lifts, replaced)
     pairs = compare(odds, candidates, contents)
     replacing, chances = replacement_chances(pairs, model.replaces)
-    likely, at = chances > LIKELY, candidates.at[pairs.rows]
+    likely, at, said = chances > LIKELY, pairs.at, candidates.at[pairs.rows]
     own = odds[pairs.rows]
     lifted, past = own.copy(), candidates.tense == "past"
     order = np.argsort(-at if past else at, kind="stable")
@@ -322,7 +330,7 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
         else:
             lifted[row] = max(lifted[row], lifted[other].max() + _ABOVE)
     lifts[pairs.rows] = lifted - own
-    replaced[pairs.rows] = (chances > SURE).any(axis=1) & (not past)
+    replaced[pairs.rows] = ((chances > SURE) & (said > said[:, None])).any(axis=1) & (not past)
     return Weighed(odds + lifts, lifts, replaced)
 
 

@@ -165,7 +165,8 @@ class WordSearch:
         known = any(self.counts(question.terms).values())
         if asked.before and lacks_subject(question, self._reader, known=known):
             question = self._parsed(with_subjects(asked))
-        statistics = self._statistics(question.terms)
+        docs, words = self._size
+        statistics = Statistics(docs=docs, terms=words, counts=self.counts(question.terms))
         if question.period is not None and not question.period.rest:
             question = msgspec.structs.replace(question, terms=())
         # Words of a time that no text has find nothing, and as the rarest would count most.
@@ -198,10 +199,6 @@ class WordSearch:
     def sounding_like(self, sounds: Iterable[str]) -> list[str]:
         """Return names that readable texts tell, with a word of one of some skeletons."""
         return self._view.table.names.sounding_like(sounds, self._view.readable)
-
-    def _statistics(self, asked: Sequence[str]) -> Statistics:
-        docs, words = self._size
-        return Statistics(docs=docs, terms=words, counts=self.counts(asked))
 
     def _compounds(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
         """Return the shortest known compounds that end with a term, and the term's parts, if it may be a compound."""

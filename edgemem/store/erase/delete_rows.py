@@ -130,7 +130,9 @@ def erase_person(
     for kind in KINDS:
         if kind.goes == "row":
             gone = delete_rows(tx, kind, kind.where_mine(), bound)
-            blanked = blank_rows_of(tx, kind, bound) if kind.blanks else []
+            blanked = (
+                blank_rows(tx, kind, f"speaker = :name or {IN_THEIR_TURNS}", bound) if kind.blanks else []
+            )
             shown += [*gone, *blanked]
             counts[kind.plural], counts[f"constants of {kind.plural}"] = len(gone), len(blanked)
     counts[BANK_FILES.plural] += files
@@ -302,11 +304,6 @@ def forget_session_rows(
             work = blank_rows if kind.blanks else delete_rows
             shown += work(tx, kind, where, values)
     return shown
-
-
-def blank_rows_of(tx: Transaction, kind: Kind, bound: Mapping[str, Any]) -> list[Shown]:
-    """Blank the rows that the person `:name` said, or that came from one of their turns."""
-    return blank_rows(tx, kind, f"speaker = :name or {IN_THEIR_TURNS}", bound)
 
 
 def _without_values(text: str, key: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgemem import preload
 from edgemem.errors import CorruptError
 from edgemem.recall.index import table
-from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
+from edgemem.recall.index.docs import add_rows, read_row, remove_doc, replace_doc
 from edgemem.recall.index.file import KEPT, SCHEMA, Removals, State, note_removals, trim_removals
 from edgemem.recall.index.packed import PackedVectors, bits_of_bytes, count_ones, pack
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
@@ -88,7 +88,7 @@ def test_memory_finds_what_the_file_does(tmp_path_factory, taken):
         for what, which, text in [*taken, ("add", TURN, "cup cup kettle"), ("look", 0, "")]:
             if what == "add":
                 known.append(doc(len(known) + 1, text, kind=which))
-                other.write(lambda tx: add_docs(tx, [known[-1]]))
+                other.write(lambda tx: add_rows(tx, [read_row(0, known[-1])]))
             elif what == "look":
                 if known:
                     compare(database, memory)
@@ -107,7 +107,7 @@ def test_a_question_in_a_hurry_reads_the_newest_first(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "NEWEST", 10)
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
-        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
+        database.write(lambda tx: add_rows(tx, [read_row(0, doc(n, f"cup {n}")) for n in range(1, 20)]))
         state, read = State.read(database), []
         while not memory.follow(state, lambda: True):
             read.append(sorted(memory.table.rows["id"][: memory.table.n].tolist()))
@@ -121,7 +121,7 @@ def test_who_missed_removals_reads_everything_again(tmp_path):
     """A log that was cut before somebody read it cannot be followed; memory begins anew and is right."""
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
-        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 9)]))
+        database.write(lambda tx: add_rows(tx, [read_row(0, doc(n, f"cup {n}")) for n in range(1, 9)]))
         memory.warm(State.read(database))
         compare(database, memory)
         database.write(lambda tx: remove_doc(tx, TURN, 3))
@@ -137,7 +137,9 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
     """Once idle time has followed, a word that stands nowhere any more is not in memory either."""
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
-        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
+        database.write(
+            lambda tx: add_rows(tx, [read_row(0, doc(1, "cup")), read_row(0, doc(2, "diagnosis kettle"))])
+        )
         memory.follow(State.read(database))
         memory.table.similar.similar_to("diagnosis", wide=False)
         database.write(lambda tx: remove_doc(tx, TURN, 2))
@@ -155,7 +157,7 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
 def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
     """A card turned a bit over: the file is to be made again, and whoever asks is told by the error that says so."""
     with opened(tmp_path) as database:
-        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
+        database.write(lambda tx: add_rows(tx, [read_row(0, doc(1, "cup")), read_row(0, doc(2, "kettle"))]))
         database.write(lambda tx: tx.execute(f"update docs set {damage} where id = 1"))
         memory = ResidentPostings(database)
         with pytest.raises(CorruptError):

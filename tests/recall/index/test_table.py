@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.docs import add_rows, read_row
 from edgemem.recall.index.file import FIRST_OTHER, SCHEMA, State
 from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
 from edgemem.recall.index.table import NOBODY, DocTable, ResidentPostings, Row
@@ -170,7 +170,7 @@ def test_who_may_find_what_is_the_rule(
         )
 
     with Database(tmp_path_factory.mktemp("table") / "index.db", schema=SCHEMA, durable=False) as database:
-        database.write(lambda tx: add_docs(tx, docs))
+        database.write(lambda tx: add_rows(tx, [read_row(0, doc) for doc in docs]))
         known = dict(database.query("select key, value from meta"))
         memory = ResidentPostings(database)
         memory.warm(State(last_message=known["last_message"], last_other=known["last_other"]))

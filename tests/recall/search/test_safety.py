@@ -91,6 +91,10 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("We are all allergic to peanuts.", "peanuts", "What shall we cook tonight?"),
         ("Wir sind alle gegen Sellerie allergisch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
         ("I'm allergic to penicillin. Tell me if the doctor calls.", "penicillin", "The pharmacy gave us a painkiller."),
+        ("I think I'm allergic to mustard.", "mustard", "What shall we cook tonight?"),
+        ("My son is allergic to kiwi and so am I.", "kiwi", "What shall we cook tonight?"),
+        ("Meine Tochter ist gegen Sellerie allergisch und ich auch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
+        ("I'm allergic to nothing except bees.", "bees", "I'm planting flowers for the bees."),
     ],
 )  # fmt: skip
 def test_what_was_said_of_oneself_counts_without_a_fact(
@@ -112,6 +116,9 @@ def test_what_was_said_of_oneself_counts_without_a_fact(
         ("Cuando viene mi sobrina, nada de gambas, se le hincha la cara.", "gambas", "¿Qué cocinamos esta noche?"),
         ("Chồng tôi bị dị ứng với tôm.", "tôm", "Tối nay nấu món gì?"),
         ("我女儿对花生过敏。", "花生", "今晚做什么菜？"),
+        ("I think Ben is allergic to mustard.", "mustard", "What shall we cook tonight?"),
+        ("Ich glaube, Ben ist gegen Senf allergisch.", "Senf", "Soll ich uns eine Suppe kochen?"),
+        ("Creo que Ben es alérgico a la mostaza.", "mostaza", "¿Qué cocinamos esta noche?"),
     ],
 )  # fmt: skip
 def test_what_was_said_of_another_is_told_with_food_alone(
@@ -204,7 +211,8 @@ def test_a_question_and_the_robot_s_words_hurt_nobody(memory: Memory) -> None:
     [
         "The queue at the pharmacy took an hour.", "I mustn't forget to post the letter.", "My sister studies medicine.",
         "Ich darf den Brief nicht vergessen.", "Am Ring bauen sie ein Krankenhaus.", "Nhà thuốc lại đóng cửa khi tôi đến.",
-        "La farmacia estaba cerrada cuando fui.", "我妹妹在学医。",
+        "La farmacia estaba cerrada cuando fui.", "我妹妹在学医。", "I'm allergic to nothing.", "Ich bin gegen nichts allergisch.", "Wir haben keine Allergien, zum Glück.",
+        "No soy alérgica a nada.", "Tôi không bị dị ứng gì cả.", "我对什么都不过敏。",
     ],
 )  # fmt: skip
 def test_what_only_touches_medicine_is_no_danger(memory: Memory, said: str) -> None:
