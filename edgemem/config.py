@@ -27,8 +27,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 LEAST_HISTORY_TOKENS = 64
 """What a window must have for the conversation: one sentence, and the answer to the one before it."""
 
-LEAST_TURN_TOKENS = 16
-"""What two messages of a word or two take, with the markers of their template."""
+LEAST_TURN_TOKENS = 16  # what two messages of a word or two take, with the markers of their template
 
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""

@@ -18,8 +18,7 @@ OPEN = "<memory>"
 CLOSE = "</memory>\n"
 BULLET = "- "
 
-MAX_KEY_CHARS = 256
-"""Longest key, scope or session id; people and models write names, not texts."""
+MAX_KEY_CHARS = 256  # longest key, scope or session id; people and models write names, not texts
 
 _MOST_FOLDED = 8192
 _LONGEST_CLUSTER = 16

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from edgemem.context.bargein import Timed
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
-    from edgemem.records import Message
 
 INTERRUPT = "__interrupt__"  # the tool in whose result EdgeVox says that the reply before was cut off
 
@@ -152,7 +151,8 @@ class Link:
         self.ears.theirs = ctx.session
         try:
             is_first = point == BEFORE_LLM and payload["hop"] == 0 and adapter.turn is None
-            if is_first and not adapter.state.is_cut and _tells_of_interruption(payload["messages"]):
+            calls = (message.get("tool_call_id") for message in payload["messages"]) if is_first else ()
+            if INTERRUPT in calls and not adapter.state.is_cut:
                 adapter.conversation.interrupt(prepared=False)
             result = adapter.act(point, ctx, payload)
         except Exception as error:  # noqa: BLE001 - EdgeVox would swallow it; it is counted
@@ -161,10 +161,6 @@ class Link:
         if result is not None and result.is_end:  # it takes an end of its own class alone
             return importlib.import_module("edgevox.agents.hooks").HookResult.end(result.payload)
         return result
-
-
-def _tells_of_interruption(messages: Iterable[Message]) -> bool:
-    return any(message.get("tool_call_id") == INTERRUPT for message in messages)
 
 
 _EARS: WeakValueDictionary[tuple[int, str], Ears] = WeakValueDictionary()  # by memory and session

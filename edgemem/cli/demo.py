@@ -41,8 +41,7 @@ PATIENCE_MS = 60_000.0
 COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
 STRANGER = "a voice"
 NAME = 7
-STRONGEST = 2
-"""Signals of a line that are printed; JSON has all."""
+STRONGEST = 2  # signals of a line that are printed; JSON has all
 BADLY = 0.5
 
 

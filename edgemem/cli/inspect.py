@@ -24,8 +24,7 @@ SHORT = 160
 
 MOST_LEFT_OUT = 8
 
-MAX_OUTPUT = 2**31 - 1
-"""Of a tool's result; SQLite holds no longer text."""
+MAX_OUTPUT = 2**31 - 1  # of a tool's result; SQLite holds no longer text
 
 
 @click.group()

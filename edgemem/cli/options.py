@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from edgemem.records import Forgotten
 
 F = TypeVar("F", bound="Callable[..., Any]")
-NOT_YET_ERASED = 3
-"""The exit code of a command that forgot, where a file still holds bytes of it."""
-MOST_COMPLETED = 200
-"""More than anybody reads; a shell asks with every press of the key."""
+NOT_YET_ERASED = 3  # the exit code of a command that forgot, where a file still holds bytes of it
+MOST_COMPLETED = 200  # more than anybody reads; a shell asks with every press of the key
 
 
 class HomePath(click.Path):

@@ -21,8 +21,7 @@ from edgemem.records import Message, text_of
 MAX_CHARS = 240
 """Longer sentences are cut between two words: speech recognisers often write no full stops."""
 
-OUTCOME_CHARS = 100
-"""Characters of a tool's result in a summary."""
+OUTCOME_CHARS = 100  # characters of a tool's result in a summary
 
 _SOMEBODY, _ROBOT = "Somebody", "Robot"  # speakers of messages without a name
 

@@ -167,8 +167,7 @@ INSTRUCTIONS = (
 )
 """The system message of replays, which never holds stored text."""
 
-IDLE_GAP_S = 120.0
-"""A longer pause in the script gives idle work its turn."""
+IDLE_GAP_S = 120.0  # a longer pause in the script gives idle work its turn
 
 
 class ToolFailedError(EdgememError):

@@ -44,8 +44,7 @@ CALLS = {
     "<atem:function_calls>": "</atem:function_calls>",
     "<tool_calls:opensource>": "</tool_calls:opensource>",
 }
-CLOSES = {**THOUGHTS, **CALLS}
-"""Their ends; empty: the end of the reply."""
+CLOSES = {**THOUGHTS, **CALLS}  # their ends; empty: the end of the reply
 MARKS = frozenset({*CLOSES, *CLOSES.values(), "[ARGS]", "[CALL_ID]", "<|message|>", '<|"|>'} - {""})
 """Markers that are shown as text also where they are control tokens; none ends a reply."""
 _OPENS = re.compile("|".join(re.escape(mark) for mark in sorted(CLOSES, key=len, reverse=True)))

@@ -57,14 +57,12 @@ MYSELF = "me"
 SCOPES: dict[Level, str] = {"shared": "global", "household": "household", "private": MYSELF}
 """The scope for each level of openness; the schema offers these to every speaker (law 2)."""
 
-DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)
-"""Those of the EdgeVox memory module."""
+DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)  # those of the EdgeVox memory module
 
 NAMES = (*DEFAULT, LIST_FACTS, SEARCH_MEMORY)
 """All tools of this module, in the order of the prompt."""
 
-SOURCE = "llm"
-"""The source of what a model stored; its speaker is kept beside."""
+SOURCE = "llm"  # the source of what a model stored; its speaker is kept beside
 
 _CLOSER: dict[Level, str] = {
     "household": "It was kept for the people known here, since it is not only what was said.",

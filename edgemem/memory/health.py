@@ -50,8 +50,7 @@ _log = logging.getLogger(__name__)
 
 _LISTED = 20
 _HEARD, _FEWEST = 200, 20  # of the newest messages, those whose language is told, and the fewest that tell it
-SPARE_MB = 200
-"""Below this much free space a robot that logs and learns will soon stop doing so."""
+SPARE_MB = 200  # below this much free space a robot that logs and learns will soon stop doing so
 
 
 def _ok(detail: str) -> Finding:

@@ -81,8 +81,7 @@ CLOSED = (
 
 LEAST = 0.2
 """How relevant a procedure must be, 0 to 1, to be proposed unasked: twice as likely to help as a line of memory."""
-PROCEDURE_CHARS = 480
-"""A longer procedure is not proposed: half of it would mislead."""
+PROCEDURE_CHARS = 480  # a longer procedure is not proposed: half of it would mislead
 _VALUE_CHARS = 80
 _DEADLINE_S = 0.05
 """The question was embedded for recall a moment ago, so this is only spent where that came late."""

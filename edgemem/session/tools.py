@@ -40,17 +40,14 @@ if TYPE_CHECKING:
 KEPT_BYTES = 8_000_000
 """Bytes of shortened results that are kept whole, of all sessions together; the oldest are dropped."""
 
-MIN_CHARS = 200
-"""A smaller bound would hold little but the note about the rest."""
+MIN_CHARS = 200  # a smaller bound would hold little but the note about the rest
 
 SHARE_OF_WINDOW = 0.5
 """Share of a prompt's room that all results of one turn may take; each gets half of what the ones before it have left."""
 
-SHARE_OF_END = 0.25
-"""Share of a shortened text that its end takes."""
+SHARE_OF_END = 0.25  # share of a shortened text that its end takes
 
-RESULT_CHARS = 500
-"""A longer result or argument is cut in the episode; the session keeps the whole of it."""
+RESULT_CHARS = 500  # a longer result or argument is cut in the episode; the session keeps the whole of it
 
 MOST_ARGUMENTS = 16
 """Arguments that an episode keeps; with their longest names and values they stay below what a payload may have."""

@@ -21,8 +21,7 @@ from edgemem.errors import ClosedError, ConfigError, ContextOverflowError, Serve
 if TYPE_CHECKING:
     from edgemem.config import ChatSettings
 
-CONNECT_S = 2.0
-"""Seconds to reach the server: microseconds on this machine."""
+CONNECT_S = 2.0  # seconds to reach the server: microseconds on this machine
 _GONE = (OSError, http.client.HTTPException, ValueError)  # of reading from a closed connection
 ANSWER_S = 10.0
 """Seconds to wait for work without the model, such as tokens of a text; they share the processor."""

@@ -26,10 +26,8 @@ DATELESS = 1_704_067_200.0
 """The date (1 January 2024) that a template prints when nobody says the day."""
 MOST_STEPS = 50_000
 """Turns of loops and calls in one rendering, 2 µs each on a desktop; tools take up to 500 each."""
-STEPS_A_MESSAGE = 2_000
-"""More steps for each message."""
-MOST_CHARACTERS = 8 << 20
-"""Longest text of a template; no window holds as much."""
+STEPS_A_MESSAGE = 2_000  # more steps for each message
+MOST_CHARACTERS = 8 << 20  # longest text of a template; no window holds as much
 
 
 class ChatTemplate:

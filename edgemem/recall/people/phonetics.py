@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -78,14 +77,12 @@ _PAIRS = {frozenset(pair[:2]): float(pair[2:]) for pair in _NEAR.split()} | _FAR
 _HEARD_AS = ("english", "english e", "spanish")
 _STRICTLY = ("english", "german", "spanish")
 _CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
-SOUND_CLASSES = "PTFKSNLR"
-"""The letters of a skeleton."""
+SOUND_CLASSES = "PTFKSNLR"  # the letters of a skeleton
 _STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
 _LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of a word that may mean one
 _SAME = 0.035  # the distance up to which two readings are the same
 _ALIKE = 0.27  # up to which a name is meant
 LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any may be misheard, and those that always may
-_BENT = 0.03  # how much farther a word is of which an ending was taken off
 _TWICE = re.compile(r"([A-Z])\1+")
 LIMIT = 0.3
 """Distance up to which a reading may be taken for another."""
@@ -240,17 +237,13 @@ def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None
         return None
     common = word in common_names()
     limit = _SAME if common or is_english(word) else _ALIKE
-    heard = [(spoken, 0.0) for spoken in as_heard(word)]
-    if word.endswith("s") and len(word) > _LEAST_HEARD:
-        heard += [(spoken, _BENT) for spoken in as_heard(word[:-1])]
     hits = []
     for name in names:
         read = [reading for key, reading in _readings(name) if keys is None or key in keys]
-        far = min([distance(spoken, other) + bent for spoken, bent in heard for other in read], default=1.0)
+        far = min([distance(spoken, other) for spoken in as_heard(word) for other in read], default=1.0)
         if far <= limit or (common and not _strict_keys(word).isdisjoint(_strict_keys(name))):
-            hits.append((far, -SequenceMatcher(None, word, name).ratio(), name))
-    far, _, name = min(hits, default=(1.0, 0.0, ""))
-    return (far, name) if name else None
+            hits.append((far, name))
+    return min(hits, default=None)
 
 
 def _heard_name(name: str) -> str:

@@ -53,8 +53,7 @@ _AS_LONG, _FOR_LONG = 0.8, 0.2
 _MOST_MORE = 3
 _OF_DAY = 0.5
 """How likely what is about a coming day helps whoever asks for more than what is on that day."""
-READ_AGAIN = 20
-"""Texts whose tokens are compared with the question's."""
+READ_AGAIN = 20  # texts whose tokens are compared with the question's
 
 
 class Hit(NamedTuple):

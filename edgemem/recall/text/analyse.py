@@ -340,11 +340,9 @@ def fold(text: str) -> str:
     if text.isascii():
         return small
     plain = bare(small.translate(_simplified()))
-    return plain if len(plain) == len(text) else "".join(map(_fold_letter, text))
-
-
-def _fold_letter(letter: str) -> str:
-    return bare(letter.lower())[:1] or letter
+    return (
+        plain if len(plain) == len(text) else "".join(bare(letter.lower())[:1] or letter for letter in text)
+    )
 
 
 @preloaded

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from edgemem.recall.text.lexicon import Lexicon
 
 MAX_RANGES = 16
-BEGINNING = 0.0
-"""The start of an open range such as "before May"."""
+BEGINNING = 0.0  # the start of an open range such as "before May"
 _ALIASES = {"monthday": "nth", "later": "shift"}  # slots of a form whose words are some of another slot's
 _DATED = {"month", "date", "year"}  # parts of a phrase that tell the date themselves
 _LONG = {"month", "season"}

@@ -235,8 +235,7 @@ class Codec:
 
 
 MESSAGE = Codec(MESSAGES, without=("turn", "dropped"), nested=True)
-DROPPED = Codec(MESSAGES, line="dropped")
-"""A message of an older version of a conversation."""
+DROPPED = Codec(MESSAGES, line="dropped")  # a message of an older version of a conversation
 TURN = Codec(TURNS, more=(("messages", tuple.__class_getitem__((MESSAGE.record, ...))),))
 CODECS: Mapping[str, Codec] = {
     kind.table: TURN if kind is TURNS else Codec(kind) for kind in KINDS if kind.line
