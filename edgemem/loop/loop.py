@@ -235,9 +235,8 @@ class AgentLoop:
             if result.interrupted or not reply.tool_calls or hop == self.max_hops - 1:
                 text = reply.content or ("" if result.interrupted else NO_ANSWER)
                 return turn.reply(text, tokens=reply.tokens)
-            calls = list(map(calling, reply.tool_calls))
-            asking = {"role": "assistant", "content": reply.content or None, "tool_calls": calls}
-            message = turn.add(asking, tokens=reply.tokens)
+            calls = {"content": reply.content or None, "tool_calls": list(map(calling, reply.tool_calls))}
+            message = turn.add({"role": "assistant", **calls}, tokens=reply.tokens)
             if turn.hook_reply is None and not tool_calls(message):
                 return text_of(message)
             for call in tool_calls(message) if turn.hook_reply is None else ():

@@ -23,6 +23,7 @@ from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
 from edgemem.recall.text.analyse import asks
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import Kind, Reader
+from edgemem.store.fact_queries import held_at
 from edgemem.store.rights import spellings, with_stored_spelling
 from edgemem.store.turns import read_words
 
@@ -157,7 +158,7 @@ class Recall:
         held = (
             None
             if when is None or (request.kinds and "fact" not in request.kinds)
-            else when.valid_statements(self._truth, reader)
+            else held_at(self._truth, when.valid_at, known_at=when.known_at, reader=reader)
         )
         allowed = Filter(
             reader,

@@ -15,7 +15,6 @@ from edgemem.recall.index.docs import ASKS, GREETS, SUPPOSES
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.text.calendar import Range
-from edgemem.store.fact_queries import held_at
 from edgemem.store.validation import checked_tick, checked_time
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from edgemem.recall.index.table import DocTable
     from edgemem.recall.index.view import QueryView
     from edgemem.recall.query import ParsedQuery, PeriodQuestion, Question
-    from edgemem.records import Reader
-    from edgemem.store.db.database import Database
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
@@ -72,13 +69,6 @@ class When(NamedTuple):
     def known_tick(self) -> int | None:
         """Return `known_at` as a tick of the clock."""
         return None if self.known_at is None else checked_tick(self.known_at, "known_at")
-
-    def valid_statements(self, truth: Database, reader: Reader | None) -> list[int]:
-        """Return the readable statements that held then, as far as known, by their ids in ascending order.
-
-        All keys are looked at: other versions, however many, do not displace the one that held.
-        """
-        return held_at(truth, self.valid_at, known_at=self.known_at, reader=reader)
 
 
 def checked_when(valid_at: float | None, known_at: float | None) -> When | None:
@@ -159,7 +149,8 @@ def _overlap(
     shares = np.zeros(len(spans))
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
-    if inside and question.period is not None and question.period.rest:
+    period = question.period if inside else None
+    if period is not None and period.rest:
         sure = np.where(every > 0, 0.0, sure)  # a habit is found by what else is asked
     likeliest: dict[str, float] = {}
     for span in question.times:
@@ -175,7 +166,9 @@ def _overlap(
         of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S or inside else np.sqrt(lengths * asked)
         longest = lengths if inside else np.maximum(lengths, asked)
         length = np.where(lengths > _DAY_S, longest, of_day)
-        shares = np.maximum(shares, span.sure / best * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
+        # What happened last Friday is not on next Friday.
+        reading = float(span.sure == best) if period is not None and not period.words else span.sure / best
+        shares = np.maximum(shares, reading * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
     return shares.astype(np.float32)
 
 

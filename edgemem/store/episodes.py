@@ -131,8 +131,8 @@ def append_episode(
         checked_texts(episode.tags, "the tags of an episode"),
     )
     row_id = tx.tick() if episode_id is None else episode_id
-    column = as_text(details) if details != Details() else None
-    row = (episode.kind, payload, outcome, agent, row_id, level, who, name, summary, column)
+    more = as_text(details) if details != Details() else None
+    row = (episode.kind, payload, outcome, agent, row_id, level, who, name, summary, more)
     if name is not None:
         _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", (name,)))
     tx.execute(

@@ -52,8 +52,7 @@ LIKELY, SURE = 0.5, 0.88
 """From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
 _ABOVE, _MOST = 0.02, 30.0  # of log odds: a place above another, and the most that a pair has
 STORED = -2
-_AGO_S = 1e10
-"""So much older counts what is only supposed, so that it replaces nothing that is said surely, and is below it."""
+_AGO_S = 1e10  # so much older counts what is only supposed: it replaces nothing that is sure, and is below it
 _TELLING = [PLACES[name] for name in ("words", "meaning", "fact_words", "fact_meaning")]
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
@@ -271,8 +270,8 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
         pair_features[..., place] = column
     if supposes.any():
         # Whether two tell of the same thing is asked of them in the order in which they were said.
-        swapped = (said < said[:, None])[..., None]
-        pair_features = np.where(swapped, pair_features.swapaxes(0, 1), pair_features)
+        swapped = pair_features.swapaxes(0, 1)
+        pair_features = np.where((said < said[:, None])[..., None], swapped, pair_features)
     return Pairs(rows, pair_features, allowed, at, again)
 
 

@@ -95,6 +95,12 @@ def test_a_sentence_of_two_words_that_tell_was_told_too(robot):
     assert told(robot, "What happened five days ago?") == ["I am going to play the cello"]
 
 
+def test_what_was_on_a_day_of_that_name_is_not_on_the_next(robot):
+    """A question for a coming Friday is not answered by what happened on the last one."""
+    say(robot, 1, 15, "ann", "We got the wallpaper on Friday")
+    assert told(robot, "What's on on Friday?") == [PLUMBER]
+
+
 def test_what_others_keep_to_themselves_is_not_told(robot):
     """What Ann said in private is told to Ann alone."""
     secret = "I have bought Ben a telescope for his birthday"
