@@ -103,9 +103,7 @@ def add(
     """
     begin, end = rest["valid_from"], rest["valid_to"]
     if begin is not None and end is not None and end <= begin:
-        raise InvalidInputError(
-            f"A fact must end after it begins: {moment(end)} is not after {moment(begin)}."
-        )
+        raise InvalidInputError(f"A fact ends after it begins: {moment(end)} is not after {moment(begin)}.")
     value, scope = " ".join(words), checked_scope(scope)
     heard = Heard(speaker=speaker) if speaker else None
     with options.open_home(home) as memory:

@@ -194,9 +194,7 @@ def render(figures: Mapping[str, Any], *, home: str) -> str:
 def write_textfile(path: Path, text: str) -> None:
     """Put a file where the collector reads it, whole or not at all, and readable for the collector's user."""
     if path.suffix != ".prom":
-        raise InvalidInputError(
-            f"node_exporter reads only files that end in .prom; name {path}.prom instead."
-        )
+        raise InvalidInputError(f"node_exporter reads only files that end in .prom; name {path}.prom.")
     if not path.parent.is_dir():
         raise InvalidInputError(f"There is no folder {path.parent}; name the one that node_exporter reads.")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

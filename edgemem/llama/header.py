@@ -77,9 +77,7 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             magic, size = file.read(4), path.stat().st_size
     except OSError as error:
-        raise ModelError(
-            f"The model file {path} cannot be read ({error.strerror}); mend its rights"
-        ) from error
+        raise ModelError(f"The model {path} cannot be read ({error.strerror}); mend its rights") from error
     if magic != b"GGUF" or size < 24:
         raise ModelError(f"{path} is not a GGUF file; name a model in GGUF format")
     api = _reader()

@@ -108,9 +108,7 @@ def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: s
         max_chars = settings.now.tools.max_chars
         text = clean(texts.get("text", ""), max_chars=max_chars + 1)
         if action == "write" and not 0 < len(text) <= max_chars:
-            raise InvalidInputError(
-                f"A note has 1 to {max_chars} characters; say in text what shall be noted."
-            )
+            raise InvalidInputError(f"A note has 1 to {max_chars} characters; say in text what to note.")
         turn = asked_in(turn, speaker)
         if not readable(turn.reader, notes.level, None):
             return _NO_NOTES

@@ -141,9 +141,7 @@ def memory_tools(
     """
     # No `isinstance`: since Python 3.12 it does not see attributes by `__getattr__`.
     if not all(hasattr(store, name) for name in vars(MemoryStore) if not name.startswith("_")):
-        raise InvalidInputError(
-            f"memory_tools needs a memory store, not {type(store).__name__}; open one first."
-        )
+        raise InvalidInputError(f"memory_tools needs a store, not {type(store).__name__}; open one first.")
     if isinstance(include, str):
         raise InvalidInputError(f"include must be a list of names; write [{include!r}].")
     include = DEFAULT if include is None else include
@@ -506,9 +504,7 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     """
     command = clean(by_hand, max_chars=_COMMAND_CHARS)
     if turn.n < 0 or turn.is_inner:  # the yes of an agent is nobody's
-        raise RefusedError(
-            f"Nothing was erased: this robot cannot ask first. At the command line: `{command}`."
-        )
+        raise RefusedError(f"Nothing was erased: this robot cannot ask. At the command line: `{command}`.")
     now, before = turn.n, turn.n - 1
     questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
     questions = {question: n for question, n in questions.items() if n in (now, before)}

@@ -261,9 +261,7 @@ def meant_instead(home: Path) -> str:
 def checked_home(home: Path) -> Path:
     """Return a home that may be opened or made; any other file or directory is refused, as a home is closed to others."""
     if home.exists() and not home.is_dir():
-        raise InvalidInputError(
-            f"{home} is a file; a memory's home is a directory. Name another with --home."
-        )
+        raise InvalidInputError(f"{home} is a file; a home is a directory. Name another with --home.")
     if home.is_dir() and not is_home(home):
         foreign = sorted(entry.name for entry in home.iterdir() if entry.name not in _READY)
         if any(not name.startswith(".") for name in foreign):

@@ -60,9 +60,7 @@ def checked_hearing(heard: Any) -> Heard | None:
 def checked_report(heard_text: Any, heard_ms: Any, words: Any) -> dict[str, Any]:
     """Return the given parts of a voice's report, as `heard_part` takes them."""
     if words is not None and (isinstance(words, (str, bytes)) or not isinstance(words, Iterable)):
-        raise InvalidInputError(
-            f"`words` must be a list of words with their times; got {type(words).__name__}."
-        )
+        raise InvalidInputError(f"`words` must be a list of words with times; got {type(words).__name__}.")
     given = {"heard_text": heard_text, "heard_ms": heard_ms, "words": None if words is None else tuple(words)}
     report = {name: value for name, value in given.items() if value is not None}
     heard_part("", **report)

@@ -348,9 +348,7 @@ def checked_tools(tools: Any) -> list[Tool]:
         if not isinstance(tool, Tool):
             raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; one is {type(tool).__name__}.")
         if any(tool.name == other.name for other in offered):
-            raise InvalidInputError(
-                f"Two `tools` have the name {tool.name!r:.40}; a model calls them by name."
-            )
+            raise InvalidInputError(f"Two `tools` are called {tool.name!r:.40}; a model calls them by name.")
         run = unwrap(tool.run)  # those of an async memory are plain functions inside
         if iscoroutinefunction(run):
             raise InvalidInputError(

@@ -208,9 +208,7 @@ class StoredSession:
         """Give a store that knows messages only all of them."""
         if self.store is not None and not log.is_detached:
             if not log.is_resumed:
-                raise StoreError(
-                    "The session cannot be read, so nothing is written over it; it is tried again."
-                )
+                raise StoreError("The session cannot be read, so nothing replaces it; it is tried again.")
             prompt_log = log.prompt_log
             messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
             kept = Session(messages, with_levels(session.state, log))

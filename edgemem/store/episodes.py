@@ -291,9 +291,7 @@ def checked_payload(payload: dict[str, Any]) -> bytes:
         )
     text = msgspec.json.encode(_plain(payload))
     if len(text) > MAX_PAYLOAD_BYTES:
-        raise InvalidInputError(
-            f"The payload of an episode may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it."
-        )
+        raise InvalidInputError(f"An episode's payload may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it.")
     return text
 
 

@@ -215,7 +215,5 @@ def _checked_steps(steps: Sequence[ProcedureStep]) -> str:
         kept.append(ProcedureStep(step.tool_name, given, expected))
     text = as_text(kept)
     if len(text) > MAX_PAYLOAD_BYTES:
-        raise InvalidInputError(
-            f"The steps of a procedure may have {MAX_PAYLOAD_BYTES:,} bytes; shorten them."
-        )
+        raise InvalidInputError(f"A procedure's steps may have {MAX_PAYLOAD_BYTES:,} bytes; shorten them.")
     return text

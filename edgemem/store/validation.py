@@ -73,9 +73,7 @@ def checked_path(path: str | Path, what: str) -> Path:
         real = Path(os.path.realpath(Path(given).expanduser()))  # Path.resolve fails on links in a circle
         sizes = [len(os.fsencode(part)) for part in real.parts]
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInputError(
-            f"{what} cannot be at {repr(path)[:80]} ({error}); give another path."
-        ) from error
+        raise InvalidInputError(f"{what} cannot be at {repr(path)[:80]} ({error}); give another.") from error
     if max(sizes) > _LONGEST_PART or sum(sizes) + len(sizes) > _LONGEST_PATH:
         raise InvalidInputError(
             f"{what} cannot be at {str(path)[:80]}…: names in a path have at most {_LONGEST_PART} bytes and all of it"

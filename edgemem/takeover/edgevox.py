@@ -129,9 +129,7 @@ class EdgevoxMemory:
     def _read_json(self, file: Path, name: str, text: str) -> None:
         first = json_of(text.lstrip().partition("\n")[0])
         if isinstance(first, dict) and first.get("record") == "edgemem":
-            raise InvalidInputError(
-                f"it is an export of edgemem, which is taken in with: edgemem import {file}"
-            )
+            raise InvalidInputError(f"it is an export of edgemem; take it in with: edgemem import {file}")
         data = json_of(text)
         if data is None:
             raise InvalidInputError("it is damaged; mend it, and import it again.")

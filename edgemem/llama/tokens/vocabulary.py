@@ -111,9 +111,7 @@ class FileVocabulary(Vocabulary):
         self.kind = int(self._api.llama_vocab_type(self._vocab))
         if self.kind == _NONE:
             self.close()
-            raise ModelError(
-                "The model has no vocabulary, so its tokens cannot be counted; name another model"
-            )
+            raise ModelError("The model has no vocabulary, so its tokens cannot be counted; name another")
         self.size = int(self._api.llama_vocab_n_tokens(self._vocab))
         self.bos = int(self._api.llama_vocab_bos(self._vocab))
         self.eos = int(self._api.llama_vocab_eos(self._vocab))

@@ -97,20 +97,11 @@ class _Spoken:
     def _cardinal(self, words: Sequence[str], at: int) -> tuple[str, int]:
         """Return the digits of a number of words: three hundred and five, twenty first."""
         numbers = self._numbers
-        total, part, end, least = 0, None, at, 10**9
+        total, part, end, last, least = 0, None, at, at, 10**9
         while end < len(words):
             word = words[end]
-            if word in numbers.joins.words and part is not None:
-                follows = words[end + 1] if end + 1 < len(words) else ""
-                if not _below(
-                    self._values.get(follows, self._places.get(follows, self._rare.get(follows))), least
-                ):
-                    break
-                end += 1
-                continue
-            if word in self._values and _below(self._values[word], least):
-                value = self._values[word]
-                part, least = (part or 0) + value, _step(value)
+            if (value := self._values.get(word)) is not None and _below(value, least):
+                part, least, last = (part or 0) + value, _step(value), end + 1
             elif (
                 part is not None
                 and (place := self._places.get(word) or self._rare.get(word))
@@ -122,20 +113,19 @@ class _Spoken:
                 and (part is not None or end == at)
                 and numbers.sizes[word] > (part or 0) % 100
             ):
-                size = numbers.sizes[word]
-                part = (part or 1) * size
-                if size >= 1000:  # the next part is counted anew
+                least = numbers.sizes[word]
+                part, last = (part or 1) * least, end + 1
+                if least >= 1000:  # the next part is counted anew
                     total, part = total + part, 0
-                least = size
-            else:
+            elif part is None or word not in numbers.joins.words:
                 break
             end += 1
-        return ("", at) if part is None else (str(total + part), end)
+        return ("", at) if part is None else (str(total + part), last)
 
 
-def _below(value: int | None, least: int) -> bool:
+def _below(value: int, least: int) -> bool:
     """Tell whether a number fits behind one with so many zeros at its end: twenty one, but not one twenty."""
-    return (value is not None and 0 < value < least) or (value == 0 and least == 10**9)
+    return 0 < value < least or (value == 0 and least == 10**9)
 
 
 def _step(value: int) -> int:

@@ -124,9 +124,7 @@ def _encoded(name: str) -> str:
     text = name.encode("utf-8", "replace").decode()
     safe = _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
     if len(safe.encode()) > _LONGEST_NAME:
-        raise MemoryBankViolation(
-            f"{name[:40]!r}… is too long for a folder of the bank; shorten it.", path=name
-        )
+        raise MemoryBankViolation(f"{name[:40]!r}… is too long for a bank's folder; shorten it.", path=name)
     return safe
 
 

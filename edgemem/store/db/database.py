@@ -84,9 +84,7 @@ class Database(Closable):
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
-            raise InvalidInputError(
-                "A memory that lives in RAM only would not be one; give the path of a file."
-            )
+            raise InvalidInputError("A memory in RAM alone would be none; give the path of a file.")
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
         self.migrated: tuple[str, ...] = ()  # steps that brought an older file up to date when it was opened
@@ -289,9 +287,7 @@ class Database(Closable):
                     connection.execute(f"pragma page_size = {int(options.page_size)}")
                     connection.execute("pragma auto_vacuum = none")
                 if connection.execute("pragma journal_mode = wal").fetchone()[0] != "wal":
-                    raise StoreError(
-                        f"The file system of {self.path} cannot hold a log; put it on a local disk."
-                    )
+                    raise StoreError(f"The file system of {self.path} holds no log; put it on a local disk.")
                 connection.execute("pragma wal_autocheckpoint = 0")
                 connection.execute(f"pragma synchronous = {'full' if options.durable else 'off'}")
                 connection.execute("pragma foreign_keys = on")
@@ -344,9 +340,7 @@ class Database(Closable):
         if self.closed:
             raise ClosedError(f"{self.path.name} was closed; open it again.")
         if os.getpid() != self._pid:
-            raise ClosedError(
-                f"{self.path.name} was opened before this process was forked; open it again here."
-            )
+            raise ClosedError(f"{self.path.name} was opened before this process forked; open it again here.")
 
 
 @contextmanager

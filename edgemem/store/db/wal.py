@@ -170,9 +170,7 @@ class RawFile:
             fd, users = self._shared[self._file]
             if fd < 0:
                 if _file_at(self._path) != self._file:
-                    raise ReplacedError(
-                        f"{self._path} is not the file any more that was opened; open it again."
-                    )
+                    raise ReplacedError(f"{self._path} is no more the file that was opened; open it again.")
                 fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
                 self._shared[self._file] = fd, users
             return fd

@@ -183,9 +183,7 @@ class _Merge:
                 self.tx.execute("update sessions set state = ? where name = ?", (as_text(state), name))
         for name, more in self._parted.items():
             if more:
-                self._refuse(
-                    f"With that, {count(more, 'more record')} of conversation {name!r} were left out."
-                )
+                self._refuse(f"With it, {count(more, 'more record')} of conversation {name!r} were left out.")
         # Later ticks shall follow those that came in, even where none of them is an id.
         self.tx.clock.witness(newest)
         note_tick(self.tx, newest)
@@ -254,9 +252,7 @@ class _Merge:
             winner = msgspec.structs.replace(newer, **higher)
             if winner == ours:
                 if msgspec.structs.replace(line, **higher) != ours:
-                    self._refuse(
-                        f"The {kind.label} {_name_of(kind, line)} was stored later here, which stays."
-                    )
+                    self._refuse(f"The {kind.label} {_name_of(kind, line)} was stored later here, and stays.")
                 else:
                     self.report.count(kind.table, new=False)
                 return
@@ -420,9 +416,7 @@ def _take_file(bank: MemoryBank, given: File, report: ImportReport) -> None:
         if here is None:
             place.write(given.path, given.content, at=given.modified)
         elif here != given.content:
-            report.refused.append(
-                f"The file {given.path!r} of the bank holds another text here, which stays."
-            )
+            report.refused.append(f"The bank's file {given.path!r} holds another text here, which stays.")
             return
         report.count("files", new=here is None)
     except InvalidInputError as error:
