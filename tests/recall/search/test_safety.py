@@ -91,6 +91,8 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("We are all allergic to peanuts.", "peanuts", "What shall we cook tonight?"),
         ("Wir sind alle gegen Sellerie allergisch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
         ("I'm allergic to penicillin. Tell me if the doctor calls.", "penicillin", "The pharmacy gave us a painkiller."),
+        ("One pistachio and my throat shuts.", "pistachio", "What shall we cook tonight?"),
+        ("keep me away from prawns please", "prawns", "What shall we cook tonight?"),
         ("I think I'm allergic to mustard.", "mustard", "What shall we cook tonight?"),
         ("My son is allergic to kiwi and so am I.", "kiwi", "What shall we cook tonight?"),
         ("Meine Tochter ist gegen Sellerie allergisch und ich auch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
