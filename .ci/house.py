@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (50_539, 50_513),
-    "lines of code": (36_076, 32_500),
-    "lines of the core": (39_697, 36_000),
+    "lines": (50_513, 50_513),
+    "lines of code": (36_016, 32_500),
+    "lines of the core": (39_653, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),

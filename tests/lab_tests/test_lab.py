@@ -214,7 +214,7 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reply", "answer", "right"),
     [
-        ("The code is 4711.", "4711", True), ("The code is four seven one one", "4711", True),
+        ("The code is 4711.", "4711", True),
         ("The code is 4712.", "4711", False),
         ("It's behind the boilers, next to the broom!", "next to the broom behind the boiler", True),
         ("It is behind something.", "next to the broom behind the boiler", False), ("", "blue", False),
