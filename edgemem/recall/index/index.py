@@ -20,7 +20,6 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
-from edgemem.preload import np
 from edgemem.recall.index.docs import add_rows, read_row, remove_doc, replace_doc
 from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import (
@@ -51,11 +50,9 @@ from edgemem.store.db.files import Closable
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.index.vectors import Vector, Vectors
+    from edgemem.recall.index.vectors import Vectors
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -243,14 +240,6 @@ class Index(Closable):
         self.catch_up(limit)
         with self._upkeep:
             self._work(lambda: [partial(embedding.embed_docs, lambda: True)], limit, 1, None)
-
-    def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
-        """Return how near to a question those docs are whose vectors are in memory alone."""
-        return {} if self.embedding is None else self.embedding.near_new(query, docs)
-
-    def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, NDArray[np.int8]]:
-        """Return the token vectors of those docs whose vectors are in memory alone."""
-        return {} if self.embedding is None else self.embedding.tokens_new(docs)
 
     def warm(self, *, stop: Stop | None = None) -> bool:
         """Bring words and vectors into memory for the next question; return whether any were missing."""

@@ -135,18 +135,14 @@ class PackedVectors:
             if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
             near = lowest_of(distances, 4 * len(near))
+        order = np.argsort(-cosines, kind="stable")
         if exact is not None:
-            sure = exact(ids[: _in_doubt(cosines, k, self.dimensions)].tolist())
-            ids = np.fromiter(sure.keys(), np.int64, len(sure))
-            ids, cosines = _best_by_id(ids, np.fromiter(sure.values(), np.float32, len(sure)))
-        return list(zip(ids[:k].tolist(), cosines[:k].tolist(), strict=True))
+            return best_first(exact(ids[order[: _in_doubt(cosines[order], k, self.dimensions)]].tolist()), k)
+        return list(zip(ids[order[:k]].tolist(), cosines[order[:k]].tolist(), strict=True))
 
     def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> tuple[Ids, NDArray[np.float32]]:
         """Return the ids that are there, ascending, with the best row's estimated cosine: one in three is .016 off or more."""
-        own, cosines = self._estimates(self._packed(query), self._rows_of(ids))
-        # Rows come in the order of their ids.
-        first = np.flatnonzero(np.diff(own, prepend=own[:1] - 1))
-        return own[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
+        return _best_by_id(*self._estimates(self._packed(query), self._rows_of(ids)))
 
     def _packed(self, query: NDArray[np.float32]) -> PackedQuery:
         if self._asked is None or self._asked[0] is not query:
@@ -241,10 +237,16 @@ def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
 
 
 def _best_by_id(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[np.float32]]:
-    """Return each id once with its best cosine, best first, lowest id among equals."""
-    order = np.lexsort((ids, -cosines))
-    order = order[np.sort(np.unique(ids[order], return_index=True)[1])]
-    return ids[order], cosines[order]
+    """Return each id once, ascending, with its best cosine."""
+    order = np.argsort(ids, kind="stable")  # most are in order already
+    ids, cosines = ids[order], cosines[order]
+    first = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
+    return ids[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
+
+
+def best_first(cosines: Mapping[int, float], k: int) -> list[tuple[int, float]]:
+    """Return the best k ids with their cosines, lowest id among equals."""
+    return sorted(cosines.items(), key=lambda item: (-item[1], item[0]))[:k]
 
 
 def _in_doubt(cosines: NDArray[np.float32], k: int, dimensions: int) -> int:

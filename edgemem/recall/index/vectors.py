@@ -1,4 +1,4 @@
-"""Vectors of docs: a row a doc in the index file, as signed bytes and half bytes, and two bits a dimension in memory.
+"""Vectors of docs: a row a doc in the index file, as signed bytes and half bytes (tokens too), and two bits a dimension in memory.
 
 `PackedVectors` names the few that may be nearest; their rows, each with all pieces of a text, are compared exactly. An index has
 the vectors of one model: where another comes, they are erased, and words find every doc until it has a new one.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.preload import np
 from edgemem.recall.index.file import Removals, remove_all, set_meta
-from edgemem.recall.index.packed import PackedVectors
+from edgemem.recall.index.packed import PackedVectors, best_first
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
     Vector = NDArray[np.float32]
-    Ids = Iterable[int] | NDArray[np.int64]
+    Ids = Sequence[int] | NDArray[np.int64]
 
 LEAST = 256
 """Fewer vectors are all compared exactly: half a millisecond."""
@@ -106,27 +106,28 @@ class Vectors:
                 packed = self.packed[past]
                 if len(packed) >= LEAST:
                     exact = None if rough else partial(self.cosines, query)
-                    return packed.nearest(query, k, None if among is None else _array(among), exact=exact)
+                    return packed.nearest(query, k, among, exact=exact)
                 among = packed.ids if among is None else among
         if among is not None:
-            return _best_first(self.cosines(query, among), k)
-        return _best_first(self._cosines(self._select("past = :past", {"past": int(past)}), query), k)
+            return best_first(self.cosines(query, among), k)
+        return best_first(self._cosines(self._select("past = :past", {"past": int(past)}), query), k)
 
     def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the exact cosines of ids that have a vector."""
         cosines: dict[int, float] = {}
-        for some in in_batches(ids.tolist() if isinstance(ids, np.ndarray) else list(ids)):
+        for some in in_batches(np.asarray(ids, np.int64).tolist()):
             rows = self._select(f"doc in ({placeholders(some)})", bound(some))
             cosines |= self._cosines(rows, query)
         return cosines
 
     def tokens(self, ids: Sequence[int], size: int) -> dict[int, NDArray[np.int8]]:
-        """Return the token vectors, `int8[tokens, size]`, of ids that have some."""
+        """Return the token vectors, `int8[tokens, size]`, of no certain length, of ids that have some; `size` is even."""
         sql = f"select doc, tokens from vectors where {_OF_MODEL} and doc in ({placeholders(ids)})"  # noqa: S608 - our own text
+        pairs = _pairs()
         return {
-            doc: np.frombuffer(codes, np.int8).reshape(-1, size)
+            doc: pairs.take(np.frombuffer(codes, np.uint8)).view(np.int8).reshape(-1, size)
             for doc, codes in self._database.query(sql, {**bound(ids), "model": self.model})
-            if isinstance(codes, bytes) and codes and len(codes) % size == 0
+            if isinstance(codes, bytes) and codes and len(codes) * 2 % size == 0
         }
 
     def text_vectors(self, ids: Ids) -> dict[int, Vector]:
@@ -141,7 +142,7 @@ class Vectors:
         """Return ids that have a vector, ascending, and estimates of their cosines, as of the last `nearest`."""
         with self._lock:
             if len(query) == self._dimensions and len(self.packed[past]) >= LEAST:
-                return self.packed[past].cosines(query, _array(ids))
+                return self.packed[past].cosines(query, ids)
         cosines = dict(sorted(self.cosines(query, ids).items()))
         return np.array(list(cosines), np.int64), np.array(list(cosines.values()), np.float32)
 
@@ -176,8 +177,7 @@ class Vectors:
         ]
         texts = np.frombuffer(b"".join(row[3][:size] for row in whole), np.int8).reshape(-1, size)
         halves = np.frombuffer(b"".join(row[3][size:] for row in whole), np.uint8).reshape(-1, half)
-        levels = np.stack([halves >> 4, halves & 15], axis=2).reshape(-1, 2 * half)[:, :size]
-        parts = levels - np.float32((_LEVELS - 1) / 2)
+        parts = _pairs().take(halves).view(np.int8)[:, :size].astype(np.float32)
         vectors = np.concatenate([texts.astype(np.float32), parts])
         vectors /= np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), 1.0)[:, None]
         counts = [(len(row[3]) - size) // half for row in whole]
@@ -209,14 +209,6 @@ class Vectors:
         return len(rows) == AT_ONCE
 
 
-def _best_first(cosines: dict[int, float], k: int) -> list[tuple[int, float]]:
-    return sorted(cosines.items(), key=lambda item: (-item[1], item[0]))[:k]
-
-
-def _array(ids: Ids) -> NDArray[np.int64]:
-    return np.asarray(ids if isinstance(ids, np.ndarray) else list(ids), np.int64)
-
-
 def model_name(embedder: Embedder) -> str:
     """Return a model's name in the file: with another length it is another model."""
     return f"{embedder.dimensions} {embedder.fingerprint}"
@@ -230,12 +222,24 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
     matrix = np.stack(vectors)
     largest = max(float(np.abs(matrix[0]).max()), _SMALL)
     text = np.rint(matrix[0] * (127 / largest)).astype(np.int8)
-    parts = matrix[1:]
-    steps = np.maximum(_STEP * np.sqrt(np.square(parts).mean(axis=1, keepdims=True)), _SMALL)
-    levels = np.clip(np.floor(parts / steps) + _LEVELS // 2, 0, _LEVELS - 1).astype(np.uint8)
+    return bytes(text.tobytes() + _halves(matrix[1:]))
+
+
+def _halves(vectors: NDArray[np.floating[Any]]) -> bytes:
+    """Return each value as the nearest of 16 levels, two to a byte, each vector in bytes of its own."""
+    steps = np.maximum(_STEP * np.sqrt(np.square(vectors).mean(axis=1, keepdims=True)), _SMALL)
+    levels = np.clip(np.floor(vectors / steps) + _LEVELS // 2, 0, _LEVELS - 1).astype(np.uint8)
     levels = np.pad(levels, ((0, 0), (0, levels.shape[1] % 2)))
-    codes: bytes = text.tobytes() + (levels[:, ::2] << 4 | levels[:, 1::2]).tobytes()
-    return codes
+    return bytes((levels[:, ::2] << 4 | levels[:, 1::2]).tobytes())
+
+
+@cache
+def _pairs() -> NDArray[np.uint16]:
+    """Return for each byte its two levels as odd signed bytes, -15 to 15, as they lie in memory."""
+    halves = np.arange(256, dtype=np.uint8)
+    values = 2 * np.stack([halves >> 4, halves & 15], axis=1).astype(np.int8) - (_LEVELS - 1)
+    pairs: NDArray[np.uint16] = values.view(np.uint16).ravel()
+    return pairs
 
 
 def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encoding]]]) -> None:
@@ -248,7 +252,7 @@ def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encodi
                 tx.tick(),
                 int(past),
                 encoded([piece.vector for piece in pieces]),
-                b"" if pieces[0].tokens is None else pieces[0].tokens.tobytes(),
+                b"" if (tokens := pieces[0].tokens) is None else _halves(tokens.astype(np.float32)),
             )
             for doc, past, pieces in sorted(rows, key=lambda row: row[0])
             if len(pieces)
@@ -298,12 +302,14 @@ def dequeue(tx: Transaction, docs: Iterable[int]) -> None:
 def late_interaction(query: NDArray[np.int8], texts: Sequence[NDArray[np.int8]]) -> NDArray[np.float32]:
     """Return `float32[n, 2]`: of the cosines of each text's nearest token to each of a question, the mean and the deviation.
 
-    Each text has a token. The mean is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
+    Each text has a token; a question's are of length 127. The mean is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
     """
     starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
+    tokens = np.concatenate(texts).astype(np.float32)
     # Sums of whole numbers below 2^24 are exact: no text rounds another's.
-    cosines = products(np.concatenate(texts).astype(np.float32), query.astype(np.float32))
-    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, starts, axis=0) / np.float32(127**2)
+    lengths = np.sqrt(np.einsum("ij,ij->i", tokens, tokens))[:, None] * np.float32(127)
+    cosines = products(tokens, query.astype(np.float32)) / np.maximum(lengths, 1.0)
+    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, starts, axis=0)
     return np.stack([nearest.mean(axis=1), nearest.std(axis=1)], axis=1)
 
 

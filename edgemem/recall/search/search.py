@@ -84,6 +84,7 @@ class Search:
     ) -> None:
         self._index = index
         self._state = state
+        self._embedding = None if state is None or index.vectors(state) is None else index.embedding
         self._embedder = embedder
         self._filter = asked
         self._limits = limits
@@ -151,21 +152,18 @@ class Search:
         return question, view
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
-        state, embedder = self._state, self._embedder
-        if state is None or embedder is None or not question.terms or not self._weight:
-            return
-        vectors = self._index.vectors(state)
-        if vectors is None:
+        state, embedding, embedder = self._state, self._embedding, self._embedder
+        if state is None or embedding is None or embedder is None or not question.terms or not self._weight:
             return
         encoding = self._embed(embedder, question.meaning)
         if encoding is None or self._is_late():
             return
-        vector, self._encoding = encoding.vector, encoding
+        vectors, vector, self._encoding = embedding.vectors, encoding.vector, encoding
         vectors.follow(state)
         with self._index.postings.lock:
             view.follow()
             most = max(1, self._limits.candidates // 2)
-            find_near(view, vectors, vector, question, new=self._index.near_new(vector, self._new), most=most)
+            find_near(view, vectors, vector, question, new=embedding.near_new(vector, self._new), most=most)
             if self._filter.past and (self._filter.kinds is None or "fact" in self._filter.kinds):
                 rows, n = view.table.rows, view.n
                 held = rows["id"][:n][view.findable[:n] & rows["past"][:n]].tolist()
@@ -179,7 +177,7 @@ class Search:
         sql = f"select id, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text
         rows = self._index.database.query(sql, bound(known)) if known else ()
         stems |= {doc: frozenset(text.split()) for doc, text in rows}
-        vectors = self._index.vectors(self._state) if self._state is not None and self._meaning else None
+        vectors = self._embedding.vectors if self._embedding is not None and self._meaning else None
         read = vectors.text_vectors(known) if vectors is not None else {}
         return {doc: (found, read.get(doc)) for doc, found in stems.items()}
 
@@ -187,11 +185,10 @@ class Search:
         """Return how near the tokens of some docs come to the question's, and how unevenly, `float32[n, 2]`; NaN: one has none."""
         nearness = np.full((len(docs), 2), np.nan, np.float32)
         asked = None if self._encoding is None else self._encoding.tokens
-        vectors = None if self._state is None else self._index.vectors(self._state)
-        if not docs or asked is None or vectors is None or not len(asked):
+        if not docs or asked is None or self._embedding is None or not len(asked):
             return nearness
         new = {doc: self._new[doc] for doc in docs if doc in self._new}
-        tokens = vectors.tokens(docs, asked.shape[1]) | self._index.tokens_new(new)
+        tokens = self._embedding.vectors.tokens(docs, asked.shape[1]) | self._embedding.tokens_new(new)
         read = [place for place, doc in enumerate(docs) if doc in tokens]
         if read:
             nearness[read] = late_interaction(asked, [tokens[docs[place]] for place in read])
