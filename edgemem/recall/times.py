@@ -173,15 +173,18 @@ def _overlap(
 
 
 def period_candidates(
-    view: QueryView, question: ParsedQuery, now: float
+    view: QueryView, question: ParsedQuery, now: float, of_day: Numbers
 ) -> tuple[Slots, NDArray[np.float64]] | None:
-    """Return slots and scores, 0 to 1, of the best texts of the period that a question asks for; None: it asks for more."""
+    """Return slots and scores, 0 to 1, of the best texts of the period that a question asks for; None: it asks for more.
+
+    `of_day` are the `day_shares`.
+    """
     period = question.period
     if period is None or (period.coming and period.rest):
         return None
     rows, n = view.table.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    shares = day_shares(view, question) if period.coming else _in_period(view, question, period, now)
+    shares = of_day if period.coming else _in_period(view, question, period, now)
     slots = np.flatnonzero((shares > 0) & view.findable[:n])
     for _, having, _ in view.table.find(period.rest):
         if not len(slots) or len(np.intersect1d(slots, having)):
@@ -241,7 +244,7 @@ def _theirs(
 def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
     """Tell which messages are the robot's replies: without a speaker, behind another message of their turn."""
     rows = view.table.rows
-    before = view.table.neighbours(slots, -1)
+    (before,) = view.table.neighbours(slots, (-1,))
     same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
     replies: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
     return replies

@@ -266,13 +266,13 @@ class DocTable:
         spans: NDArray[np.float64] = self._spans[: self._last_span]
         return spans
 
-    def neighbours(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message so many after each; -1: none of the same session."""
+    def neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
+        """Return the slots of the messages so many after each, `[steps, slots]`; -1: none of the same session."""
         ids, kind, session = (self.rows[name] for name in ("id", "kind", "session"))
-        numbers = ids[slots] + step
+        numbers = ids[slots] + np.array(steps, np.int64)[:, None]
         # An empty slot is of another kind.
         inside = (slots >= 0) & (kind[slots] == TURN) & (numbers > 0) & (numbers < len(self._messages))
-        beside = np.full(len(slots), -1, np.intp)
+        beside = np.full(numbers.shape, -1, np.intp)
         beside[inside] = self._messages[numbers[inside]]
         beside[session[beside] != session[slots]] = -1
         return beside

@@ -239,17 +239,15 @@ class QueryView:
         slots = slots[slots < self.n]
         return slots[self.findable[slots]]
 
-    def neighbours(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message `step` after each; -1: none, or closed to the reader."""
-        return self._or_none(self.table.neighbours(slots, step))
+    def neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
+        """Return the slots of the messages some steps after each, `[steps, slots]`; -1: none, or closed to the reader."""
+        return self._or_none(self.table.neighbours(slots, steps))
 
     def with_neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
         """Return slots and those of the messages at some steps from them, once each, ascending."""
         marked = np.zeros(self.n + 1, bool)
         marked[slots] = True
-        neighbours = [self.table.neighbours(slots, step) for step in steps]
-        if neighbours:
-            marked[self._or_none(np.concatenate(neighbours))] = True
+        marked[self.neighbours(slots, steps)] = True
         return np.flatnonzero(marked[:-1])
 
     def slots_of(self, docs: Collection[int]) -> Slots:

@@ -93,7 +93,8 @@ class Ranking:
         self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = shipped_gate(), utterance, meaning
         self._known, self._terms = view.known_share, len(question.terms)
-        period = None if question.period is None else period_candidates(view, question, now)
+        of_day = day_shares(view, question)
+        period = period_candidates(view, question, now, of_day)
         self.by_period = period is not None
         """Whether the question asks for a period alone, so that no word ranks; see `times`."""
         slots = np.flatnonzero(view.candidates) if period is None else period[0]
@@ -118,7 +119,7 @@ class Ranking:
             contents = self._contents(view, slots, compared, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
         telling = self.candidates.features[:, PLACES["asks"]] <= 0
-        self._of_day = _OF_DAY * telling * day_shares(view, question)[slots]
+        self._of_day = _OF_DAY * telling * of_day[slots]
         """How likely each helps, 0 to 1, because it is about the coming time that is asked for."""
         self._exact = view.exact[slots]
         self._repeats, self._replaced = np.zeros((2, len(slots)), bool)

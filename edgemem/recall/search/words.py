@@ -107,7 +107,7 @@ def score_bm25(
     view.words[texts] = (weights * _saturated(alone, rows["length"][texts], average)).sum(axis=0)
 
     around = view.with_neighbours(texts[rows["kind"][texts] == TURN], (-1, 1))
-    before, after = view.neighbours(around, -1), view.neighbours(around, 1)
+    before, after = view.neighbours(around, (-1, 1))
     lengths = rows["length"]
     long = (
         lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
@@ -162,11 +162,12 @@ class WordSearch:
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find a question's words, and return it with the memory's knowledge of it."""
         question = self._parsed(asked)
-        known = any(self.counts(question.terms).values())
-        if asked.before and lacks_subject(question, self._reader, known=known):
+        counts = self.counts(question.terms)
+        if asked.before and lacks_subject(question, self._reader, known=any(counts.values())):
             question = self._parsed(with_subjects(asked))
+            counts = self.counts(question.terms)
         docs, words = self._size
-        statistics = Statistics(docs=docs, terms=words, counts=self.counts(question.terms))
+        statistics = Statistics(docs=docs, terms=words, counts=counts)
         if question.period is not None and not question.period.rest:
             question = msgspec.structs.replace(question, terms=())
         # Words of a time that no text has find nothing, and as the rarest would count most.

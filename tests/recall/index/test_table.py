@@ -105,14 +105,16 @@ def test_a_slot_holds_what_is_there_and_nothing_else(taken):
         for step in (-2, -1, 1, 2):
             other = there.get(number + step, (None,))[0]
             here = other is not None and own.kind == TURN and other.session_id == own.session_id
-            assert table.neighbours(np.array([slot]), step).tolist() == [slots[number + step] if here else -1]
+            assert table.neighbours(np.array([slot]), (step,)).tolist() == [
+                [slots[number + step] if here else -1]
+            ]
         spans = table.spans()[table.spans()[:, 0] == slot]
         assert [tuple(span[1:]) for span in spans] == own.spans
     gone = table.spans()[:, 0] < 0
     assert not table.spans()[gone, 1:].any(), "nothing is left of when a text that is gone speaks of"
     empty = np.setdiff1d(np.arange(table.n), list(slots.values()))
     assert not any(column[empty].any() for column in table.rows.values()), "an empty slot says nothing"
-    assert all((table.neighbours(empty, step) == -1).all() for step in (-2, -1, 1, 2))
+    assert (table.neighbours(empty, (-2, -1, 1, 2)) == -1).all()
     assert not set(empty.tolist()) & table.facts.keys()
 
 
@@ -195,8 +197,8 @@ def test_what_may_not_be_read_stands_beside_nothing():
     rows = (row(1), row(2, level=2, owner="bob"), row(3))
     slots = np.arange(3)
     ann, bob = seen_by(Reader("ann"), *rows), seen_by(Reader("bob"), *rows)
-    assert ann.neighbours(slots, 1).tolist() == [-1, 2, -1]
-    assert bob.neighbours(slots, 1).tolist() == [1, 2, -1]
+    assert ann.neighbours(slots, (1,)).tolist() == [[-1, 2, -1]]
+    assert bob.neighbours(slots, (1,)).tolist() == [[1, 2, -1]]
     assert ann.with_neighbours(np.array([0]), (1,)).tolist() == [0]
     assert bob.with_neighbours(np.array([0]), (1,)).tolist() == [0, 1]
     assert ann.visible(slots).tolist() == ann.visible(np.arange(9)).tolist() == [0, 2]
