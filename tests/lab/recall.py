@@ -165,6 +165,7 @@ def figures_of(answered: Sequence[Answered], *, form: Form, least: float) -> dic
             "p95": percentile([one.ms for one in answered], 0.95),
             "query_embedding_median": median(one.embed_ms for one in answered),
             "search_median": median(one.ms - one.embed_ms for one in answered),
+            "search_cpu_median": median(one.cpu_ms for one in answered),
             "search_p95": percentile([one.ms - one.embed_ms for one in answered], 0.95),
         },
     }
