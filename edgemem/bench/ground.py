@@ -48,7 +48,7 @@ EMBEDDER = "all-minilm-l6-v2"
 
 _START = 1_790_000_000.0
 _TURNS_A_SESSION = 200
-_TOKEN_BYTES = 32
+_TOKEN_NUMBERS = 64
 _LOOPS = 200_000
 
 
@@ -222,7 +222,7 @@ def real_embedder() -> Path:
 
 def _noise(text: str) -> NDArray[np.int8]:
     words = min(len(text.split()), MOST_TOKENS)
-    return np.random.default_rng(words).integers(-127, 128, (words, _TOKEN_BYTES), np.int8)
+    return np.random.default_rng(words).integers(-127, 128, (words, _TOKEN_NUMBERS), np.int8)
 
 
 class NearlyReal(Embedder):

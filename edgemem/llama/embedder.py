@@ -42,7 +42,7 @@ _turn = threading.Lock()
 
 
 class Projection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What makes short vectors of a model's tokens: the first principal components of tokens, from `make lab ARGS=projection`."""
+    """What makes short vectors of a model's tokens, so that what answers comes near a question: from `make lab ARGS=projection`."""
 
     centre: bytes
     """`float16[dimensions]`: the mean of unit vectors of tokens."""

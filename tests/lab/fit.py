@@ -6,27 +6,27 @@ What tells that a message replaces an older one is learnt on invented households
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.bench.ground import real_embedder, report, say, scratch
+from edgemem.bench.ground import EMBEDDER, report, say, scratch
 from edgemem.config import Profile
 from edgemem.recall.search.features import FEATURES
 from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, weigh
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
-from lab.judge_homes import paths, read, words
+from lab.judge_homes import is_outdated, paths, read
 from lab.judged import DAY_S, Household, homes, told_home
 from lab.learning import Asked, by_words, calibrated, learnt
+from lab.projection import strangers
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from lab.recall_home import KeptVectors, filled
 from lab.weeks import Talk, weeks
 from lab.weeks_world import facts, forms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -130,13 +130,13 @@ def run(
     """
     own = [weeks_case(weeks(seed, "learnt"), f"weeks {seed}") for seed in range(first_seed, last_seed + 1)]
     other = [] if data is None else read_cases(data)[1]
-    with scratch(home) as folder, closing(_embedder()) as real:
-        embedder = KeptVectors(real, None)
+    with scratch(home) as folder, strangers(EMBEDDER) as embedder_of:
+        embedder = KeptVectors(embedder_of(""), None)
         asked = {
             case.name: list(_asked(case, folder, embedder, cache, versions(seed)))
             for seed, case in enumerate(own, first_seed)
         } | {case.name: list(_asked(case, folder, embedder, cache)) for case in other}
-        at_home = list(_asked_at_homes(folder, embedder))
+        at_home = list(_asked_at_homes(folder, embedder_of))
         at_home_by_words = list(_asked_at_homes(folder, None))
         facts = [
             one
@@ -175,13 +175,6 @@ def _model(
     return Model(with_facts(answers, facts, cost), learnt_replacing(answers, at_home))
 
 
-def _embedder() -> Embedder:
-    from edgemem.llama.embedder import LlamaEmbedder
-
-    settings = Profile().llama
-    return LlamaEmbedder(real_embedder(), n_ctx=settings.embed_context, threads=settings.embed_threads)
-
-
 def _asked(
     case: Case,
     folder: Path,
@@ -211,12 +204,13 @@ class _AskedAtHome(NamedTuple):
     others: Sequence[str] = ()
 
 
-def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
-    """Yield the candidates of what is asked in homes, with an embedder in English, else in all languages."""
+def _asked_at_homes(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Iterator[Asked]:
+    """Yield the candidates of what is asked in homes, with an embedder each in English, else in all languages."""
     for name, spoken, asked in chain(_our_homes(), _judged_homes()):
-        if embedder is not None and not name.startswith("en"):
+        if embedder_of is not None and not name.startswith("en"):
             continue
         say(f"{name} …")
+        embedder = None if embedder_of is None else KeptVectors(embedder_of(name), None)
         with told_home(folder / f"{name} {embedder is None}", embedder, spoken) as (memory, keys):
             for one in asked:
                 ranking = memory.diagnostics.search.ranking_of(
@@ -245,19 +239,11 @@ def _judged_homes() -> Iterator[tuple[str, Household, list[_AskedAtHome]]]:
         home, asked = read(path), []
         now = home.time(home.asked_at)
         for one in home.asked:
-            outdated = [
-                told.id
-                for told in home.told
-                if _says(told.text, one.outdated) and not _says(told.text, one.answer)
-            ]
+            outdated = [told.id for told in home.told if is_outdated(one, told.text)]
             if one.row in _ROWS:
                 asked.append(_AskedAtHome(JUDGED, one.speaker, one.text, one.evidence, outdated))
         told = [(each.id, each.speaker, (now - home.time(each.at)) / DAY_S, each.text) for each in home.told]
         yield path.stem.removeprefix("train_"), Household(tuple(told), (), (), (), ()), asked
-
-
-def _says(text: str, parts: Sequence[str]) -> bool:
-    return any(set(words(part)) <= set(words(text)) for part in parts)
 
 
 def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:

@@ -24,9 +24,10 @@ from edgemem.recall.search.selection import name_of
 from edgemem.recall.text.analyse import has_question
 from edgemem.records import Reader
 from lab import judge, judge_homes
-from lab.judged import homes, open_real, opened, tell
+from lab.judged import homes, opened, tell
 from lab.languages import LANGUAGES
 from lab.learning import logistic
+from lab.projection import strangers
 from lab.recall_home import KeptVectors
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ LEFT_OUT = ("follow", "safety")  # what takes its subject from before, and what 
 OF_OLDER, OF_HELPED = 0.3, 0.15
 """What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
 GRID = (5, 7, 9, 11, 14, 19)
-_MEANT = ("nearest", "nearest_45", "nearest_30", "uneven", "length")
+_MEANT = ("nearest", "near", "uneven", "length")
 """What is known with an embedder alone."""
 _PENALTY, _FEW = 0.1, 0.003
 """What the squares of weights cost, of words and vectors, and of the few features."""
@@ -97,7 +98,7 @@ def run(*, write: Path | None = None, home: Path | None = None) -> dict[str, Any
         write: keep what was learnt in this file.
     """
     with scratch(home) as folder:
-        by_words = list(_samples(folder, None))
+        by_words = list(_samples(folder / "by words", None))
         embedded = [list(_embedded(folder, name)) for name in EMBEDDERS]
     gate, of_others = learnt(embedded, by_words)
     sides: dict[str, dict[str, float]] = {}
@@ -139,30 +140,23 @@ def _figures(
 
 
 def _embedded(folder: Path, name: str) -> Iterator[Sample]:
-    embedder = open_real(name)
-    try:
-        yield from _samples(folder / name, embedder)
-    finally:
-        embedder.close()
+    with strangers(name) as embedder_of:
+        yield from _samples(folder / name, embedder_of)
 
 
-def _samples(folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
+def _samples(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Iterator[Sample]:
     """Yield what is said in all households whose language the embedder knows, without one in all."""
-    languages = LANGUAGES if embedder is None else embedder.languages or LANGUAGES
+    languages = LANGUAGES if embedder_of is None else embedder_of("").languages or LANGUAGES
     for name, spoken in homes().items():
         if name[:2] in languages:
             say(f"{name} …")
-            yield from _of_older(name, spoken, folder / f"{name} {embedder is None}", embedder)
+            yield from _of_older(name, spoken, folder / name, embedder_of and embedder_of(name))
     for path in judge_homes.paths("train"):
         home = judge_homes.read(path)
         if home.language in languages:
             say(f"{path.stem} …")
-            yield from _of_home(
-                path.stem.removeprefix("train_") + "!",
-                home,
-                folder / f"{path.stem} {embedder is None}",
-                embedder,
-            )
+            name = path.stem.removeprefix("train_")
+            yield from _of_home(f"{name}!", home, folder / path.stem, embedder_of and embedder_of(name))
 
 
 def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:

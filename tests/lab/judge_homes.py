@@ -131,6 +131,16 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
+def is_outdated(asked: Asked, text: str) -> bool:
+    """Tell whether a text of a home says what was so before, and not what is asked for."""
+    return _says(text, asked.outdated) and not _says(text, asked.answer)
+
+
+def _says(text: str, parts: Sequence[str]) -> bool:
+    said = set(words(text))
+    return any(set(words(part)) <= said for part in parts)
+
+
 def shared(train: Iterable[Home], test: Iterable[Home]) -> list[str]:
     """Return what sets that learn and sets that judge have in common: people, answers, and three words in a row.
 

@@ -87,7 +87,7 @@ def test_the_mean_of_the_tokens_is_what_llama_cpp_pools(
         assert pooling.fingerprint != embedder.fingerprint
     cosines = [float(own.vector @ other.vector) for own, other in zip(ours, theirs, strict=True)]
     assert cosines == pytest.approx([1.0] * len(texts), abs=1e-6)
-    assert [None if own.tokens is None else own.tokens.shape for own in ours] == [(1, 32), (9, 32), (48, 32)]
+    assert [None if own.tokens is None else own.tokens.shape for own in ours] == [(1, 64), (9, 64), (48, 64)]
     assert [other.tokens for other in theirs] == [None] * len(texts)
 
 

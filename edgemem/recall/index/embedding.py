@@ -22,12 +22,10 @@ from edgemem.llama.protocols import Encoding
 from edgemem.preload import Pattern, np
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.index.sources import EPISODE, digest_of
-from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
+from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name, packed
 from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.file import State
     from edgemem.recall.index.sources import Doc, Originals
@@ -219,10 +217,10 @@ class Embedding:
                 nearness[number] = max(cosine, nearness.get(number, -1.0))
         return nearness
 
-    def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, NDArray[np.int8]]:
-        """Return the token vectors of docs that the index does not know, from memory."""
+    def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, bytes]:
+        """Return the token vectors, as `packed`, of docs that the index does not know, from memory."""
         return {
-            number: tokens
+            number: packed(tokens)
             for number, pieces in self._pieces_new(docs)
             if pieces and (tokens := pieces[0].tokens) is not None and len(tokens)
         }

@@ -1,4 +1,4 @@
-"""Vectors of docs: a row a doc in the index file, as signed bytes and half bytes (tokens too), and two bits a dimension in memory.
+"""Vectors of docs: a row a doc in the index file, as signed bytes and half bytes, and two bits a dimension in memory and of tokens.
 
 `PackedVectors` names the few that may be nearest; their rows, each with all pieces of a text, are compared exactly. An index has
 the vectors of one model: where another comes, they are erased, and words find every doc until it has a new one.
@@ -37,6 +37,8 @@ _LEVELS = 16
 """Of half a byte: as many below 0 as above, so that no value loses its sign."""
 _STEP = 0.3352
 """Between levels, times a vector's root mean square: best for 16 levels of values spread like a bell (Max 1960)."""
+_TOKEN_STEP = 0.9957
+"""The same for the 4 levels of a token's numbers. Of questions in homes .634 find their answer first, with 8 bits .636."""
 _SMALL = 1e-9
 _ALONE = 262_144  # multiplications up to which OpenBLAS takes one thread (its interface/gemm.c)
 _OF_MODEL = "coalesce((select value from meta where key = 'model'), '') = :model"
@@ -120,14 +122,13 @@ class Vectors:
             cosines |= self._cosines(rows, query)
         return cosines
 
-    def tokens(self, ids: Sequence[int], size: int) -> dict[int, NDArray[np.int8]]:
-        """Return the token vectors, `int8[tokens, size]`, of no certain length, of ids that have some; `size` is even."""
+    def tokens(self, ids: Sequence[int]) -> dict[int, bytes]:
+        """Return the token vectors, as `packed`, of ids that have some."""
         sql = f"select doc, tokens from vectors where {_OF_MODEL} and doc in ({placeholders(ids)})"  # noqa: S608 - our own text
-        pairs = _pairs()
         return {
-            doc: pairs.take(np.frombuffer(codes, np.uint8)).view(np.int8).reshape(-1, size)
+            doc: codes
             for doc, codes in self._database.query(sql, {**bound(ids), "model": self.model})
-            if isinstance(codes, bytes) and codes and len(codes) * 2 % size == 0
+            if isinstance(codes, bytes) and codes
         }
 
     def text_vectors(self, ids: Ids) -> dict[int, Vector]:
@@ -242,6 +243,22 @@ def _pairs() -> NDArray[np.uint16]:
     return pairs
 
 
+def packed(tokens: NDArray[np.int8]) -> bytes:
+    """Return two bits for each number of a text's token vectors, `int8[tokens, size]`."""
+    tokens = _in_fours(tokens)
+    step = np.float32(_TOKEN_STEP * 127 / tokens.shape[1] ** 0.5)
+    levels = np.clip(np.floor(tokens / step) + 2, 0, 3).astype(np.uint8).reshape(-1, 4)
+    return bytes((levels << _shifts()).sum(axis=1, dtype=np.uint8))
+
+
+def _in_fours(tokens: NDArray[np.int8]) -> NDArray[np.int8]:
+    return np.pad(tokens, ((0, 0), (0, -tokens.shape[1] % 4)))
+
+
+def _shifts() -> NDArray[np.uint8]:
+    return np.arange(0, 8, 2, dtype=np.uint8)
+
+
 def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encoding]]]) -> None:
     """Store vectors of docs that have none: numbers, whether each holds no more, and an encoding a piece, the first with tokens."""
     tx.executemany(
@@ -252,7 +269,7 @@ def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encodi
                 tx.tick(),
                 int(past),
                 encoded([piece.vector for piece in pieces]),
-                b"" if (tokens := pieces[0].tokens) is None else _halves(tokens.astype(np.float32)),
+                b"" if pieces[0].tokens is None else packed(pieces[0].tokens),
             )
             for doc, past, pieces in sorted(rows, key=lambda row: row[0])
             if len(pieces)
@@ -299,17 +316,20 @@ def dequeue(tx: Transaction, docs: Iterable[int]) -> None:
     tx.executemany("delete from unembedded where urgent in (0, 1, 2) and doc = ?", [(doc,) for doc in docs])
 
 
-def late_interaction(query: NDArray[np.int8], texts: Sequence[NDArray[np.int8]]) -> NDArray[np.float32]:
+def late_interaction(query: NDArray[np.int8], texts: Sequence[bytes]) -> NDArray[np.float32]:
     """Return `float32[n, 2]`: of the cosines of each text's nearest token to each of a question, the mean and the deviation.
 
-    Each text has a token; a question's are of length 127. The mean is that of O. Khattab and M. Zaharia ("ColBERT", 2020).
+    The question's vectors are of length 127, those of texts `packed`, one at least. The mean is that of O. Khattab and M. Zaharia
+    ("ColBERT", 2020).
     """
-    starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
-    tokens = np.concatenate(texts).astype(np.float32)
-    # Sums of whole numbers below 2^24 are exact: no text rounds another's.
-    lengths = np.sqrt(np.einsum("ij,ij->i", tokens, tokens))[:, None] * np.float32(127)
-    cosines = products(tokens, query.astype(np.float32)) / np.maximum(lengths, 1.0)
-    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, starts, axis=0)
+    query = _in_fours(query)
+    size = query.shape[1]
+    ends = np.cumsum([4 * len(text) // size for text in texts])
+    levels = np.frombuffer(b"".join(texts), np.uint8)[:, None] >> _shifts() & 3
+    rows = (levels.astype(np.float32) - 1.5).reshape(-1, size)
+    cosines = products(rows, query.astype(np.float32))
+    cosines /= 127 * np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, [0, *ends[:-1]], axis=0)
     return np.stack([nearest.mean(axis=1), nearest.std(axis=1)], axis=1)
 
 

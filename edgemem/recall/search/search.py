@@ -188,7 +188,7 @@ class Search:
         if not docs or asked is None or self._embedding is None or not len(asked):
             return nearness
         new = {doc: self._new[doc] for doc in docs if doc in self._new}
-        tokens = self._embedding.vectors.tokens(docs, asked.shape[1]) | self._embedding.tokens_new(new)
+        tokens = self._embedding.vectors.tokens(docs) | self._embedding.tokens_new(new)
         read = [place for place, doc in enumerate(docs) if doc in tokens]
         if read:
             nearness[read] = late_interaction(asked, [tokens[docs[place]] for place in read])

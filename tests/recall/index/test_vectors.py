@@ -156,7 +156,7 @@ def test_forgetting_reaches_every_token(truth, store, opened):
     with opened(TokenEmbedder(64)) as index:
         work(index)
         (kite,), (umbrella,) = index.database.query("select tokens from vectors order by doc")
-        assert len(kite) == 3 * 16
+        assert len(kite) == 3 * 8
         assert kite in bytes_of(index)
         store.forget_fact("kite.colour")
         index.erase()

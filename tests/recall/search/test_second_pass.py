@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgemem.clock import Clock
-from edgemem.recall.index.vectors import late_interaction
+from edgemem.recall.index.vectors import late_interaction, packed
 from support.embedders import HashEmbedder, TokenEmbedder
 from support.homes import Robot
 
@@ -41,10 +41,15 @@ def test_the_text_with_the_nearest_tokens_comes_first(tmp_path, idle):
 
 
 def test_late_interaction_is_the_mean_and_deviation_of_each_tokens_nearest():
-    """For texts of any lengths at once."""
+    """For texts of any lengths at once, whose vectors are kept in two bits a number: their cosines are a little off."""
     dice = np.random.default_rng(1)
-    query, *texts = (dice.integers(-127, 128, (n, 32), np.int8) for n in (5, 1, 40, 7))
-    unit = [text / np.linalg.norm(text, axis=1, keepdims=True) for text in texts]
-    nearest = [(query / 127 @ text.T).max(axis=1) for text in unit]
+    query, *texts = (unit(dice.normal(size=(n, 64))) for n in (5, 1, 40, 7))
+    nearest = [(query @ text.T).max(axis=1) for text in texts]
     wanted = np.array([(each.mean(), each.std()) for each in nearest])
-    assert late_interaction(query, texts) == pytest.approx(wanted, abs=1e-6)
+    query, *texts = (np.rint(rows * 127).astype(np.int8) for rows in (query, *texts))
+    assert late_interaction(query, [packed(text) for text in texts]) == pytest.approx(wanted, abs=0.04)
+    assert len(packed(texts[1])) == 40 * 16
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
