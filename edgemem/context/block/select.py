@@ -33,6 +33,7 @@ from edgemem.recall.text.analyse import (
     stem,
     terms,
 )
+from edgemem.recall.text.numbers import number_runs
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 
@@ -328,7 +329,8 @@ def repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
     if not written[-1].tokens or not _signs(texts) <= _signs(others):
         return False
     known = [_spelt(text) for text in others]
-    words = frozenset(word for text in known for word, _ in text.tokens if word)
+    words = {word for text in known for word, _ in text.tokens if word}
+    words |= {"".join(run) for text in known for run in number_runs(text.words, text.language)}
     terms = frozenset(term for text in known for term in text.terms())
     tokens = chain.from_iterable(text.tokens for text in written)
     return all(word in words or terms.issuperset(stems) for word, stems in tokens)

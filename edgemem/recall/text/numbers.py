@@ -1,4 +1,4 @@
-"""Numbers: those of a sentence, whether they were spoken or written, by which a summary is checked.
+"""Numbers: those of a sentence, whether they were spoken or written, by which a summary and what a tool writes are checked.
 
 Every number becomes digits, cut as by `analyse.plain_words`: twenty one and 21 are `21`, 7:30 and seven thirty `7` `30`, the twenty
 first and 21st `21`. Neighbours stay together, since a code or a year is said in parts: four two nine one may be `4291`, nineteen
