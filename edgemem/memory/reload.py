@@ -132,7 +132,8 @@ class Reload:
             return
         # The target of a link lies elsewhere, and may be changed there.
         places = {place for path in self._files() for place in (path, Path(os.path.realpath(path)))}
-        folders = {place for place in places if place.is_dir()} | {_folder(place.parent) for place in places}
+        folders = {place for place in places if place.is_dir()}
+        folders |= {next(above for above in place.parents if above.is_dir()) for place in places}
         kinds = [vars(events)[f"{kind}Event"] for kind in KINDS.split()]
         try:
             if self._observer is None:
@@ -249,8 +250,3 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _folder(path: Path) -> Path:
-    """Return the nearest folder that is there."""
-    return next(place for place in (path, *path.parents) if place.is_dir())

@@ -181,11 +181,6 @@ class OpenTurn:
             return [copied(message) for message in self._messages]
 
     @property
-    def is_prompted(self) -> bool:
-        """Tell whether the model was handed the turn: one that was not is thrown away where its task is cancelled."""
-        return self.hops > 0
-
-    @property
     def tools(self) -> list[dict[str, Any]]:
         """Return the schemas of the tools that the model is offered."""
         self._check_open()
@@ -356,7 +351,7 @@ class OpenTurn:
         self.log.append(message, tokens if self.hook_reply is None else ())
         self._agent.ctx.session.messages.append(message)
         self._messages = None
-        if self.is_prompted:
+        if self.hops > 0:
             self.log.called_tools = self.log.called_tools or bool(message.get("tool_calls"))
             self._take(self._agent.steps.accept, AFTER_LLM)
 

@@ -124,6 +124,16 @@ def test_what_somebody_only_supposed_stands_below_what_was_said_surely(
     assert all(item.score for item in found)
 
 
+def test_a_guess_at_why_makes_no_guess_of_what_is_so(robot, hand):
+    """What is sure changes what was said before, though the speaker supposes something else behind a comma or in a sentence."""
+    robot.say(0, "The code of the garden gate is 4417.", session="old")
+    for n, text in enumerate(("the code of the gate is 5521 now, I think the guests knew it", "The code of the gate is 6632 now. Maybe Ben told somebody the old one."), 1):  # fmt: skip
+        hand.advance(5 * 86400.0)
+        robot.say(n, text, session=f"s{n}")
+        robot.idle()
+        assert robot.texts("what is the code of the gate now")[0] == text
+
+
 def test_a_guess_changes_no_fact_and_leads_no_day(robot, hand):
     """A stored fact stands above a newer guess about it, and of a coming day what is sure comes first."""
     robot.store.add_fact("wifi.password", "otter", scope="household", valid_from=hand.wall)

@@ -40,7 +40,7 @@ ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS = 1, 2, 4, 8, 16, 3
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
 _GREETING_CHARS = 60
-_DIGIT = re.compile(r"\d")
+_DIGIT, _COMMA = re.compile(r"\d"), re.compile("[,;，；]")
 
 
 class Annotations(NamedTuple):
@@ -75,11 +75,15 @@ def _times(text: str, at: float, zone: tzinfo | None) -> tuple[Span, ...]:
 
 
 def _only_supposes(text: str) -> bool:
-    """Tell whether what a text tells is supposed: no sentence tells anything without a hedge, or one is little but a hedge."""
-    bare = {each: _known().hedges.pattern.sub(" ", each) for each in sentences_of(small(text))}
-    hedged = [terms(rest) for each, rest in bare.items() if rest != each]
-    sure = (terms(rest) for each, rest in bare.items() if rest == each)
-    return bool(hedged) and (min(map(len, hedged)) <= 1 or not any(sure))
+    """Tell whether what a text tells is supposed: a clause is but a hedge, or the first of each sentence that tells has one."""
+    hedge, firsts = _known().hedges.pattern, set()
+    for sentence in sentences_of(small(text)) if hedge.search(small(text)) else ():
+        parts = _COMMA.split(sentence)
+        clauses = [(bool(hedge.search(part)), len(terms(hedge.sub(" ", part)))) for part in parts]
+        if (True, 0) in clauses:
+            return True
+        firsts.add(next((hedged for hedged, told in clauses if hedged or told > 1), None))
+    return firsts.difference([None]) == {True}
 
 
 def only_greets(text: str) -> bool:
