@@ -112,6 +112,4 @@ def _flat(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

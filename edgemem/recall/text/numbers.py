@@ -130,9 +130,7 @@ def _below(value: int, least: int) -> bool:
 
 def _step(value: int) -> int:
     """Return the bound for the next part: nothing follows a unit or a teen, units follow tens."""
-    if 20 <= value < 100 and value % 10 == 0:
-        return 10
-    return 100 if value >= 100 and value % 100 == 0 else 1
+    return 10 if 20 <= value < 100 and value % 10 == 0 else 100 if value >= 100 and value % 100 == 0 else 1
 
 
 @lru_cache(maxsize=8)
