@@ -102,6 +102,4 @@ class ContextOverflowError(EdgememError):
 
 def count(n: int, noun: str) -> str:
     """Return a number with its noun, for a sentence: 1 turn, 2,000 turns."""
-    if n == 1:
-        return f"1 {noun}"
-    return f"{n:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{n:,} {noun}s"
+    return f"1 {noun}" if n == 1 else f"{n:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{n:,} {noun}s"

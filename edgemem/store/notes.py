@@ -240,9 +240,7 @@ def last_lines(text: str, max_chars: int) -> str:
         return text
     begin = len(text) - max_chars
     whole = text.find("\n", begin - 1) + 1
-    if text[whole:].strip() and whole:
-        return text[whole:]
-    return "…" + text[begin + 1 :]
+    return text[whole:] if whole and text[whole:].strip() else "…" + text[begin + 1 :]
 
 
 def _bare(heading: str) -> str:

@@ -184,9 +184,7 @@ def _change_of(item: BlockLine, visible: Mapping[str, BlockLine]) -> str:
 
 def _before(seen: BlockLine | None, kept: Callable[[BlockLine], bool]) -> str | None:
     """Return the value that the prompt holds; empty if there is none, or it was erased; None: nothing was shown."""
-    if seen is None:
-        return None
-    return seen.value if seen.value and kept(seen) else ""
+    return None if seen is None else seen.value if seen.value and kept(seen) else ""
 
 
 def _line_of(

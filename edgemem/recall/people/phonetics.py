@@ -200,9 +200,7 @@ def skeleton(reading: str) -> str:
 def sounds_of(word: str) -> frozenset[str]:
     """Return the skeletons of a name; none of one that is too short, or has no Latin letter."""
     letters = "".join(plain_words(word))
-    if len(letters) < _LEAST_LETTERS:
-        return frozenset()
-    return frozenset(key for key, _ in _readings(letters))
+    return frozenset(key for key, _ in (_readings(letters) if len(letters) >= _LEAST_LETTERS else ()))
 
 
 def sounds_heard(word: str) -> frozenset[str]:

@@ -92,9 +92,7 @@ class Calendar(msgspec.Struct, frozen=True):
             return _week(self.day, shift)
         if unit == "month":
             return _month(self.day.year, self.day.month + shift)
-        if unit == "year":
-            return _year(self.day.year + shift)
-        return _single(self.day + timedelta(shift))
+        return _year(self.day.year + shift) if unit == "year" else _single(self.day + timedelta(shift))
 
     def _moved(self, count: int, unit: str) -> date:
         if abs(count) > _MOST_UNITS:

@@ -100,12 +100,14 @@ class _Spoken:
         total, part, end, last, least = 0, None, at, at, 10**9
         while end < len(words):
             word = words[end]
-            if (value := self._values.get(word)) is not None and _below(value, least):
+            value = self._values.get(word, least)
+            # Zero stands alone; twenty is followed by a number with fewer digits: twenty one, but not one twenty.
+            if value < least and (value or part is None):
                 part, least, last = (part or 0) + value, _step(value), end + 1
             elif (
                 part is not None
                 and (place := self._places.get(word) or self._rare.get(word))
-                and _below(place, least)
+                and place < least
             ):
                 return str(total + part + place), end + 1
             elif (
@@ -121,11 +123,6 @@ class _Spoken:
                 break
             end += 1
         return ("", at) if part is None else (str(total + part), last)
-
-
-def _below(value: int, least: int) -> bool:
-    """Tell whether a number fits behind one with so many zeros at its end: twenty one, but not one twenty."""
-    return 0 < value < least or (value == 0 and least == 10**9)
 
 
 def _step(value: int) -> int:
