@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.preload import np
@@ -178,7 +178,8 @@ class Vectors:
         ]
         texts = np.frombuffer(b"".join(row[3][:size] for row in whole), np.int8).reshape(-1, size)
         halves = np.frombuffer(b"".join(row[3][size:] for row in whole), np.uint8).reshape(-1, half)
-        parts = _pairs().take(halves).view(np.int8)[:, :size].astype(np.float32)
+        levels = np.stack([halves >> 4, halves & 15], axis=2).reshape(-1, 2 * half)[:, :size]
+        parts = levels - np.float32((_LEVELS - 1) / 2)
         vectors = np.concatenate([texts.astype(np.float32), parts])
         vectors /= np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), 1.0)[:, None]
         counts = [(len(row[3]) - size) // half for row in whole]
@@ -223,24 +224,11 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
     matrix = np.stack(vectors)
     largest = max(float(np.abs(matrix[0]).max()), _SMALL)
     text = np.rint(matrix[0] * (127 / largest)).astype(np.int8)
-    return bytes(text.tobytes() + _halves(matrix[1:]))
-
-
-def _halves(vectors: NDArray[np.floating[Any]]) -> bytes:
-    """Return each value as the nearest of 16 levels, two to a byte, each vector in bytes of its own."""
-    steps = np.maximum(_STEP * np.sqrt(np.square(vectors).mean(axis=1, keepdims=True)), _SMALL)
-    levels = np.clip(np.floor(vectors / steps) + _LEVELS // 2, 0, _LEVELS - 1).astype(np.uint8)
+    parts = matrix[1:]
+    steps = np.maximum(_STEP * np.sqrt(np.square(parts).mean(axis=1, keepdims=True)), _SMALL)
+    levels = np.clip(np.floor(parts / steps) + _LEVELS // 2, 0, _LEVELS - 1).astype(np.uint8)
     levels = np.pad(levels, ((0, 0), (0, levels.shape[1] % 2)))
-    return bytes((levels[:, ::2] << 4 | levels[:, 1::2]).tobytes())
-
-
-@cache
-def _pairs() -> NDArray[np.uint16]:
-    """Return for each byte its two levels as odd signed bytes, -15 to 15, as they lie in memory."""
-    halves = np.arange(256, dtype=np.uint8)
-    values = 2 * np.stack([halves >> 4, halves & 15], axis=1).astype(np.int8) - (_LEVELS - 1)
-    pairs: NDArray[np.uint16] = values.view(np.uint16).ravel()
-    return pairs
+    return bytes(text.tobytes() + (levels[:, ::2] << 4 | levels[:, 1::2]).tobytes())
 
 
 def packed(tokens: NDArray[np.int8]) -> bytes:
