@@ -220,9 +220,9 @@ class Embedding:
     def tokens_new(self, docs: Mapping[int, Doc]) -> dict[int, bytes]:
         """Return the token vectors, as `packed`, of docs that the index does not know, from memory."""
         return {
-            number: packed(tokens)
+            number: codes
             for number, pieces in self._pieces_new(docs)
-            if pieces and (tokens := pieces[0].tokens) is not None and len(tokens)
+            if pieces and pieces[0].tokens is not None and (codes := packed(pieces[0].tokens))
         }
 
     def _pieces_new(self, docs: Mapping[int, Doc]) -> list[tuple[int, list[Encoding]]]:

@@ -232,7 +232,9 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
 
 
 def packed(tokens: NDArray[np.int8]) -> bytes:
-    """Return two bits for each number of a text's token vectors, `int8[tokens, size]`."""
+    """Return two bits for each number of a text's token vectors, `int8[tokens, size]`; nothing if it has none."""
+    if not tokens.size:
+        return b""  # of any shape: there is no size to be told
     tokens = _in_fours(tokens)
     step = np.float32(_TOKEN_STEP * 127 / tokens.shape[1] ** 0.5)
     levels = np.clip(np.floor(tokens / step) + 2, 0, 3).astype(np.uint8).reshape(-1, 4)

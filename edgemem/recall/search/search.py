@@ -189,7 +189,8 @@ class Search:
             return nearness
         new = {doc: self._new[doc] for doc in docs if doc in self._new}
         tokens = self._embedding.vectors.tokens(docs) | self._embedding.tokens_new(new)
-        read = [place for place, doc in enumerate(docs) if doc in tokens]
+        width = -(-asked.shape[1] // 4)  # bytes of a token; a row of another width is none
+        read = [place for place, doc in enumerate(docs) if doc in tokens and not len(tokens[doc]) % width]
         if read:
             nearness[read] = late_interaction(asked, [tokens[docs[place]] for place in read])
         return nearness

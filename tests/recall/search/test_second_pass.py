@@ -40,6 +40,35 @@ def test_the_text_with_the_nearest_tokens_comes_first(tmp_path, idle):
     assert told(tmp_path / "b", HashEmbedder(means=means), idle=idle)
 
 
+class Odd(Blurred):
+    """Has no token for a text without words, in a shape of its own, and wider ones for a question than for what is stored."""
+
+    def __init__(self, nothing):
+        super().__init__(means={"boat": "cano"})
+        self._nothing = nothing
+
+    def tokens_of(self, text):
+        rows = super().tokens_of(text)
+        return rows if len(rows) else self._nothing
+
+    def encode_query(self, text, *, timeout_s=None):
+        return super().encode_query(text, timeout_s=timeout_s)._replace(tokens=np.ones((2, 44), np.int8))
+
+
+@pytest.mark.parametrize(
+    "nothing", [np.zeros((0, 0), np.int8), np.array([], np.int8)], ids=["0 by 0", "flat"]
+)
+@pytest.mark.parametrize("idle", [False, True], ids=["just said", "indexed"])
+def test_tokens_of_any_shape_keep_nothing_from_being_found(tmp_path, caplog, nothing, idle):
+    with closing(Robot(tmp_path / "a", CLOCK, Odd(nothing))) as robot:
+        for n, text in enumerate(["…?!", "my canoe was repaired by Petra", "drawer 2 is full"]):
+            robot.say(n, text, speaker="bob")
+        robot.idle() if idle else robot.recaller.embed_new(100)
+        assert "canoe" in robot.recall("who repaired the canoe?", k=8)[0].text
+        assert not idle or not robot.index.pending()["vectors"]
+    assert not caplog.records
+
+
 def test_late_interaction_is_the_mean_and_deviation_of_each_tokens_nearest():
     """For texts of any lengths at once, whose vectors are kept in two bits a number: their cosines are a little off."""
     dice = np.random.default_rng(1)
