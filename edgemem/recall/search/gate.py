@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 GATE_FILE = "gate.toml"
-FITS = (
-    "nearest", "nearest_45", "nearest_30", "best", "best_15", "lead", "uneven", "length", "known", "terms", "dated",
-)  # fmt: skip
+FITS = ("nearest", "near", "best", "best_15", "lead", "uneven", "length", "known", "terms", "dated")
 """How well the best candidates fit.
 
 nearest: the cosine of the nearest text or fact.
-nearest_45, nearest_30: the same, at most .45 or .30: nothing near tells more than how near.
+near: how near the best text comes to the tokens of the question, on average.
 best: the log odds of the best text that is no question, or of the best fact or preference.
 best_15: the same, at most -1.5. lead: how far it is above the second, at most `MOST_LEAD`.
 uneven: the deviation of how near the best text comes to each token of the question: what tells of another thing has all but one.
@@ -41,8 +39,8 @@ NOTHING = -4.0
 MOST_TERMS, MOST_LENGTH, MOST_LEAD = 8, 16, 4.0
 _MOST_LOG_ODDS = 30.0
 """A probability is no nearer to 0 and 1."""
-EVEN = 0.2
-"""What `uneven` is on average, also where no text was read by its tokens."""
+NEARNESS, EVEN = 0.47, 0.17
+"""What `near` and `uneven` are on average, also where no text was read by its tokens."""
 MARGIN = "margin"
 """A candidate's own log odds less `best`."""
 
@@ -71,6 +69,7 @@ class Evidence(NamedTuple):
     terms: int
     dated: float = 0.0
     lead: float = 0.0
+    near: float = NEARNESS
     uneven: float = EVEN
 
 
@@ -127,8 +126,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         vector = utterance.vector if direction.knows(utterance) else None
         return {
             "nearest": evidence.nearest,
-            "nearest_45": min(evidence.nearest, 0.45),
-            "nearest_30": min(evidence.nearest, 0.30),
+            "near": evidence.near,
             "best": evidence.best,
             "best_15": min(evidence.best, -1.5),
             "lead": min(evidence.lead, MOST_LEAD),

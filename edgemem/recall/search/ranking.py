@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.preload import np
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.search.features import PLACES, TOKENS, are_values, features_of, rank
-from edgemem.recall.search.gate import EVEN, NOTHING, Evidence, shipped_gate
+from edgemem.recall.search.gate import EVEN, NEARNESS, NOTHING, Evidence, shipped_gate
 from edgemem.recall.search.models import (
     COMPARED,
     STORED,
@@ -109,7 +109,8 @@ class Ranking:
         self._no_vector = ~view.has_cosine[slots] & bool(meaning)
         """Those without a vector, though the question has one: the model of words alone scores them."""
         self._docs, self._nearness_of = rows["id"][slots], nearness_of
-        self._nearness, self._uneven = np.full((2, len(slots)), np.nan, np.float32)
+        self._nearness = np.full((len(slots), 2), np.nan, np.float32)
+        """How near each comes to the question's tokens, and how unevenly; NaN: not read."""
         self._kept_rows = np.arange(len(slots))
         if meaning and period is None:
             self._compare_tokens()
@@ -139,7 +140,9 @@ class Ranking:
         features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
         told = features[:, PLACES["asks"]] <= 0
         second, best = np.sort(np.append(odds[told], (NOTHING, NOTHING)))[-2:].tolist()
-        read = np.flatnonzero(told & ~np.isnan(self._uneven[self._kept_rows]))
+        near, uneven = self._nearness[self._kept_rows].T
+        read = np.flatnonzero(told & ~np.isnan(near))
+        closest = read[odds[read].argmax()] if len(read) else None
         return Evidence(
             float(features[:, [PLACES["meaning"], PLACES["fact_meaning"]]].max(initial=0.0)),
             best,
@@ -147,7 +150,7 @@ class Ranking:
             self._terms,
             float(features[told, PLACES["date"]].max(initial=0.0)),
             best - second,
-            float(self._uneven[self._kept_rows[read[odds[read].argmax()]]]) if len(read) else EVEN,
+            *((NEARNESS, EVEN) if closest is None else (float(near[closest]), float(uneven[closest]))),
         )
 
     @property
@@ -181,11 +184,12 @@ class Ranking:
         features[:, place] = 0.0
         rows = self._kept_rows[self._text[self._kept_rows] & ~self._no_vector[self._kept_rows]]
         best = rows[np.argsort(-self._model.answers.odds(features[rows]), kind="stable")[:READ_AGAIN]]
-        unread = best[np.isnan(self._nearness[best])]
-        self._nearness[unread], self._uneven[unread] = self._nearness_of(self._docs[unread].tolist()).T
-        read = best[~np.isnan(self._nearness[best])]
+        near = self._nearness[:, 0]
+        unread = best[np.isnan(near[best])]
+        self._nearness[unread] = self._nearness_of(self._docs[unread].tolist())
+        read = best[~np.isnan(near[best])]
         if len(read):
-            features[read, place] = self._nearness[read] - self._nearness[read].mean()
+            features[read, place] = near[read] - near[read].mean()
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
         """Return candidates of some kinds that reach a score, by themselves or among all, best first."""
