@@ -60,6 +60,7 @@ class Odd(Blurred):
 )
 @pytest.mark.parametrize("idle", [False, True], ids=["just said", "indexed"])
 def test_tokens_of_any_shape_keep_nothing_from_being_found(tmp_path, caplog, nothing, idle):
+    """A text without tokens, or a question whose tokens are wider than those stored, hinders neither embedding nor search."""
     with closing(Robot(tmp_path / "a", CLOCK, Odd(nothing))) as robot:
         for n, text in enumerate(["…?!", "my canoe was repaired by Petra", "drawer 2 is full"]):
             robot.say(n, text, speaker="bob")
