@@ -282,6 +282,8 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words of a sentence about the past."""
     coming: str
     """Words of a sentence about the future."""
+    before_coming: str
+    """Words behind which a time is to come, whatever the sentence is about: booked for the 14th."""
     asks: str
     """Phrases that ask for a time."""
     whole: dict[str, str] = {}

@@ -61,6 +61,8 @@ class Lexicon(msgspec.Struct, frozen=True):
     """Finds, at the end of a text, a word after which the number of a day stands alone."""
     past: Pattern
     coming: Pattern
+    before_coming: Pattern
+    """Finds, at the end of a text, a word behind which a time is to come."""
     whole_weeks: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
@@ -163,6 +165,7 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
         Pattern(rf"{begin}(?:{_either(key(table.before_monthday), spaced=False)})\s*$"),
         Pattern(_either(key(table.past), spaced=spaced)),
         Pattern(_either(key(table.coming), spaced=spaced)),
+        Pattern(rf"{begin}(?:{_either(key(table.before_coming), spaced=False)})\s*$"),
         table.whole_weeks,
     )
 

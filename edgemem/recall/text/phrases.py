@@ -214,6 +214,8 @@ class Sentence:
 
         So it is with requests, and with questions for a month or a season: plans are rarely so long.
         """
+        if self._lexicon.before_coming.search(self._plain[:place]):
+            return False
         begin = max((end.end() for end in _SENTENCE_END.finditer(self._text, 0, place)), default=0)
         end = _SENTENCE_END.search(self._text, place)
         said = slice(begin, None if end is None else end.start())

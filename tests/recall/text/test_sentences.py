@@ -149,6 +149,21 @@ def test_what_a_statement_speaks_of() -> None:
     assert both_days(since) == "2024-05-13..2024-05-13"
 
 
+@pytest.mark.parametrize(
+    ("told", "day"),
+    [
+        ("We booked the hall for the 20th.", "2024-05-20"), ("the pump gets delivered on the 20th", "2024-05-20"),
+        ("the vet said she'd come on the 20th", "2024-05-20"), ("We got the pump on the 20th.", "2024-04-20"),
+        ("he's coming saturday week", "2024-05-25"), ("the weekend after next we sail", "2024-05-25"),
+        ("wir haben den Saal für den 20. gebucht", "2024-05-20"), ("am 20. bekommen wir Holz geliefert", "2024-05-20"),
+        ("am 20. haben wir Holz bekommen", "2024-04-20"), ("reservé la sala para el 20 de mayo", "2024-05-20"),
+    ],
+)  # fmt: skip
+def test_what_is_done_today_for_a_day_to_come(told: str, day: str) -> None:
+    """Behind "for", and where something gets done, a day lies ahead, though the sentence is about the past."""
+    assert days_of(mentions(told, NOW, ZONE)[0])[0] == day
+
+
 @given(st.one_of(st.text(), SALAD.map(" ".join), SALAD.map("".join)), st.floats(0, 4e9))
 def test_nothing_raises(text: str, said_at: float) -> None:
     """Whatever stands in a text, its times are few and in order, its questions have an answer, and its flags fit one byte."""
