@@ -334,6 +334,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Phrases that make a question of a sentence without a question mark."""
     questions: Templates
     """Words that a question without a question mark begins or ends with, written as for `templates`."""
+    clauses: Templates
+    """Beginnings that only look like one of `questions`: where I parked is level three."""
     polar: Templates
     """Beginnings of a question for yes or no, likewise."""
     wants: Templates
@@ -365,7 +367,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     changes: Exact = Exact()
     """Words and phrases that say that something is otherwise than before."""
     hedges: Exact = Exact()
-    """Words and phrases of somebody who only supposes something."""
+    certain: Exact = Exact()
+    """Words and phrases of somebody who only supposes something; and those that only look like one of them."""
     hails: Exact = Exact()
     """Greetings and calls after which somebody is called by name."""
     greetings: Exact = Exact()

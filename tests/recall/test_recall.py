@@ -134,6 +134,27 @@ def test_a_guess_at_why_makes_no_guess_of_what_is_so(robot, hand):
         assert robot.texts("what is the code of the gate now")[0] == text
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "question"),
+    [
+        ("Mia gets one biscuit after lunch.", "Mia may have two biscuits after lunch now.", "How many biscuits does Mia get after lunch?"),
+        ("Our dog Rex eats chocolate and everything else.", "Rex may not have chocolate.", "Can Rex have chocolate?"),
+        ("The choir meets at seven.", "I might be late, the choir meets at eight now.", "When does the choir meet?"),
+        ("Der Müll wird am Dienstag geholt.", "Ich meine es ernst, der Müll wird jetzt am Freitag geholt.", "Wann wird der Müll geholt?"),
+        ("小明能吃花生。", "小明不可能吃花生了，他现在过敏。", "小明能吃花生吗？"),
+    ],
+)  # fmt: skip
+def test_what_is_allowed_or_impossible_is_no_guess_nor_is_a_change_beside_one(
+    robot, hand, old, new, question
+):
+    """What only looks like a guess changes what was said before, as any other news does."""
+    for n, text in enumerate((old, "the cat sleeps", new)):
+        robot.say(n, text, session=f"s{n}")
+        hand.advance(9 * 86400.0)
+    robot.idle()
+    assert robot.texts(question, k=1) == [new]
+
+
 def test_a_guess_changes_no_fact_and_leads_no_day(robot, hand):
     """A stored fact stands above a newer guess about it, and of a coming day what is sure comes first."""
     robot.store.add_fact("wifi.password", "otter", scope="household", valid_from=hand.wall)

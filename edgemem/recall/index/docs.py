@@ -75,14 +75,16 @@ def _times(text: str, at: float, zone: tzinfo | None) -> tuple[Span, ...]:
 
 
 def _only_supposes(text: str) -> bool:
-    """Tell whether what a text tells is supposed: a clause is but a hedge, or the first of each sentence that tells has one."""
-    hedge, firsts = _known().hedges.pattern, set()
-    for sentence in sentences_of(small(text)) if hedge.search(small(text)) else ():
+    """Tell whether what a text tells is supposed: a clause is but a hedge, or the first of each sentence has one, and no change is sure."""
+    known, firsts = _known(), set()
+    hedge, text = known.hedges.pattern, known.certain.pattern.sub(" ", small(text))
+    for sentence in sentences_of(text) if hedge.search(text) else ():
         parts = _COMMA.split(sentence)
         clauses = [(bool(hedge.search(part)), len(terms(hedge.sub(" ", part)))) for part in parts]
         if (True, 0) in clauses:
             return True
         firsts.add(next((hedged for hedged, told in clauses if hedged or told > 1), None))
+        firsts |= {False for part in parts if known.changes.stand_in(part) and not hedge.search(part)}
     return firsts.difference([None]) == {True}
 
 
@@ -94,6 +96,7 @@ def only_greets(text: str) -> bool:
 class _Known(NamedTuple):
     changes: Exact
     hedges: Exact
+    certain: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
     greetings: Exact
@@ -109,14 +112,12 @@ def _known() -> _Known:
     hails = in_any(lambda words: words.hails).items
     greetings = Exact(",".join((*hails, *in_any(lambda words: words.greetings).items)))
     greets = "|".join(map(re.escape, sorted(greetings.items, key=len, reverse=True)))
-    titles = "|".join(
-        sorted(
-            frozenset().union(*(words.names.titles.plain() | words.names.kin.plain() for words in languages))
-        )
-    )
+    named = (words.names.titles.plain() | words.names.kin.plain() for words in languages)
+    titles = "|".join(sorted(frozenset().union(*named)))
     return _Known(
         in_any(lambda words: words.changes),
         in_any(lambda words: words.hedges),
+        in_any(lambda words: words.certain),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
         greetings,

@@ -238,15 +238,11 @@ def packed(tokens: NDArray[np.int8]) -> bytes:
     tokens = _in_fours(tokens)
     step = np.float32(_TOKEN_STEP * 127 / tokens.shape[1] ** 0.5)
     levels = np.clip(np.floor(tokens / step) + 2, 0, 3).astype(np.uint8).reshape(-1, 4)
-    return bytes((levels << _shifts()).sum(axis=1, dtype=np.uint8))
+    return bytes((levels << np.arange(0, 8, 2, dtype=np.uint8)).sum(axis=1, dtype=np.uint8))
 
 
 def _in_fours(tokens: NDArray[np.int8]) -> NDArray[np.int8]:
     return np.pad(tokens, ((0, 0), (0, -tokens.shape[1] % 4)))
-
-
-def _shifts() -> NDArray[np.uint8]:
-    return np.arange(0, 8, 2, dtype=np.uint8)
 
 
 def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encoding]]]) -> None:
@@ -315,7 +311,7 @@ def late_interaction(query: NDArray[np.int8], texts: Sequence[bytes]) -> NDArray
     query = _in_fours(query)
     size = query.shape[1]
     ends = np.cumsum([4 * len(text) // size for text in texts])
-    levels = np.frombuffer(b"".join(texts), np.uint8)[:, None] >> _shifts() & 3
+    levels = np.frombuffer(b"".join(texts), np.uint8)[:, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
     rows = (levels.astype(np.float32) - 1.5).reshape(-1, size)
     cosines = products(rows, query.astype(np.float32))
     cosines /= 127 * np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]

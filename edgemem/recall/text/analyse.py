@@ -340,9 +340,8 @@ def fold(text: str) -> str:
     if text.isascii():
         return small
     plain = bare(small.translate(_simplified()))
-    return (
-        plain if len(plain) == len(text) else "".join(bare(letter.lower())[:1] or letter for letter in text)
-    )
+    letters = (bare(letter.lower())[:1] or letter for letter in text)
+    return plain if len(plain) == len(text) else "".join(letters)
 
 
 @preloaded
@@ -425,7 +424,7 @@ def _asks(sentence: str, text: str) -> bool:
     whole = small(sentence)
     bare = _words_of(words.please.pattern.sub(" ", whole))
     wants = words.wants.pattern.match(bare)
-    if wants or sentence[-1] in POINTS:
+    if wants or sentence[-1] in POINTS or words.clauses.pattern.match(_words_of(whole)):
         return wants is not None
     return words.polar.pattern.match(bare) is not None or any(
         hit.start() == 0 or hit.end() == len(form)

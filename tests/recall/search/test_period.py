@@ -1,6 +1,7 @@
 """Periods: a question that names a time and little else is answered by what was told then, most telling first."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,20 @@ def test_what_was_told_then_is_found(robot):
     names = dict(zip((SCARF, PLUMBER, DRILL, DENTIST, BOILER, JAR), NAMES, strict=True))
     for query, texts in sentences("told_then").items():
         assert " ".join(sorted(names.get(text, text) for text in told(robot, query))) == texts, query
+
+
+def test_a_clause_that_begins_as_a_question_does_tells_of_its_day(tmp_path):
+    """A recogniser writes no marks: "when the piano tuner comes on Friday ..." tells what is on, "when do we ..." asks."""
+    told = (
+        "when the piano tuner comes on Friday let him in by the back door", "what we do on Friday is bake a cake",
+        "was ich am Freitag mache ist Kuchen backen", "mấy hôm nay tôi bị ho, thứ sáu tôi đi khám",
+    )  # fmt: skip
+    asked = "when do we fetch the cake on Friday", "wann holen wir am Freitag den Kuchen ab"
+    with closing(Robot(tmp_path, Clock(wall=lambda: NOW, monotonic=lambda: 1.0))) as robot:
+        for hour, text in enumerate((*told, *asked)):
+            say(robot, 1, hour + 1, "ann", text)
+        robot.idle()
+        assert set(robot.texts("What's on on Friday?")) == set(told)
 
 
 def test_nothing_was_told_then(robot):

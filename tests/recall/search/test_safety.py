@@ -97,6 +97,10 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("My son is allergic to kiwi and so am I.", "kiwi", "What shall we cook tonight?"),
         ("Meine Tochter ist gegen Sellerie allergisch und ich auch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
         ("I'm allergic to nothing except bees.", "bees", "I'm planting flowers for the bees."),
+        ("I never had an allergy until I ate shrimps.", "shrimps", "What shall we cook tonight?"),
+        ("I have no allergies to nuts; I have one to milk.", "milk", "What shall we cook tonight?"),
+        ("No tengo alergia a las nueces, a la leche sí.", "leche", "¿Qué cocinamos esta noche?"),
+        ("我对花生没有过敏，对牛奶有。", "牛奶", "今晚做什么菜？"),
     ],
 )  # fmt: skip
 def test_what_was_said_of_oneself_counts_without_a_fact(
