@@ -123,12 +123,15 @@ def on_days(table: DocTable, question: ParsedQuery) -> Slots:
     return np.flatnonzero(inside & (kind == TURN))
 
 
-def spoken_of(table: DocTable, question: ParsedQuery, *, inside: bool = False) -> Numbers:
-    """Return, by slot, how well each text's times are the question's, or are `inside` of them, 0 to 1; one more at the end."""
-    scores = np.zeros(table.n + 1, np.float32)
-    if question.times:
-        spans = table.spans()
-        np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question, inside=inside))
+def spoken_of(table: DocTable, question: ParsedQuery, *, now: float | None = None) -> Numbers:
+    """Return, by slot, how well each text's times are the question's, 0 to 1; one more at the end.
+
+    Given `now`, it is how much of a text's time is inside of the question's; of days in a longer time none that are over.
+    """
+    scores, spans = np.zeros(table.n + 1, np.float32), table.spans()
+    if now is not None and any(span.end - span.begin > _DAY_S for span in question.times):
+        spans = spans[(spans[:, 2] > now) | (spans[:, 4] > 0)]
+    np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question, inside=now is not None))
     return scores
 
 
@@ -202,12 +205,12 @@ def period_candidates(
     return slots[best], scores[best]
 
 
-def day_shares(view: QueryView, question: ParsedQuery) -> Numbers:
+def day_shares(view: QueryView, question: ParsedQuery, now: float) -> Numbers:
     """Return by slot how well each text is about a time to come that a question asks for, 0 to 1; 0 for all if it asks for none."""
     period = question.period
     if period is None or not period.coming or period.whose == "robot":
         return np.zeros(view.n, np.float32)
-    shares = spoken_of(view.table, question, inside=True)[: view.n]
+    shares = spoken_of(view.table, question, now=now)[: view.n]
     shares[shares < _ABOUT_COMING] = 0.0
     if period.whose != "anyone":
         slots = np.flatnonzero(shares)

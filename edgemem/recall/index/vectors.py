@@ -309,13 +309,11 @@ def late_interaction(query: NDArray[np.int8], texts: Sequence[bytes]) -> NDArray
     ("ColBERT", 2020).
     """
     query = _in_fours(query)
-    size = query.shape[1]
-    ends = np.cumsum([4 * len(text) // size for text in texts])
+    ends = np.cumsum([4 * len(text) // query.shape[1] for text in texts])
     levels = np.frombuffer(b"".join(texts), np.uint8)[:, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
-    rows = (levels.astype(np.float32) - 1.5).reshape(-1, size)
-    cosines = products(rows, query.astype(np.float32))
-    cosines /= 127 * np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    nearest: NDArray[np.float32] = np.maximum.reduceat(cosines, [0, *ends[:-1]], axis=0)
+    rows = (levels.astype(np.float32) - 1.5).reshape(-1, query.shape[1])
+    rows /= 127 * np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    nearest = np.maximum.reduceat(products(rows, query.astype(np.float32)), [0, *ends[:-1]], axis=0)
     return np.stack([nearest.mean(axis=1), nearest.std(axis=1)], axis=1)
 
 

@@ -93,7 +93,7 @@ class Ranking:
         self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = shipped_gate(), utterance, meaning
         self._known, self._terms = view.known_share, len(question.terms)
-        of_day = day_shares(view, question)
+        of_day = day_shares(view, question, now)
         period = period_candidates(view, question, now, of_day)
         self.by_period = period is not None
         """Whether the question asks for a period alone, so that no word ranks; see `times`."""
@@ -140,9 +140,8 @@ class Ranking:
         features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
         told = features[:, PLACES["asks"]] <= 0
         second, best = np.sort(np.append(odds[told], (NOTHING, NOTHING)))[-2:].tolist()
-        near, uneven = self._nearness[self._kept_rows].T
-        read = np.flatnonzero(told & ~np.isnan(near))
-        closest = read[odds[read].argmax()] if len(read) else None
+        near = self._nearness[self._kept_rows]
+        read = np.flatnonzero(told & ~np.isnan(near[:, 0]))
         return Evidence(
             float(features[:, [PLACES["meaning"], PLACES["fact_meaning"]]].max(initial=0.0)),
             best,
@@ -150,7 +149,7 @@ class Ranking:
             self._terms,
             float(features[told, PLACES["date"]].max(initial=0.0)),
             best - second,
-            *((NEARNESS, EVEN) if closest is None else (float(near[closest]), float(uneven[closest]))),
+            *(near[read[odds[read].argmax()]].tolist() if len(read) else (NEARNESS, EVEN)),
         )
 
     @property

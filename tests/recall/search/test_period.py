@@ -116,6 +116,12 @@ def test_what_was_on_a_day_of_that_name_is_not_on_the_next(robot):
     assert told(robot, "What's on on Friday?") == [PLUMBER]
 
 
+def test_what_is_over_is_not_to_come(robot):
+    """What is still on this week is no message about a day of it that has passed."""
+    say(robot, 1, 16, "ann", "I sowed the beans yesterday")
+    assert told(robot, "What's coming up this week?") == [PLUMBER]
+
+
 def test_what_others_keep_to_themselves_is_not_told(robot):
     """What Ann said in private is told to Ann alone."""
     secret = "I have bought Ben a telescope for his birthday"
