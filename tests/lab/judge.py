@@ -134,17 +134,21 @@ def local_time(zone: str) -> Iterator[None]:
 
 
 def judge(home: Home, *, embedder: bool = True, model: str = EMBEDDER) -> Iterator[Shown]:
-    """Tell a home everything, and yield what memory shows for each utterance; without an embedder by words alone."""
+    """Tell a home what was said before each utterance, and yield what memory shows for it; without an embedder by words alone."""
     clock, profile = SetClock(), Profile(llama=LlamaSettings(embedder=model if embedder else ""))
     with local_time(home.zone), tempfile.TemporaryDirectory() as folder:
         clock.at = home.time(home.told[0].at) - 60 if home.told else home.time(home.asked_at)
         memory = edgemem.open(Path(folder) / "home", profile=profile, clock=clock, worker=False)
         with memory:
-            for day, told in groupby(home.told, key=lambda each: each.at[:10]):
-                tell(memory, clock, home, day, list(told))
-            clock.at = home.time(home.asked_at)
-            memory.idle(_IDLE_S)
-            for asked in home.asked:
+            rest = list(home.told)
+            for asked in sorted(home.asked, key=lambda each: home.time(each.at or home.asked_at)):
+                now = home.time(asked.at or home.asked_at)
+                before = [each for each in rest if home.time(each.at) < now]
+                for day, told in groupby(before, key=lambda each: each.at[:10]):
+                    tell(memory, clock, home, day, list(told))
+                if before:
+                    rest, clock.at = rest[len(before) :], now
+                    memory.idle(_IDLE_S)
                 yield _ask(memory, clock, home, asked)
 
 
