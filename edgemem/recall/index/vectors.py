@@ -305,15 +305,15 @@ def dequeue(tx: Transaction, docs: Iterable[int]) -> None:
 def late_interaction(query: NDArray[np.int8], texts: Sequence[bytes]) -> NDArray[np.float32]:
     """Return `float32[n, 2]`: of the cosines of each text's nearest token to each of a question, the mean and the deviation.
 
-    The question's vectors are of length 127, those of texts `packed`, one at least. The mean is that of O. Khattab and M. Zaharia
-    ("ColBERT", 2020).
+    The question's are of length 127; each text is `packed`, and has one. The mean is of O. Khattab and M. Zaharia ("ColBERT", 2020).
     """
     query = _in_fours(query)
     ends = np.cumsum([4 * len(text) // query.shape[1] for text in texts])
     levels = np.frombuffer(b"".join(texts), np.uint8)[:, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3
     rows = (levels.astype(np.float32) - 1.5).reshape(-1, query.shape[1])
-    rows /= 127 * np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    nearest = np.maximum.reduceat(products(rows, query.astype(np.float32)), [0, *ends[:-1]], axis=0)
+    lengths = 127 * np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    # Sums of so few halves are exact before they are divided: no text rounds another's.
+    nearest = np.maximum.reduceat(products(rows, query.astype(np.float32)) / lengths, [0, *ends[:-1]], axis=0)
     return np.stack([nearest.mean(axis=1), nearest.std(axis=1)], axis=1)
 
 

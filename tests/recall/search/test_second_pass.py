@@ -83,3 +83,16 @@ def test_late_interaction_is_the_mean_and_deviation_of_each_tokens_nearest():
 
 def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_no_text_rounds_another():
+    """A text is as near alone as among others, to the bit: what waits for the index ranks as what is in it."""
+    dice = np.random.default_rng(2)
+    query, *texts = (
+        np.rint(unit(dice.normal(size=(n, 64))) * 127).astype(np.int8) for n in (7, *range(1, 40))
+    )
+    texts = [packed(text) for text in texts]
+    together = late_interaction(query, texts)
+    assert all(
+        (late_interaction(query, [text]) == row).all() for text, row in zip(texts, together, strict=True)
+    )
