@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.bench.ground import EMBEDDER, report, say, scratch
-from edgemem.config import Profile
+from edgemem.config import LlamaSettings, Profile
 from edgemem.recall.search.features import FEATURES
 from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, weigh
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
+from lab.judge import Living, lived
 from lab.judge_homes import is_outdated, paths, read
-from lab.judged import DAY_S, Household, homes, told_home
+from lab.judged import homes, told_home
 from lab.learning import Asked, by_words, calibrated, learnt
 from lab.projection import strangers
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
+    from edgemem.memory import Memory
+    from lab.judge_homes import Home
+    from lab.judged import Household
 
     Lesson = tuple[NDArray[np.float32], NDArray[np.float64], float, int]
 
@@ -206,44 +210,52 @@ class _AskedAtHome(NamedTuple):
 
 def _asked_at_homes(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Iterator[Asked]:
     """Yield the candidates of what is asked in homes, with an embedder each in English, else in all languages."""
-    for name, spoken, asked in chain(_our_homes(), _judged_homes()):
-        if embedder_of is not None and not name.startswith("en"):
-            continue
+
+    def embedder(name: str) -> Embedder | None:
         say(f"{name} …")
-        embedder = None if embedder_of is None else KeptVectors(embedder_of(name), None)
-        with told_home(folder / f"{name} {embedder is None}", embedder, spoken) as (memory, keys):
-            for one in asked:
-                ranking = memory.diagnostics.search.ranking_of(
-                    one.text, reader=Reader(one.asker), kinds={"turn"}
-                )
-                ids = [keys.get(str(ref)) for ref in ranking.refs]
-                right, others = np_isin(ids, one.evidence), np_isin(ids, one.others)
-                yield Asked(one.category, ranking.candidates, right, len(one.evidence), others)
+        return None if embedder_of is None else KeptVectors(embedder_of(name), None)
 
-
-def _our_homes() -> Iterator[tuple[str, Household, list[_AskedAtHome]]]:
     for name, spoken in homes().items():
-        asked = [
-            _AskedAtHome("", one.asker, one.text, one.evidence.split()) for one in spoken.answerable[::3]
-        ]
-        asked += [_AskedAtHome("", one.asker, one.question, [one.new], [one.old]) for one in spoken.replaced]
-        asked += [
-            _AskedAtHome("", one.asker, one.past, [one.old], [one.new]) for one in spoken.replaced if one.past
-        ]
-        yield name, spoken, asked
-
-
-def _judged_homes() -> Iterator[tuple[str, Household, list[_AskedAtHome]]]:
-    """Yield the homes of the judge that learn, with what is asked of things that may have been told anew."""
+        if embedder_of is None or name.startswith("en"):
+            with told_home(folder / f"{name} {embedder_of is None}", embedder(name), spoken) as (
+                memory,
+                keys,
+            ):
+                for one in _asked_of(spoken):
+                    yield _at_home(memory, one, keys)
     for path in paths("train"):
-        home, asked = read(path), []
-        now = home.time(home.asked_at)
-        for one in home.asked:
+        home, name = read(path), path.stem.removeprefix("train_")
+        if embedder_of is None or home.language == "en":
+            profile = Profile() if embedder_of else Profile(llama=LlamaSettings(embedder=""))
+            with lived(home, folder / f"{name} {embedder_of is None}", profile, embedder(name)) as living:
+                yield from _judged(living, home)
+
+
+def _asked_of(spoken: Household) -> Iterator[_AskedAtHome]:
+    for one in spoken.answerable[::3]:
+        yield _AskedAtHome("", one.asker, one.text, one.evidence.split())
+    for pair in spoken.replaced:
+        yield _AskedAtHome("", pair.asker, pair.question, [pair.new], [pair.old])
+        if pair.past:
+            yield _AskedAtHome("", pair.asker, pair.past, [pair.old], [pair.new])
+
+
+def _judged(living: Living, home: Home) -> Iterator[Asked]:
+    """Yield the candidates of what is asked, each in its time, of things that may have been told anew."""
+    memory, known = living.memory, {told.text: told.id for told in home.told}
+    for one in living.asked:
+        if one.row in _ROWS:
+            rows = memory.diagnostics.database.query("select id, content from messages")
+            keys = {str(id_): known.get(text, "") for id_, text in rows}
             outdated = [told.id for told in home.told if is_outdated(one, told.text)]
-            if one.row in _ROWS:
-                asked.append(_AskedAtHome(JUDGED, one.speaker, one.text, one.evidence, outdated))
-        told = [(each.id, each.speaker, (now - home.time(each.at)) / DAY_S, each.text) for each in home.told]
-        yield path.stem.removeprefix("train_"), Household(tuple(told), (), (), (), ()), asked
+            yield _at_home(memory, _AskedAtHome(JUDGED, one.speaker, one.text, one.evidence, outdated), keys)
+
+
+def _at_home(memory: Memory, one: _AskedAtHome, keys: Mapping[str, str]) -> Asked:
+    ranking = memory.diagnostics.search.ranking_of(one.text, reader=Reader(one.asker), kinds={"turn"})
+    ids = [keys.get(str(ref)) for ref in ranking.refs]
+    right, others = np_isin(ids, one.evidence), np_isin(ids, one.others)
+    return Asked(one.category, ranking.candidates, right, len(one.evidence), others)
 
 
 def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:

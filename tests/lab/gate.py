@@ -7,13 +7,12 @@ is read by what was learnt on all others.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-import edgemem
 from edgemem.bench.ground import report, say, scratch
 from edgemem.config import LlamaSettings, Profile
 from edgemem.context.block.select import is_question
@@ -62,7 +61,6 @@ _PENALTY, _FEW = 0.1, 0.003
 """What the squares of weights cost, of words and vectors, and of the few features."""
 _SPREAD = 0.5
 """What the numbers of a vector, times the root of how many there are, and whether a word stands there, are divided by."""
-_IDLE_S = 3600.0
 
 
 class Sample(NamedTuple):
@@ -185,16 +183,11 @@ def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | N
 
 
 def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
-    clock, profile = judge.SetClock(), Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
+    profile = Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
     texts = {each.id: each.text for each in home.told}
-    clock.at = home.time(home.told[0].at)
     kept = KeptVectors(embedder, None) if embedder is not None else None  # which stays open
-    with edgemem.open(folder, profile=profile, embedder=kept, clock=clock, worker=False) as memory:
-        for day, told in groupby(home.told, key=lambda each: each.at[:10]):
-            judge.tell(memory, clock, home, day, list(told))
-        clock.at = home.time(home.asked_at)
-        memory.idle(_IDLE_S)
-        for asked in home.asked:
+    with judge.lived(home, folder, profile, kept) as (memory, _, all_asked):
+        for asked in all_asked:
             if asked.row not in LEFT_OUT:
                 evidence = {texts[key] for key in asked.evidence}
 
@@ -205,7 +198,6 @@ def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder
                         return any(judge.stands(part, [item.text]) for part in asked.answer)
                     return item.text in evidence
 
-                clock.at = home.time(asked.at or home.asked_at)
                 reader = Reader(asked.speaker or None, frozenset(asked.audience))
                 kind = "not_helped" if asked.row == "safe" else asked.row
                 yield _asked(memory, name, kind, reader, asked.text, helps)

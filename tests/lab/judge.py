@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from inspect import signature
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,7 @@ from lab.bootstrap import gains, interval, read_scores, write_scores
 from lab.judge_homes import Asked, Home, Told, paths, read, words
 
 if TYPE_CHECKING:
+    from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
 
 _IDLE_S = 3600.0
@@ -134,22 +135,46 @@ def local_time(zone: str) -> Iterator[None]:
 
 
 def judge(home: Home, *, embedder: bool = True, model: str = EMBEDDER) -> Iterator[Shown]:
-    """Tell a home what was said before each utterance, and yield what memory shows for it; without an embedder by words alone."""
-    clock, profile = SetClock(), Profile(llama=LlamaSettings(embedder=model if embedder else ""))
-    with local_time(home.zone), tempfile.TemporaryDirectory() as folder:
-        clock.at = home.time(home.told[0].at) - 60 if home.told else home.time(home.asked_at)
-        memory = edgemem.open(Path(folder) / "home", profile=profile, clock=clock, worker=False)
-        with memory:
-            rest = list(home.told)
-            for asked in sorted(home.asked, key=lambda each: home.time(each.at or home.asked_at)):
-                now = home.time(asked.at or home.asked_at)
-                before = [each for each in rest if home.time(each.at) < now]
-                for day, told in groupby(before, key=lambda each: each.at[:10]):
-                    tell(memory, clock, home, day, list(told))
-                if before:
-                    rest, clock.at = rest[len(before) :], now
-                    memory.idle(_IDLE_S)
-                yield _ask(memory, clock, home, asked)
+    """Yield what memory shows for each utterance of a home; without an embedder by words alone."""
+    profile = Profile(llama=LlamaSettings(embedder=model if embedder else ""))
+    with tempfile.TemporaryDirectory() as folder, lived(home, Path(folder) / "home", profile) as living:
+        for asked in living.asked:
+            yield _ask(living, home, asked)
+
+
+class Living(NamedTuple):
+    """A home's memory, its clock, and what is asked in it, in order of time."""
+
+    memory: Memory
+    clock: SetClock
+    asked: Iterator[Asked]
+    """Each comes when the home was told what was said before it, and nothing of later."""
+
+
+@contextmanager
+def lived(home: Home, folder: Path, profile: Profile, embedder: Embedder | None = None) -> Iterator[Living]:
+    """Let a home live in its own time zone."""
+    clock = SetClock()
+    clock.at = home.time(home.told[0].at) - 60 if home.told else home.time(home.asked_at)
+    with (
+        local_time(home.zone),
+        edgemem.open(folder, profile=profile, embedder=embedder, clock=clock, worker=False) as memory,
+    ):
+        yield Living(memory, clock, _asked(memory, clock, home))
+
+
+def _asked(memory: Memory, clock: SetClock, home: Home) -> Iterator[Asked]:
+    rest = list(home.told)
+    for asked in sorted(home.asked, key=lambda each: home.time(each.at or home.asked_at)):
+        now = home.time(asked.at or home.asked_at)
+        before = [each for each in rest if home.time(each.at) < now]
+        for day, told in groupby(before, key=lambda each: each.at[:10]):
+            tell(memory, clock, home, day, list(told))
+        if before:
+            rest, clock.at = rest[len(before) :], now
+            memory.idle(_IDLE_S)
+        clock.at = now
+        yield asked
 
 
 def tell(memory: Memory, clock: SetClock, home: Home, day: str, told: Sequence[Told]) -> None:
@@ -171,8 +196,8 @@ def tell(memory: Memory, clock: SetClock, home: Home, day: str, told: Sequence[T
         )
 
 
-def _ask(memory: Memory, clock: SetClock, home: Home, asked: Asked) -> Shown:
-    clock.at = home.time(asked.at or home.asked_at)
+def _ask(living: Living, home: Home, asked: Asked) -> Shown:
+    memory, clock, _ = living
     talk = Talk(memory, f"asked {asked.id}")
     for before in asked.before:
         talk.say(before.text, before.speaker, before.reply)
