@@ -7,6 +7,7 @@
 # make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
 # make wheels  a folder to install from without a network (TO=folder)
 # make lab     measure edgemem itself, or learn the weights that it ships: ARGS="judged --json", ARGS="compare --rows 100000"
+#              (TREE=../older ARGS="judge --out /tmp/older.json": on a checkout of an older commit, with its own environment and models)
 # make reference   docs/profile.md and docs/commands.md, written from the code
 # make docs    the pages as a site, with what the docstrings say of Python: build/site/index.html
 # make recording   docs/demo.svg, drawn from a run of the demo
@@ -16,6 +17,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TO ?= dist/wheels
+TREE ?= .
 .DEFAULT_GOAL := demo
 
 .PHONY: demo server test quick test-long test-boards test-arm test-all lab wheels docs reference recording lint fix env clean
@@ -54,7 +56,7 @@ test-all:
 	@EDGEMEM_EXPLORE=1 $(BIN)/python -m pytest -m hypothesis
 
 lab: env
-	@PYTHONPATH="$(CURDIR)/tests$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python -m lab $(ARGS)
+	@cd "$(TREE)" && PYTHONPATH="$(CURDIR)/tests$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python -m lab $(ARGS)
 
 wheels:
 	@$(PYTHON) .ci/setup_env.py demo

@@ -74,7 +74,11 @@ def many(rows: int, forms: FormSet) -> Case:
                     yield msgspec.structs.replace(one, id=name, session=f"{seed}:{one.session}")
 
     said = tuple(one for _, one in zip(range(rows), messages()))  # noqa: B905 - there is no end of messages
-    return Case(f"{rows} messages", said, weeks_case(weeks(1, forms)).asked)
+    asked = weeks_case(weeks(1, forms)).asked
+    named = (
+        msgspec.structs.replace(one, evidence=tuple(f"1:{id_}" for id_ in one.evidence)) for one in asked
+    )
+    return Case(f"{rows} messages", said, tuple(named))
 
 
 SLOWER = 10.0

@@ -3,7 +3,7 @@
 Each home is told at its times, a session each day, through `memory.hooks()` in the reference loop; then each utterance is asked as the newest of a
 session of its own, behind the exchanges before it. What memory shows is what the messages of people hold beside their words. An
 answer is shown where all of its words stand in one line. Nothing of `edgemem` is used but its public doors, so that an older
-tree can be judged by the same file (`PYTHONPATH`).
+tree can be judged by the same file (`make lab TREE=…`).
 """
 
 from __future__ import annotations

@@ -28,18 +28,22 @@ _WINDOW = 2048
 _INSTRUCTIONS = "You are the voice of a robot at home. Answer in one or two short sentences."
 
 
-def run(*, kind: str = "week", lines: Path | None = None, labels: Path | None = None) -> dict[str, Any]:
+def run(*, kind: str = "week", lines: Path | None = None) -> dict[str, Any]:
     """Play sessions through the hooks of a memory: what a turn needs, and what memory put before the model.
+
+    `judge/week_en.json` holds of each turn and line whether two people, who had built none of it, found it worth its tokens. A line
+    that has no label counts as useless.
 
     Args:
         kind: `week` or `window`; the window has 2,048 tokens, tools and notes.
         lines: keep what memory put before each turn in this file, to be labelled.
-        labels: a file of labels: by turn and line, 1 where it was worth its tokens.
     """
     needed, shown, tokens = [], [], 0
+    labels: dict[str, list[int]] = {}
     counter = real_tokenizer()
     for path in paths(kind):
-        session = read_session(path)
+        session, judged = read_session(path), path.with_suffix(".json")
+        labels |= json.loads(judged.read_text()) if judged.exists() else {}
         for n, (turn, block, before) in enumerate(_played(session, small=kind == "window")):
             if turn.answer:
                 needed.append(any(stands(part, before) for part in turn.answer))
@@ -48,9 +52,14 @@ def run(*, kind: str = "week", lines: Path | None = None, labels: Path | None = 
     if lines is not None:
         lines.write_text(json.dumps(shown, ensure_ascii=False, indent=1))
     figures: dict[str, Any] = {"needed": len(needed), "before_the_model": sum(needed), "lines": len(shown), "tokens": tokens}  # fmt: skip
-    if labels is not None:
-        known = json.loads(labels.read_text())
-        figures["useful"] = sum(known[f"{each['turn']}|{each['line']}"] for each in shown) / len(shown)
+    if labels:
+        seen = [labels.get(f"{each['turn']}|{each['line']}") for each in shown]
+        useful = [sum(values) for values in zip(*filter(None, seen), strict=True)]
+        figures |= {
+            "useful": useful,
+            "of_all": [round(n / len(seen), 3) for n in useful],
+            "unlabelled": seen.count(None),
+        }
     return report("judge_sessions", figures, {})
 
 

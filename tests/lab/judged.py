@@ -12,7 +12,6 @@ import re
 import shutil
 from collections import Counter
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from time import sleep
@@ -38,13 +37,12 @@ from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.turns import commit_turn
 from lab.bootstrap import gains, read_scores, write_scores
 from lab.judge import SetClock
 from lab.languages import LANGUAGES
 from lab.lent import Tokenless
 from lab.recall_asking import Turns
+from lab.recall_cases import Asked, Case, Said, ids, tell_case
 from lab.recall_home import IDLE_S, KeptVectors
 
 if TYPE_CHECKING:
@@ -70,6 +68,7 @@ TALKED, DENIED, ALONE = "small talk with memory", "answerable, denied", "unanswe
 NEWEST, OLD, OLDER, NEW = "newest above old", "old alone", "old above newest", "newest alone"
 APART = "told apart from what is alike"
 SHOULD_NOT = (TALKED, DENIED, OLD, f"past: {NEW}")
+GOALS = (("answer in the block", at_least, 0.9), (TALKED, at_most, 0.03), (DENIED, at_most, 0.1), (ALONE, at_least, 0.42))  # fmt: skip
 _CUT_FROM = 0.8
 _FOLDER = Path(__file__).parent
 _BETWEEN_PIECES = re.compile(r"\n| / |</?[a-z]+>")
@@ -194,14 +193,12 @@ def run(
 
 
 def _bars(judged: Mapping[str, Outcomes], found: Mapping[str, Mapping[str, int]]) -> dict[str, Bar]:
-    """Hold English against limits, and what was replaced in all languages."""
-    bars = {}
-    if english := judged.get("en"):
-        for name, bar, limit in ((TALKED, at_most, 0.15), (DENIED, at_most, 0.03), (ALONE, at_least, 0.6)):
-            bars[name] = bar(_share(english[name]) or 0.0, limit)
-    for name, bar, limit in ((NEWEST, at_least, 0.9), (OLD, at_most, 0.03)):
-        if both := list(chain.from_iterable(each.get(name, ()) for each in judged.values())):
-            bars[f"{name}, all languages"] = bar(_share(both) or 0.0, limit)
+    """Hold English against the goals of issue 29, and what was replaced in all languages."""
+    bars = {
+        name: bar(_share(judged["en"][name]) or 0.0, limit) for name, bar, limit in GOALS if "en" in judged
+    }
+    if newest := list(chain.from_iterable(each.get(NEWEST, ()) for each in judged.values())):
+        bars[f"{NEWEST}, all languages"] = at_least(_share(newest) or 0.0, 0.8)
     return bars | {
         f"found at once, {name}": at_least(each["before"], each["after"] - GROUPS)
         for name, each in found.items()
@@ -301,19 +298,29 @@ def _pieces(evidence: str, block: str) -> Iterator[set[str]]:
 # A home
 
 
+def case_of(spoken: Household) -> Case:
+    """Return what was told, a session each day, with the questions that a message answers."""
+    told = [*spoken.told]
+    for pair in spoken.replaced:
+        told.append((pair.old, pair.old_speaker, pair.old_days, pair.old_text))
+        told.append((pair.new, pair.new_speaker, pair.new_days, pair.new_text))
+    told.sort(key=lambda row: (row[2], row[1], row[3]), reverse=True)
+    said = [Said(key, f"{days:.0f} days ago", NOW - days * DAY_S, who, text) for key, who, days, text in told]
+    facts = [
+        (relation, value, f"user:{reader}") if reader else (f"{subject}.{relation}", value, "household")
+        for _, subject, relation, value, reader in spoken.facts
+    ]
+    known = {key for key, *_ in spoken.facts}
+    asked = [
+        Asked(f"{n}", one.text, one.asker, NOW, "said", tuple(sorted({*one.evidence.split()} - known)))
+        for n, one in enumerate(spoken.answerable)
+    ]
+    return Case("judged", tuple(said), tuple(one for one in asked if one.evidence), tuple(facts))
+
+
 def tell(memory: Memory, clock: SetClock, spoken: Household) -> None:
-    """Let everything be told at its time, a session each day, and index it."""
-    for _, subject, relation, value, reader in spoken.facts:
-        key, scope = (relation, f"user:{reader}") if reader else (f"{subject}.{relation}", "household")
-        memory.store.add_fact(key, value, scope=scope)
-    said = [(days, who, text) for _, who, days, text in spoken.told]
-    said += [(pair.old_days, pair.old_speaker, pair.old_text) for pair in spoken.replaced]
-    said += [(pair.new_days, pair.new_speaker, pair.new_text) for pair in spoken.replaced]
-    for n, (days, who, text) in enumerate(sorted(said, reverse=True)):
-        clock.at = NOW - days * DAY_S
-        heard = Heard(speaker=who, event_time=clock.at)
-        turn = Turn(f"{days:.0f} days ago", n, (StoredMessage("user", text),), owner=who, heard=heard)
-        memory.diagnostics.database.write(partial(commit_turn, turn=turn))
+    """Let everything be told at its time, and index it."""
+    tell_case(memory, clock, case_of(spoken))
     clock.at = NOW
     _index(memory)
 
@@ -341,11 +348,7 @@ def told_home(
     """Open a memory that was told everything, with the key of each message by its id."""
     with opened(folder, embedder) as (memory, clock):
         tell(memory, clock, spoken)
-        said = {text: key for key, _, _, text in spoken.told}
-        said |= {pair.old_text: pair.old for pair in spoken.replaced}
-        said |= {pair.new_text: pair.new for pair in spoken.replaced}
-        rows = memory.diagnostics.database.query("select id, content from messages")
-        yield memory, {str(id_): said.get(text, "") for id_, text in rows}
+        yield memory, dict(ids(memory, case_of(spoken).said))
 
 
 @contextmanager

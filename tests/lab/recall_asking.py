@@ -1,4 +1,4 @@
-"""Asking the questions of one case: the scores of each, its time, and whether the block of a turn holds the answer.
+"""Asking the questions of one case: the scores of each, and whether the block of a turn holds the answer.
 
 LongMemEval's scores are as its own scorer defines them: the gain of the second place is divided by log2(2), which is 1, and
 the ideal is taken over all sessions. A turn is prepared with the hooks of the memory, and thrown away. The words of an
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from math import log2
-from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -196,9 +195,6 @@ DEPTH = 100  # how far down the list is read; what stands behind is not found
 class Answered(msgspec.Struct, frozen=True):
     asked: Asked
     scores: dict[str, float]  # empty where nothing answers the question
-    ms: float
-    embed_ms: float
-    cpu_ms: float  # of the recall alone: the embedder has a thread of its own
     empty: bool  # whether nothing reached the least score
 
 
@@ -235,17 +231,14 @@ class Asking:
 
     def _one(self, asked: Asked) -> Answered:
         memory = self._here.memory
-        begun, begun_cpu = perf_counter(), thread_time()
         good = self._recall(asked, self._least, max(BEST, memory.profile.recall.k))
-        cpu_ms = (thread_time() - begun_cpu) * 1e3
-        ms, embed_ms = (perf_counter() - begun) * 1e3, memory.diagnostics.search.last.embed_ms
         scores: dict[str, float] = {}
         if asked.category not in LEFT_OUT:
             scores = self._scores(asked)
             if self._form != "longmemeval":
                 scores[f"recall@{BEST}_min_score"] = recall_at(self._names(good), asked.evidence, BEST)
             scores |= self._block_scores(asked, found=scores.get(f"recall@{BEST}") == 1.0)
-        return Answered(asked, scores, ms, embed_ms, cpu_ms, not good)
+        return Answered(asked, scores, not good)
 
     def _recall(self, asked: Asked, least: float, k: int) -> list[Recalled]:
         return self._here.memory.recall(

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
+from edgemem import records
 from edgemem.errors import InvalidInputError
+from edgemem.store.turns import commit_turn, read_turns
 from lab.weeks import Talk, Weeks
 from lab.weeks_world import FormSet, facts, forms_of, lines
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from edgemem.memory import Memory
+    from edgemem.store.db.transaction import Transaction
+    from lab.judge import SetClock
     from lab.weeks import Question, Turn, Weeks
 
 
@@ -67,6 +72,7 @@ class Case(msgspec.Struct, frozen=True):
     name: str
     said: tuple[Said, ...]
     asked: tuple[Asked, ...]
+    facts: tuple[tuple[str, str, str], ...] = ()  # key, value and scope
 
 
 def form_set(name: str) -> FormSet:
@@ -315,3 +321,38 @@ def _everyday() -> dict[str, dict[str, str]]:
 def phrases(need: str, half: str) -> list[str]:
     """Return what is said to assistants all day and needs a memory (`needed`) or not (`idle`), of one of `HALVES`."""
     return lines(_everyday()[need][half])
+
+
+def tell_case(memory: Memory, clock: SetClock, case: Case) -> None:
+    """Store the facts of a case now, and what was said at its time, a session in a transaction."""
+    for key, value, scope in case.facts:
+        memory.store.add_fact(key, value, scope=scope)
+    for name, said in sorted(_by_session(case.said).items(), key=lambda each: each[1][0].at):
+        starts = [n for n, one in enumerate(said) if not n or one.role == "user"]
+
+        def write(
+            tx: Transaction, name: str = name, said: list[Said] = said, starts: list[int] = starts
+        ) -> None:
+            for n, (start, end) in enumerate(zip(starts, [*starts[1:], len(said)], strict=True)):
+                one, clock.at = said[start], said[start].at
+                messages = tuple(records.StoredMessage(each.role, each.text) for each in said[start:end])
+                heard = records.Heard(speaker=one.speaker, event_time=one.at)
+                commit_turn(tx, records.Turn(name, n, messages, owner=one.speaker, heard=heard))
+
+        memory.diagnostics.database.write(write)
+
+
+def ids(memory: Memory, said: Sequence[Said]) -> Iterator[tuple[str, str]]:
+    """Yield the id that recall tells of each stored message, with its id in the case."""
+    for name, messages in _by_session(said).items():
+        turns = read_turns(memory.diagnostics.database, name)
+        stored = [message for turn in turns for message in turn.messages]
+        for message, one in zip(stored, messages, strict=True):
+            yield str(message.id), one.id
+
+
+def _by_session(said: Sequence[Said]) -> dict[str, list[Said]]:
+    sessions: dict[str, list[Said]] = {}
+    for one in said:
+        sessions.setdefault(one.session, []).append(one)
+    return sessions

@@ -19,10 +19,9 @@ import edgemem
 import edgemem.recall
 from edgemem.bench.ground import say
 from edgemem.llama.protocols import Embedder, Encoding
-from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.turns import commit_turn, read_turns
 from lab.judge import SetClock
 from lab.lent import Lent
+from lab.recall_cases import ids, tell_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
-    from edgemem.store.db.transaction import Transaction
-    from lab.recall_cases import Case, Said
+    from lab.recall_cases import Case
 
 IDLE_S = 3600.0
 _FORM = "1"  # changes whenever the same case would fill a home in another way
@@ -141,7 +139,7 @@ def filled(
         say(f"{case.name}: storing {len(case.said)} messages, indexing …")
         with opened() as memory:
             if not memory.diagnostics.database.query("select 1 from turns limit 1"):
-                _store(memory, clock, case.said)
+                tell_case(memory, clock, case)
             clock.at = max(one.at for one in case.said) + 1
             memory.idle(IDLE_S)
             if vectors is not None:
@@ -151,48 +149,7 @@ def filled(
     clock.at = max(one.at for one in case.said) + 1
     with opened() as memory:
         memory.idle(IDLE_S)
-        yield Filled(memory, clock, dict(_ids(memory, case.said)), memory.diagnostics.search.pending())
-
-
-def turns_of(said: Sequence[Said]) -> Iterator[list[Said]]:
-    """Yield the messages of each turn: an utterance and what robot and tools said then."""
-    turn: list[Said] = []
-    for one in said:
-        if turn and (one.role == "user" or one.session != turn[0].session):
-            yield turn
-            turn = []
-        turn.append(one)
-    if turn:
-        yield turn
-
-
-def _store(memory: Memory, clock: SetClock, said: Sequence[Said]) -> None:
-    sessions: dict[str, list[list[Said]]] = {}
-    for turn in turns_of(said):
-        sessions.setdefault(turn[0].session, []).append(turn)
-
-    for name, turns in sorted(sessions.items(), key=lambda each: each[1][0][0].at):
-
-        def write(tx: Transaction, name: str = name, turns: list[list[Said]] = turns) -> None:
-            for n, turn in enumerate(turns):
-                clock.at = turn[0].at
-                messages = tuple(StoredMessage(one.role, one.text) for one in turn)
-                heard = Heard(speaker=turn[0].speaker, event_time=turn[0].at)
-                commit_turn(tx, Turn(name, n, messages, owner=turn[0].speaker, heard=heard))
-
-        memory.diagnostics.database.write(write)
-
-
-def _ids(memory: Memory, said: Sequence[Said]) -> Iterator[tuple[str, str]]:
-    sessions: dict[str, list[Said]] = {}
-    for one in said:
-        sessions.setdefault(one.session, []).append(one)
-    for name, messages in sessions.items():
-        stored = [
-            message for turn in read_turns(memory.diagnostics.database, name) for message in turn.messages
-        ]
-        for message, one in zip(stored, messages, strict=True):
-            yield str(message.id), one.id
+        yield Filled(memory, clock, dict(ids(memory, case.said)), memory.diagnostics.search.pending())
 
 
 def _key(case: Case, embedder: Embedder | None) -> str:
