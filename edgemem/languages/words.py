@@ -381,8 +381,6 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """The stemmer of the Snowball project for it, if there is one that we use."""
     cues: Cues | None = None
     vocabulary: Vocabulary | None = None
-    to_you: Exact = Exact()
-    """Phrases with a `you` that is not who does something."""
     abbreviations: Items = Items()
     """They end with a full stop, which is not written here, and something follows them."""
     before_numbers: Items = Items()

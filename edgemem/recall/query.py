@@ -33,11 +33,10 @@ from edgemem.recall.text.analyse import (
 )
 from edgemem.recall.text.calendar import Range
 from edgemem.recall.text.lexicon import lexicons
-from edgemem.recall.text.phrases import asks_when, times_in
+from edgemem.recall.text.phrases import times_in
 
 _FEW = 3  # words of a sentence that may be about what was said before; chosen as tests/lab/tuning.md says
 _SURE = 0.9  # a less sure time may be a word to look for: "Monday" of a fact
-Whose = Literal["anyone", "asker", "named", "robot"]
 
 _TOKEN = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
 _LETTER = "[^\\W\u3400-\u9fff]"  # a name in Chinese has no spaces around it
@@ -59,18 +58,12 @@ class Tense(NamedTuple):
 
 
 class PeriodQuestion(msgspec.Struct, frozen=True):
-    """A question for the words or deeds of a period."""
+    """A question for what is of a period."""
 
-    whose: Whose = "anyone"
-    """The asker's, those of named people, or the robot's."""
-    words: bool = False
-    """Whether it asks for words, not deeds."""
-    reader: str | None = None
-    """The asker, if recognised."""
     coming: bool = False
     """Whether it asks what is to come, of today what is on."""
-    rest: frozenset[str] = frozenset()
-    """Stems of what else it names: all of a time to come, else a request's one word: "bring me up to speed on Sunday"."""
+    more: bool = False
+    """Whether it names more than people and that period, which is one to come."""
 
 
 class _TensePhrases(NamedTuple):
@@ -96,7 +89,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     tense: Tense = Tense()
     dates: frozenset[str] = frozenset()
     """Phrases that surely name a time."""
-    asks_when: bool = False
     before: tuple[str, ...] = ()
     """What was said before it, the newest first: its subject, where it names none itself."""
 
@@ -151,7 +143,6 @@ def read_question(text: str, now: float | None = None, zone: tzinfo | None = Non
         times=times,
         tense=tense_of(text, undated),
         dates=frozenset([span.text for span in times if span.sure >= _SURE]),
-        asks_when=now is not None and asks_when(text),
     )
 
 
@@ -208,10 +199,8 @@ def parse_query(
         unknown_words=frozenset([stem(word) for word in foreign]),
         stems=frozenset(content),
         date_terms=date_terms,
-        period=None
-        if question.asks_when
-        else period_question(
-            named.text, times, now=question.at, language=whole.language, named=named.whole, reader=reader
+        period=period_question(
+            named.text, times, now=question.at, language=whole.language, named=named.whole
         ),
     )
 
@@ -272,17 +261,11 @@ def _tense_phrases() -> _TensePhrases:
 
 
 def period_question(
-    text: str,
-    spans: Collection[Range],
-    *,
-    now: float,
-    language: str,
-    named: Collection[str] = (),
-    reader: str | None = None,
+    text: str, spans: Collection[Range], *, now: float, language: str, named: Collection[str] = ()
 ) -> PeriodQuestion | None:
     """Return the period question in a text with corrected names and its times, `spans`; None: it asks for more, or names no time.
 
-    `now` is in seconds since the epoch; `named` are the people in it, `reader` is the asker, if recognised.
+    `now` is in seconds since the epoch; `named` are the people in it.
     """
     words = all_words().get(language)
     if words is None or not spans:
@@ -303,11 +286,10 @@ def period_question(
     if not asks_it and (coming or not request):
         return None
     text = text[request:]
-    content = _content(lexicon.coming.sub(" ", text) if coming else text, words, language)
-    if not coming and (coming is None or len(content) > (words.word_length if request else 0)):
+    content = _has_content(lexicon.coming.sub(" ", text) if coming else text, words, language)
+    if coming is None or (content and not coming) or _asks_robot(text, words, coming=coming):
         return None
-    whose = _whose(text, words, named=bool(named), reader=reader, coming=coming)
-    return PeriodQuestion(whose, words.speech.stand_in(text), reader, coming, frozenset().union(*content))
+    return PeriodQuestion(coming, content)
 
 
 def _asks_coming(
@@ -337,42 +319,25 @@ def _request(text: str, words: Words, *, before: int) -> int:
     return whom.end() if len(_TOKEN.findall(verb)) <= words.word_length and _NAMED not in verb else 0
 
 
-def _whose(text: str, words: Words, *, named: bool, reader: str | None, coming: bool) -> Whose:
-    """Return whose words or deeds are asked for: the last person's before the last word of speech or deed.
-
-    What is to come needs no such word, and is anybody's rather than the robot's.
-    """
-    for some in (words.please,) if coming else (words.us, words.me, words.to_you):
-        text = some.pattern.sub(" ", text)
-    text = words.we.pattern.sub(_NAMED, text)
-    begins = (at.start() for some in (words.speech, words.done) for at in some.pattern.finditer(text))
-    deed = max(begins, default=-1)
-    who: list[tuple[int, Whose]] = [(at.start(), "anyone") for at in re.finditer(_NAMED, text)]
-    who += [(at.start(), "asker") for at in words.i.pattern.finditer(text)]
-    who += [(at.start(), "robot") for at in words.you.pattern.finditer(text)]
-    if coming:
-        people = {whose for _, whose in who}
-        mine = "asker" in people or words.me.pattern.search(text)
-        last: Whose = "asker" if mine else "robot" if people == {"robot"} else "anyone"
-    else:
-        _, last = max((entry for entry in who if entry[0] <= deed), default=(0, "anyone"))
-    if last == "robot" or (last == "asker" and reader is not None):
-        return last
-    return "named" if named else "anyone"
+def _asks_robot(text: str, words: Words, *, coming: bool) -> bool:
+    """Tell whether only the robot's words or deeds are asked for: "you" is all that does something."""
+    text = words.please.pattern.sub(" ", text)
+    people = (words.i, words.we, words.me) if coming else (words.i, words.we)
+    others = _NAMED in text or any(some.pattern.search(text) for some in people)
+    return not others and words.you.pattern.search(text) is not None
 
 
-def _content(text: str, words: Words, language: str) -> list[frozenset[str]]:
-    """Return the stems of each word with content."""
+def _has_content(text: str, words: Words, language: str) -> bool:
+    """Tell whether a word has content."""
     for some in (words.please, words.speech, words.done, words.little, words.asks):
         text = some.pattern.sub(" ", text)
     accented = words.accented and not text.isascii()
-    content = []
     for token in _TOKEN.findall(text.replace(_NAMED, " ")):
         plain = next(iter(plain_words(token)), "")
-        stems = frozenset((stem(plain), stem(plain, language) if stemmed(language) else plain))
+        stems = {stem(plain), stem(plain, language) if stemmed(language) else plain}
         if plain and not (token in stop_words(language) if accented else stems & _empty_stems(language)):
-            content.append(stems)
-    return content
+            return True
+    return False
 
 
 @cache

@@ -1,8 +1,8 @@
 """Times: the moments and periods that a question is asked of, and which texts and facts are of them.
 
-Only a fact is true of a time; words, deeds, notes and summaries count from when they were learnt. For a period alone, longer texts
-come first, so that "ok" does not come before a sentence. What happened is also found in texts of other times about this one; what
-is to come is found in these alone.
+Only a fact is true of a time; words, deeds, notes and summaries count from when they were learnt. A question for a period and nothing
+else lists what is of that: what speaks of it and, of a past one, what was said then; longer messages first, so that "ok" does not
+come before a sentence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.index.table import DocTable
     from edgemem.recall.index.view import QueryView
-    from edgemem.recall.query import ParsedQuery, PeriodQuestion, Question
+    from edgemem.recall.query import ParsedQuery, Question
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
@@ -49,13 +49,9 @@ _SCORES = {
 }
 """Lowest score of a message and of another text, not below the profile's floor, since the question wants an answer, and the highest
 by kind; others are of no time."""
-_ABOUT, _ABOUT_COMING = 0.6, 0.1
-"""Least share of a text's time and a past one, or of a text's in a coming one, times both sureties, if not said then."""
-_PART = 0.5  # how sure what is on a day is on at a part of it
-_OTHERS = 0.5  # the share of what is about other people on a coming day than those asked for
-_LEAST, _LEAST_REPLY, _LONGEST = 2, 3, 20
-"""Stems: "that's fine" tells nothing, nor does the robot's "I'll remember that"; a longer text is cut before it is said."""
-_DATED = 0.3  # what a day in it adds to how much a text tells
+_ABOUT = 0.1  # least share of a text's time in a period, times both sureties, if not said then
+_OTHERS = 0.5  # the share of what is about other people than those asked for
+_LEAST, _LONGEST = 2, 20  # stems: "that's fine" tells nothing; a longer text is cut before it is said
 
 
 class When(NamedTuple):
@@ -113,16 +109,6 @@ def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
     return best
 
 
-def on_days(table: DocTable, question: ParsedQuery) -> Slots:
-    """Return the slots of messages said on a day in the question, in order."""
-    at, kind = table.rows["at"][: table.n], table.rows["kind"][: table.n]
-    inside = np.zeros(table.n, bool)
-    for span in question.times:
-        if span.end - span.begin <= _FEW_DAYS_S and span.sure >= _LIKELY:
-            inside |= (at >= span.begin) & (at < span.end)
-    return np.flatnonzero(inside & (kind == TURN))
-
-
 def spoken_of(table: DocTable, question: ParsedQuery, *, now: float | None = None) -> Numbers:
     """Return, by slot, how well each text's times are the question's, 0 to 1; one more at the end.
 
@@ -153,7 +139,7 @@ def _overlap(
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
     period = question.period if inside else None
-    if period is not None and period.rest:
+    if period is not None and period.more:
         sure = np.where(every > 0, 0.0, sure)  # a habit is found by what else is asked
     likeliest: dict[str, float] = {}
     for span in question.times:
@@ -164,104 +150,56 @@ def _overlap(
         common = np.minimum(last, span.end) - np.maximum(first, span.begin)
         if asked < _DAY_S:  # a night is of the day on which it begins, which has other parts too
             begun = (first <= span.begin) & (span.begin < last)
-            common = np.where(lengths >= _DAY_S, _PART * asked * begun, common)
+            common = np.where(lengths >= _DAY_S, asked * begun, common)
         # A part of a day is of that day; a day of a longer time is less so, the longer that is.
         of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S or inside else np.sqrt(lengths * asked)
         longest = lengths if inside else np.maximum(lengths, asked)
         length = np.where(lengths > _DAY_S, longest, of_day)
         # What happened last Friday is not on next Friday.
-        reading = float(span.sure == best) if period is not None and not period.words else span.sure / best
+        reading = float(span.sure == best) if period is not None else span.sure / best
         shares = np.maximum(shares, reading * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
     return shares.astype(np.float32)
 
 
 def period_candidates(
-    view: QueryView, question: ParsedQuery, now: float, of_day: Numbers
+    view: QueryView, question: ParsedQuery, of_period: Numbers
 ) -> tuple[Slots, NDArray[np.float64]] | None:
-    """Return slots and scores, 0 to 1, of the best texts of the period that a question asks for; None: it asks for more.
-
-    `of_day` are the `day_shares`.
-    """
-    period = question.period
-    if period is None or (period.coming and period.rest):
+    """Return slots and scores, 0 to 1, of the best texts of a period (`of_period`: `period_shares`); None: the question asks for more."""
+    if question.period is None or question.period.more:
         return None
-    rows, n = view.table.rows, view.n
-    at, kind = rows["at"][:n], rows["kind"][:n]
-    shares = of_day if period.coming else _in_period(view, question, period, now)
-    slots = np.flatnonzero((shares > 0) & view.findable[:n])
-    for _, having, _ in view.table.find(period.rest):
-        if not len(slots) or len(np.intersect1d(slots, having)):
-            return None
-    replies = _replies(view, slots)
-    if period.whose == "robot":
-        slots = slots[replies | ((kind[slots] == EPISODE) & (not period.words))]
-    else:
-        slots = slots[~replies]
-        if period.whose != "anyone" and not period.coming:
-            slots = slots[_theirs(view, slots, question, period)]
-    scores = _scores(view, slots, shares[slots], alike=period.coming)
-    best = np.lexsort((-at[slots], -scores))[:_MOST]
+    slots = np.flatnonzero((of_period > 0) & view.findable[: view.n])
+    rows = {name: column[slots] for name, column in view.table.rows.items()}
+    (before,) = view.table.neighbours(slots, (-1,))
+    replies = (before >= 0) & (view.table.rows["turn"][before] == rows["turn"]) & (rows["who"] == NOBODY)
+    silent = replies | ((rows["flags"] & (ASKS | GREETS)) > 0) | (rows["length"] < _LEAST)
+    told = np.minimum(rows["length"], _LONGEST) * of_period[slots]
+    told = told / told.max(initial=1.0) * ((rows["flags"] & SUPPOSES) == 0)
+    highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[rows["kind"]]
+    lowest = np.where(rows["kind"] == TURN, _LEAST_TOLD, _LEAST_SCORE)
+    scores = np.where(
+        (highest > 0) & ~(silent & (rows["kind"] == TURN)), lowest + (highest - lowest) * told, 0.0
+    )
+    best = np.lexsort((-rows["at"], -scores))[:_MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
 
 
-def day_shares(view: QueryView, question: ParsedQuery, now: float) -> Numbers:
-    """Return by slot how well each text is about a time to come that a question asks for, 0 to 1; 0 for all if it asks for none."""
-    period = question.period
-    if period is None or not period.coming or period.whose == "robot":
-        return np.zeros(view.n, np.float32)
-    shares = spoken_of(view.table, question, now=now)[: view.n]
-    shares[shares < _ABOUT_COMING] = 0.0
-    if period.whose != "anyone":
+def period_shares(view: QueryView, question: ParsedQuery, now: float) -> Numbers:
+    """Return by slot how well each text is of the period that a question asks for, 0 to 1: about it, or, of a past one, said then."""
+    period, n = question.period, view.n
+    if period is None:
+        return np.zeros(n, np.float32)
+    shares = spoken_of(view.table, question, now=now if period.coming else 0.0)[:n]
+    shares[shares < _ABOUT] = 0.0
+    if not period.coming:
+        surest = max(span.sure for span in question.times)
+        at = view.table.rows["at"][:n]
+        for span in question.times:
+            if span.sure >= min(_LIKELY, surest):
+                shares[(at >= span.begin) & (at < span.end)] = 1.0
+    if question.people:
         slots = np.flatnonzero(shares)
-        shares[slots[~_theirs(view, slots, question, period)]] *= _OTHERS
+        codes = [code for name in question.people if (code := view.table.codes.get(name)) is not None]
+        theirs = np.isin(view.table.rows["who"][slots], codes) | view.mentions[slots]
+        shares[slots[~theirs]] *= _OTHERS if period.coming else 0.0
     return shares
-
-
-def _in_period(view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float) -> Numbers:
-    """Return how well each text is of the question's time, 0 to 1: told then, or about it."""
-    at = view.table.rows["at"][: view.n]
-    past = [span for span in question.times if span.begin <= now]
-    surest = max((span.sure for span in past), default=0.0)
-    shares = np.zeros(view.n, np.float32)
-    for span in past:
-        if span.sure >= min(_LIKELY, surest):
-            shares[(at >= span.begin) & (at < span.end)] = 1.0
-    if not period.words and period.whose != "robot":
-        about = spoken_of(view.table, question)[: view.n]
-        shares = np.maximum(shares, np.where(about >= _ABOUT, about, 0.0))
-    return shares
-
-
-def _theirs(
-    view: QueryView, slots: Slots, question: ParsedQuery, period: PeriodQuestion
-) -> NDArray[np.bool_]:
-    """Mask the texts by the people asked for, and, for deeds, those that mention them."""
-    others = question.people.keys() - {period.reader}
-    people = {period.reader} if period.whose == "asker" else others or question.people.keys()
-    codes = [code for name in people if (code := view.table.codes.get(name)) is not None]
-    theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
-    return theirs if period.words else theirs | view.mentions[slots]
-
-
-def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
-    """Tell which messages are the robot's replies: without a speaker, behind another message of their turn."""
-    rows = view.table.rows
-    (before,) = view.table.neighbours(slots, (-1,))
-    same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
-    replies: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
-    return replies
-
-
-def _scores(view: QueryView, slots: Slots, shares: Numbers, *, alike: bool) -> NDArray[np.float64]:
-    """Return scores of texts by how much they are of the period, `shares`, and, if not `alike`, by their lengths."""
-    rows = view.table.rows
-    length, kind = rows["length"][slots], rows["kind"][slots]
-    told = shares if alike else np.minimum(length, _LONGEST) * shares * (1 + _DATED * rows["dated"][slots])
-    told = told / told.max(initial=1.0) * ((rows["flags"][slots] & SUPPOSES) == 0)
-    highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[kind]
-    least = 0 if alike else np.where(rows["who"][slots] == NOBODY, _LEAST_REPLY, _LEAST)
-    silent = (length < least) | ((rows["flags"][slots] & (ASKS | GREETS)) > 0)
-    lowest = np.where(kind == TURN, _LEAST_TOLD, _LEAST_SCORE)
-    scores: NDArray[np.float64] = lowest + (highest - lowest) * told
-    return np.where((highest > 0) & ~(silent & (kind == TURN)), scores, 0.0)

@@ -20,7 +20,7 @@ from edgemem.recall.search.models import (
     shipped_models,
     weigh,
 )
-from edgemem.recall.times import day_shares, period_candidates
+from edgemem.recall.times import period_candidates, period_shares
 from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class Ranking:
         self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = shipped_gate(), utterance, meaning
         self._known, self._terms = view.known_share, len(question.terms)
-        of_day = day_shares(view, question, now)
-        period = period_candidates(view, question, now, of_day)
+        of_period = period_shares(view, question, now)
+        period = period_candidates(view, question, of_period)
         self.by_period = period is not None
         """Whether the question asks for a period alone, so that no word ranks; see `times`."""
         slots = np.flatnonzero(view.candidates) if period is None else period[0]
@@ -120,7 +120,7 @@ class Ranking:
             contents = self._contents(view, slots, compared, question, contents_of)
             self.candidates = self.candidates._replace(contents=contents)
         telling = self.candidates.features[:, PLACES["asks"]] <= 0
-        self._of_day = _OF_DAY * telling * of_day[slots]
+        self._of_day = _OF_DAY * telling * of_period[slots]
         """How likely each helps, 0 to 1, because it is about the coming time that is asked for."""
         self._exact = view.exact[slots]
         self._repeats, self._replaced = np.zeros((2, len(slots)), bool)

@@ -20,7 +20,7 @@ from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, split_compound, spread
 from edgemem.recall.query import lacks_subject, parse_query, with_subjects
-from edgemem.recall.times import on_dates, on_days
+from edgemem.recall.times import on_dates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,7 +168,7 @@ class WordSearch:
             counts = self.counts(question.terms)
         docs, words = self._size
         statistics = Statistics(docs=docs, terms=words, counts=counts)
-        if question.period is not None and not question.period.rest:
+        if question.period is not None and not question.period.more:
             question = msgspec.structs.replace(question, terms=())
         # Words of a time that no text has find nothing, and as the rarest would count most.
         unsaid = {term for term in question.date_terms if not statistics.counts.get(term)}
@@ -248,9 +248,6 @@ class WordSearch:
         if question.times:
             dated = view.visible(on_dates(view.table, question)[: 4 * self._candidates])
             view.candidates[dated[: self._candidates // 2]] = True
-        if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
-            then = view.visible(on_days(view.table, question))
-            view.candidates[then[-self._candidates :]] = True
 
     def _choose(self, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
         view = self._view
