@@ -11,13 +11,13 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.recall.index.docs import only_greets
+from edgemem.recall.index.docs import concerns, only_greets
 from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
 from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.ranking import choose_versions
-from edgemem.recall.search.safety import shipped_topic, with_safety
+from edgemem.recall.search.safety import with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
 from edgemem.recall.text.analyse import asks
@@ -197,7 +197,8 @@ class Recall:
         results = [] if greets else [item for group in groups for item in group]
         if search.safety:
             items = rows.read([(doc.kind, doc.ref) for doc in search.safety])
-            comes_up = not greets and shipped_topic().comes_up(query, ranking.utterance)
+            utterance = ranking.utterance
+            comes_up = not greets and concerns("things", query, utterance.vector, utterance.embedder)
             results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(query))
         if not request.noted:
             return results

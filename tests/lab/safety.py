@@ -1,7 +1,8 @@
-"""What tells that somebody's safety is concerned, learnt: food, drink, medicine, plants or cleaning agents come up.
+"""What tells that somebody's safety is concerned, learnt: that food, medicine and the like come up, and that a danger is told.
 
-What people say then stands in `safety.toml`, in five languages, beside what only sounds so; and in the homes of the judge that
-learn. Each home, and each fifth of the file, is read by what was learnt on all others.
+What people say where those come up stands in `safety.toml`, in five languages, beside what only sounds so, and what they tell of
+dangers in `dangers.toml`; both are in the homes of the judge that learn, too. Each fifth of a file or of the homes is
+read by what was learnt on all else.
 """
 
 from __future__ import annotations
@@ -12,65 +13,70 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.bench.ground import report
+from edgemem.bench.ground import report, say
 from edgemem.clock import RELEASED
+from edgemem.languages.words import tells_of_safety
+from edgemem.recall.index.docs import LEAST, Model, safety_features
 from edgemem.recall.query import parse_query, read_question
-from edgemem.recall.search.gate import Direction, Utterance
-from edgemem.recall.search.models import LinearModel
-from edgemem.recall.search.safety import LEAST, Topic, features_of
-from lab.gate import _wrapped
+from edgemem.recall.text.analyse import language_in
+from lab.gate import EMBEDDERS, _wrapped
 from lab.judge_homes import paths, read
 from lab.judged import open_real
+from lab.languages import LANGUAGES
 from lab.learning import logistic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from edgemem.llama.protocols import Embedder
+    import numpy as np
+    from numpy.typing import NDArray
 
-FILE = Path(__file__).with_suffix(".toml")
-PARTS = 5  # of the file
-OFTEN = 2  # utterances with a word that is weighed
-ONLY_SOUNDS = 4.0  # what an utterance weighs that has such words, and does not concern safety
-_PENALTY = 0.04
+    Vector = NDArray[np.float32]
+
+TOPICS, DANGERS = (Path(__file__).with_name(name) for name in ("safety.toml", "dangers.toml"))
+PARTS = 5  # of a file, and of the homes
+OFTEN = 2  # texts with a word that is weighed
+ONLY_SOUNDS = 4.0  # what an utterance weighs that has words of a topic, and is not about it
+LEAST_WEIGHT = 0.05  # of a word
+_PENALTY = 0.003
 _SPREAD, _OF_VECTORS = 0.5, 0.6
 """What a word's standing there is divided by; and how much of its own spread a vector keeps, beside the words."""
 
 
 class Sample(NamedTuple):
-    home: str
+    part: str
+    kind: str
     text: str
-    utterance: Utterance
-    concerned: bool
+    good: bool
+    language: str
+    features: dict[str, float]
+    vectors: dict[str, Vector]
+    """By embedder that knows the language; `words`: nothing."""
 
     @property
-    def features(self) -> dict[str, float]:
-        return features_of(self.text, self.utterance)
+    def is_lesson(self) -> bool:
+        """What a home tells of dangers is no counterexample, also where nobody asks for it."""
+        return self.kind != "told" or not tells_of_safety(self.text)
 
 
 def run(*, write: Path | None = None) -> dict[str, Any]:
-    """Learn when somebody's safety is concerned, and print how often that is right on what was left out."""
-    embedder = open_real()
-    try:
-        samples = _samples(embedder)
-    finally:
-        embedder.close()
-    if write is not None:
-        write.write_text(file_of(learnt(samples)), "utf-8")
-    odds: dict[str, list[tuple[Sample, float]]] = {"with the embedder": [], "by words": []}
-    for home in dict.fromkeys(one.home for one in samples):
-        topic = learnt([one for one in samples if one.home != home])
-        for one in samples:
-            if one.home == home:
-                bare = one.utterance._replace(vector=None)
-                odds["with the embedder"].append((one, topic.odds(one.text, one.utterance)))
-                odds["by words"].append((one, topic.odds(one.text, bare)))
+    """Learn both, and print how often that is right on what was left out."""
+    found: dict[str, dict[str, Model]] = {}
     sides: dict[str, dict[str, list[bool]]] = {}
-    for name, told in odds.items():
-        for one, its in told:
-            where = "told" if one.home.startswith("told") else "homes"
-            row = f"{where}, {'concerned' if one.concerned else 'not'}, {one.utterance.language}"
-            sides.setdefault(row, {}).setdefault(name, []).append(its >= LEAST)
+    for task, samples in (("things", _topics()), ("danger", _dangers())):
+        lessons = [one for one in samples if one.is_lesson]
+        found[task] = learnt(task, lessons)
+        for part in dict.fromkeys(one.part for one in samples):
+            say(f"{task} without {part} …")
+            others = learnt(task, [one for one in lessons if one.part != part])
+            for one in samples:
+                if one.part == part:
+                    row = sides.setdefault(f"{task}, {one.kind}, {one.language}", {})
+                    for name, vector in one.vectors.items():
+                        told = others[name].odds(one.features, vector) >= LEAST[task]
+                        row.setdefault(name, []).append(told or tells_of_safety(one.text))
+    if write is not None:
+        write.write_text(file_of(found), "utf-8")
     means = {
         row: {name: round(sum(some) / len(some), 3) for name, some in each.items()}
         for row, each in sorted(sides.items())
@@ -78,34 +84,65 @@ def run(*, write: Path | None = None) -> dict[str, Any]:
     return report("safety", {"least": LEAST, "side_by_side": means}, {})
 
 
-def _samples(embedder: Embedder) -> list[Sample]:
-    told = msgspec.toml.decode(FILE.read_bytes(), type=dict[str, dict[str, list[str]]])
-    said = [
-        (f"told {n % PARTS}", text, kind == "comes_up")
-        for kinds in told.values()
-        for kind, texts in kinds.items()
-        for n, text in enumerate(texts)
-    ]
-    for path in paths("train"):
+def _topics() -> list[Sample]:
+    said = [(f"told {n % PARTS}", kind, text, kind == "comes_up") for kind, n, text in _sentences(TOPICS)]
+    for n, path in enumerate(paths("train")):
         rows = [asked for asked in read(path).asked if asked.row in ("safety", "safe")]
-        said += [(path.stem, asked.text, asked.row == "safety") for asked in rows]
-    asked = [parse_query(read_question(text, RELEASED)) for _, text, _ in said]
-    vectors = embedder.embed_texts([one.meaning or one.whole.text for one in asked])
-    samples = []
-    for (home, text, concerned), one, vector in zip(said, asked, vectors, strict=True):
-        known = None if one.whole.language in ("zh", "other") else vector
-        words = frozenset(one.whole.words)
-        utterance = Utterance(words, one.whole.language, known, embedder.fingerprint)
-        samples.append(Sample(home, text, utterance, concerned))
-    return samples
+        said += [(f"homes {n % PARTS}", asked.row, asked.text, asked.row == "safety") for asked in rows]
+    meant = [parse_query(read_question(text, RELEASED)) for _, _, text, _ in said]
+    return _samples(said, [one.meaning or one.whole.text for one in meant], asked=True)
 
 
-def learnt(samples: Sequence[Sample]) -> Topic:
-    """Return what was learnt without a vector and with one."""
-    return Topic(*_weighed(samples), *_weighed(samples, vectors=True))
+def _dangers() -> list[Sample]:
+    said = [(f"told {n % PARTS}", kind, text, kind != "only_sounds") for kind, n, text in _sentences(DANGERS)]
+    for n, path in enumerate(paths("train")):
+        home = read(path)
+        evidence = {key for asked in home.asked if asked.row == "safety" for key in asked.evidence}
+        for told in home.told:
+            kind = "evidence" if told.id in evidence else "told"
+            said.append((f"homes {n % PARTS}", kind, told.text, told.id in evidence))
+    return _samples(said, [text for _, _, text, _ in said], asked=False)
 
 
-def _weighed(samples: Sequence[Sample], *, vectors: bool = False) -> Any:
+def _sentences(file: Path) -> Iterable[tuple[str, int, str]]:
+    for kinds in msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, list[str]]]).values():
+        for kind, texts in kinds.items():
+            yield from ((kind, n, text) for n, text in enumerate(texts))
+
+
+def _samples(
+    said: Sequence[tuple[str, str, str, bool]], meant: Sequence[str], *, asked: bool
+) -> list[Sample]:
+    import numpy as np
+
+    spoken = list(map(language_in, meant))
+    vectors: list[dict[str, Vector]] = [{"words": np.zeros(0, np.float32)} for _ in said]
+    for name in EMBEDDERS:
+        say(f"{name} …")
+        embedder = open_real(name)
+        try:
+            rows = [embedder.embed_query(text) for text in meant] if asked else embedder.embed_texts(meant)
+            languages = embedder.languages or LANGUAGES
+        finally:
+            embedder.close()
+        for its, language, row in zip(vectors, spoken, rows, strict=True):
+            if row is not None and language in languages:
+                its[name] = row
+    return [
+        Sample(*one, language, safety_features(one[2]), its)
+        for one, language, its in zip(said, spoken, vectors, strict=True)
+    ]
+
+
+def learnt(task: str, samples: Sequence[Sample]) -> dict[str, Model]:
+    """Return what was learnt by words alone and with the vectors of each embedder."""
+    return {
+        name: _weighed(task, [one for one in samples if name in one.vectors], name)
+        for name in ("words", *EMBEDDERS)
+    }
+
+
+def _weighed(task: str, samples: Sequence[Sample], embedder: str) -> Model:
     import numpy as np
 
     rows = [one.features for one in samples]
@@ -118,46 +155,39 @@ def _weighed(samples: Sequence[Sample], *, vectors: bool = False) -> Any:
             for name, column in zip(names, of.T, strict=True)
         ]
     )
-    size = len(next(one.utterance.vector for one in samples if one.utterance.vector is not None))
-    if vectors:
-        more = [np.zeros(size) if one.utterance.vector is None else one.utterance.vector for one in samples]
-        of, spread = np.hstack([of, more]), np.append(spread, np.full(size, 1 / (_OF_VECTORS * size**0.5)))
-    good = np.array([one.concerned for one in samples])
+    vectors = np.stack([one.vectors[embedder] for one in samples])
+    size = vectors.shape[1]
+    of = np.hstack([of, vectors])
+    spread = np.append(spread, np.full(size, 1 / (_OF_VECTORS * max(size, 1) ** 0.5)))
+    good = np.array([one.good for one in samples])
     each = np.array(
         [
-            1.0 if one.concerned or not row["any"] else ONLY_SOUNDS
+            ONLY_SOUNDS if task == "things" and row["any"] and not one.good else 1.0
             for one, row in zip(samples, rows, strict=True)
         ]
     )
     middle = of.mean(axis=0)
     bias, found = logistic(
-        (of - middle) / spread, good, each / each.mean(), penalty=_PENALTY, prior=0.0, least=-np.inf
+        (of - middle) / spread, good, each / each.mean(), penalty=_PENALTY, prior=0.0, least=None
     )
     weights = found / spread
     named = {
         name: round(float(weight), 2)
         for name, weight in zip(names, weights, strict=False)
-        if abs(weight) >= 0.01
+        if abs(weight) >= LEAST_WEIGHT
     }
-    model = LinearModel(round(bias - float(middle @ weights), 3), named)
-    if not vectors:
-        return (model,)
-    embedder = samples[0].utterance.embedder.partition(":")[0]
-    direction = Direction(embedder, 0.0, tuple(weights[len(names) :].round(2).tolist()))
-    return LinearModel(model.bias, {**named, "vector_odds": 1.0}), direction
+    vector = tuple(weights[len(names) :].round(2).tolist())
+    languages = tuple(sorted({one.language for one in samples}.intersection(LANGUAGES)))
+    return Model(round(bias - float(middle @ weights), 3), named, vector, languages)
 
 
-def file_of(topic: Topic) -> str:
-    lines = [
-        "# Learnt by `make lab ARGS=safety`: how likely food, medicine and the like come up. See recall/search/safety.py."
-    ]
-    lines += ["", "[words_only]", *_lines_of(topic.words_only)]
-    lines += ["", "[with_meaning]", *_lines_of(topic.with_meaning), "", "[direction]"]
-    lines += [f'embedder = "{topic.direction.embedder}"', f"bias = {topic.direction.bias}"]
-    lines += ["weights = [", *_wrapped(map(str, topic.direction.weights)), "]"]
+def file_of(found: dict[str, dict[str, Model]]) -> str:
+    lines = ["# Learnt by `make lab ARGS=safety`. See recall/index/docs.py."]
+    for task, models in found.items():
+        for name, model in models.items():
+            pairs = ", ".join(f'"{word}" = {weight}' for word, weight in model.weights.items())
+            lines += ["", f"[{task}.{name}]", f"bias = {model.bias}", f"weights = {{ {pairs} }}"]
+            if model.vector:
+                lines.append("languages = [" + ", ".join(f'"{one}"' for one in model.languages) + "]")
+                lines += ["vector = [", *_wrapped(map(str, model.vector)), "]"]
     return "\n".join(lines) + "\n"
-
-
-def _lines_of(model: LinearModel) -> list[str]:
-    pairs = ", ".join(f'"{name}" = {weight}' for name, weight in model.weights.items())
-    return [f"bias = {model.bias}", f"weights = {{ {pairs} }}"]

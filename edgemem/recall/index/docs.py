@@ -6,8 +6,9 @@ Vectors, of the text and not of its words, come from a queue, and stay unless th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from edgemem.languages.words import (
     small,
     tells_of_safety,
 )
-from edgemem.preload import Pattern, preloaded
+from edgemem.preload import Pattern, np, preloaded
 from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_meta
 from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
 from edgemem.recall.index.table import Row, Span
@@ -32,11 +33,15 @@ from edgemem.recall.text.calendar import LIKELY
 from edgemem.recall.text.phrases import mentions
 
 if TYPE_CHECKING:
+    from edgemem.recall.index.vectors import Vector
     from edgemem.store.db.transaction import Transaction
 
 ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS = 1, 2, 4, 8, 16, 32, 64, 128
 """The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only supposes what it tells; only greets."""
 
+LEAST = {"things": 0.1, "danger": -0.7}
+"""The least log odds that `concerns` takes for it, of what `make lab ARGS=safety` has learnt; `tests/lab/tuning.md` tells what they cost."""
+_MOST_WORDS = 24
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
 _GREETING_CHARS = 60
@@ -193,7 +198,7 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
         flags, called, times = annotate(doc.text, doc.at, zone)
     else:
         flags, called, times = 0, "", _times(doc.text, doc.at, zone)
-    flags |= _safety_flags(doc)
+    flags |= safety_flags(doc)
     names = names_in(doc.text)
     names |= {name for name in (doc.who, doc.subject and called_in(doc.text, doc.subject)) if name}
     return Row(
@@ -203,14 +208,86 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
     )  # fmt: skip
 
 
-def _safety_flags(doc: Doc) -> int:
-    """Return the flags of what a message or a fact tells of safety."""
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weights of features by name, `de:koch` for a word of German, and of the numbers of a vector; others weigh 0."""
+
+    bias: float
+    weights: dict[str, float]
+    vector: tuple[float, ...] = ()
+    languages: tuple[str, ...] = ()
+    """Those in which the vectors tell it."""
+
+    def odds(self, features: Mapping[str, float], vector: Vector | None = None) -> float:
+        """Return the log odds."""
+        odds = self.bias + sum(self.weights.get(name, 0.0) * value for name, value in features.items())
+        return odds if vector is None else odds + float((vector * np.array(self.vector, np.float32)).sum())
+
+
+@preloaded
+def _safety_models() -> dict[str, dict[str, Model]]:
+    return msgspec.toml.decode(
+        Path(__file__).with_name("safety.toml").read_text("utf-8"), type=dict[str, dict[str, Model]]
+    )
+
+
+def concerns(topic: str, text: str, vector: Vector | None = None, embedder: str = "") -> bool:
+    """Tell whether a text concerns somebody's safety.
+
+    Args:
+        topic: `things`: food, drink, medicine, plants or cleaning agents come up; `danger`: it tells of harm to somebody's body.
+        vector: the text's, of the embedder with this fingerprint.
+    """
+    if tells_of_safety(text):
+        return True
+    models, features = _safety_models()[topic], safety_features(text)
+    model = models.get(embedder.partition(":")[0])
+    if (
+        vector is None
+        or model is None
+        or len(model.vector) != len(vector)
+        or language_in(text) not in model.languages
+    ):
+        return models["words"].odds(features) >= LEAST[topic]
+    return model.odds(features, vector) >= LEAST[topic]
+
+
+def safety_features(text: str) -> dict[str, float]:
+    """Return a text's features by name: counts of its language's words of safety, whether it asks, its length, and its words."""
+    language, words, written = language_in(text), plain_words(text), small(text)
+    known = all_words().get(language)
+    lists = msgspec.structs.asdict(known.safety) if known and known.safety else {}
+    counts = {
+        name: min(len({hit[0] for hit in lists[name].pattern.finditer(written)}), 2) if lists else 0
+        for name in ("things", "acts", "harms", "tells", "speaker", "others")
+    }
+    return {
+        "any": float(counts["things"] + counts["acts"] > 0),
+        **counts,
+        "danger": float(tells_of_safety(text)),
+        "asks": float(asks(text)),
+        "length": min(len(words), _MOST_WORDS) / _MOST_WORDS,
+        **{f"{language}:{word}": 1.0 for word in words},
+    }
+
+
+def safety_flags(doc: Doc, vector: Vector | None = None, embedder: str = "") -> int:
+    """Return the flags of what a message or a fact tells of safety, by its words and by its vector of an embedder."""
     text, is_fact = doc.text[:_ANNOTATED_CHARS], doc.kind in (FACT, PREFERENCE)
     keyed = is_fact and is_safety_key(text.partition(":")[0])
-    if not (keyed or ((is_fact or doc.kind == TURN) and tells_of_safety(text))):
+    if not (keyed or ((is_fact or doc.kind == TURN) and concerns("danger", text, vector, embedder))):
         return 0
     own = not (doc.owner is None and doc.subject) if is_fact else endangers_speaker(text, language_in(text))
     return SAFETY | OWN * bool(own)
+
+
+def add_flags(tx: Transaction, flags: Iterable[tuple[int, int]]) -> None:
+    """Add flags to docs, by their numbers, as what their vectors tell of safety."""
+    for number, added in flags:
+        tx.execute(
+            "update docs set flags = flags | ? where id = ? and flags & ? <> ?", (added, number, added, added)
+        )
+        if tx.changes:
+            note_removals(tx, [number])
 
 
 def _add(tx: Transaction, rows: Sequence[Row]) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.errors import ModelError
 from edgemem.llama.protocols import Encoding
 from edgemem.preload import Pattern, np
+from edgemem.recall.index.docs import add_flags, safety_flags
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.index.sources import EPISODE, digest_of
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name, packed
@@ -180,11 +181,15 @@ class Embedding:
         aside |= {number for number, vectors in by_doc.items() if not vectors}
         self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
 
+        fingerprint = self.embedder.fingerprint
+        flags = {n: safety_flags(docs[n], some[0].vector, fingerprint) for n, some in by_doc.items() if some}
+
         def store(tx: Transaction) -> None:
             if not tx.execute("select 1 from meta where key = 'model' and value = ?", (self._model,)):
                 return  # another model came meanwhile
             # A doc may be gone or have another text: its vector is not kept either.
             waiting = [row for row in done if row.doc not in aside and _is_pending(tx, row)]
+            add_flags(tx, [(row.doc, flags[row.doc]) for row in waiting if row.doc in flags])
             add_vectors(tx, [(row.doc, row.past, by_doc.get(row.doc, ())) for row in waiting])
             dequeue(tx, [row.doc for row in waiting])
 

@@ -2,93 +2,38 @@
 
 Docs that tell of an allergy, an intolerance or a medicine have a flag in the index. Those about the speaker stand before the
 model whenever somebody speaks; those about who else listens, and then the household's, where food, drink, medicine, plants or
-cleaning agents come up. `make lab ARGS=safety` learns when they do, and writes `safety.toml`.
+cleaning agents come up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, small, tells_of_safety
-from edgemem.preload import np, preloaded
+from edgemem.preload import np
 from edgemem.recall.index.docs import OWN, SAFETY
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
 from edgemem.recall.people.names import parsed_name
-from edgemem.recall.search.gate import Direction
-from edgemem.recall.search.models import LinearModel
 from edgemem.recall.search.selection import name_of
-from edgemem.recall.text.analyse import asks, only_asks, plain_words, terms
+from edgemem.recall.text.analyse import only_asks, terms
 from edgemem.scopes import name_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.view import QueryView
-    from edgemem.recall.search.gate import Utterance
     from edgemem.records import Reader, Recalled
 
     Slots = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-SAFETY_FILE = "safety.toml"
-LEAST = 0.2
-"""The least log odds that food, medicine and the like come up; `tests/lab/tuning.md` tells what it costs."""
 _OWN, _OTHERS = 6, 4
 """At most so many lines about the speaker, and about others: a household has many."""
 _MOST = 64
 """Docs that are read, the newest of each rank."""
-_MOST_WORDS = 12
 _SAME_TURN_S = 60.0
-
-
-class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How likely food, drink, medicine, plants or cleaning agents come up in an utterance."""
-
-    words_only: LinearModel
-    """`de:koch` weighs a word of German."""
-    with_meaning: LinearModel
-    direction: Direction
-
-    def odds(self, text: str, utterance: Utterance) -> float:
-        """Return the log odds by the words or, where an embedder's vector tells it better, by that too."""
-        features, vector = features_of(text, utterance), utterance.vector
-        by_words = self.words_only.odds_of(features)
-        if vector is None or not self.direction.knows(utterance):
-            return by_words
-        features["vector_odds"] = self.direction.odds(vector)
-        return max(by_words, self.with_meaning.odds_of(features))
-
-    def comes_up(self, text: str, utterance: Utterance) -> bool:
-        """Tell whether they do, or what hurts somebody is spoken of."""
-        return self.odds(text, utterance) >= LEAST or tells_of_safety(text)
-
-
-@preloaded
-def shipped_topic() -> Topic:
-    """Read the package's model."""
-    return msgspec.toml.decode(Path(__file__).with_name(SAFETY_FILE).read_text("utf-8"), type=Topic)
-
-
-def features_of(text: str, utterance: Utterance) -> dict[str, float]:
-    """Return an utterance's features by name: counts of the language's words, whether it asks, its length, and its words."""
-    words = all_words().get(utterance.language)
-    safety = None if words is None else words.safety
-    things, acts = (
-        len({hit[0] for hit in phrases.pattern.finditer(small(text))}) if phrases else 0
-        for phrases in ((safety.things, safety.acts) if safety else (None, None))
-    )
-    return {
-        "any": float(things + acts > 0),
-        "things": float(min(things, 2)),
-        "acts": float(min(acts, 2)),
-        "asks": float(asks(text)),
-        "length": min(len(plain_words(text)), _MOST_WORDS) / _MOST_WORDS,
-        **{f"{utterance.language}:{word}": 1.0 for word in utterance.words},
-    }
 
 
 class SafetyDoc(NamedTuple):
