@@ -115,6 +115,14 @@ def test_what_is_over_is_not_to_come(robot):
     assert told(robot, "What's coming up this week?") == [PLUMBER]
 
 
+def test_what_was_told_on_another_day_about_a_past_one_is_of_that(robot):
+    """A plan for Monday that was told weeks before, and what somebody tells today of yesterday, are of those days."""
+    say(robot, 12, 9, "ann", "The chimney sweep comes on Monday in a week")
+    say(robot, 0, 9, "ann", "The kettle broke yesterday in the evening")
+    assert "The chimney sweep comes on Monday in a week" in told(robot, "What was on on Monday?")
+    assert "The kettle broke yesterday in the evening" in told(robot, "What happened yesterday?")
+
+
 def test_what_others_keep_to_themselves_is_not_told(robot):
     """What Ann said in private is told to Ann alone."""
     secret = "I have bought Ben a telescope for his birthday"
