@@ -24,21 +24,14 @@ from lab.weeks_world import FormSet
 OURS = "edgemem"
 
 
-class Timed(msgspec.Struct):
-    ms: list[float] = []
-    fill_s: float = 0.0  # to store and index all messages
-
-
-def times(rows: int, asked: int, folder: Path, peers: Peers, *, forms: FormSet) -> dict[str, Timed]:
+def times(rows: int, asked: int, folder: Path, peers: Peers, *, forms: FormSet) -> dict[str, list[float]]:
     """Return the ms of searches among so many messages; ours are timed before and after those of the peers."""
     embedder = NearlyReal()
     case = many(rows, forms)
     questions = [one.text for one in case.asked[:: max(1, len(case.asked) // asked)]][:asked]
-    out: dict[str, Timed] = {OURS: Timed()}
-    begun = perf_counter()
+    out: dict[str, list[float]] = {OURS: []}
     say(f"{OURS}: {rows} messages …")
     with filled(case, folder, embedder=embedder, profile=Profile()) as here:
-        out[OURS].fill_s = perf_counter() - begun
         half = _our_times(here, embedder, questions)
         for name in peers.names():
             say(f"{name}: {rows} messages …")
@@ -46,8 +39,8 @@ def times(rows: int, asked: int, folder: Path, peers: Peers, *, forms: FormSet) 
             write_job(job, texts, questions, embedder.embed_texts(texts), embedder.embed_texts(questions))
             told = peers.run(name, job)
             if told is not None:
-                out[name] = Timed(ms=told["ms"], fill_s=told["fill_s"])
-        out[OURS].ms = half + _our_times(here, embedder, questions)
+                out[name] = told["ms"]
+        out[OURS] = half + _our_times(here, embedder, questions)
     return out
 
 
@@ -74,11 +67,7 @@ def many(rows: int, forms: FormSet) -> Case:
                     yield msgspec.structs.replace(one, id=name, session=f"{seed}:{one.session}")
 
     said = tuple(one for _, one in zip(range(rows), messages()))  # noqa: B905 - there is no end of messages
-    asked = weeks_case(weeks(1, forms)).asked
-    named = (
-        msgspec.structs.replace(one, evidence=tuple(f"1:{id_}" for id_ in one.evidence)) for one in asked
-    )
-    return Case(f"{rows} messages", said, tuple(named))
+    return Case(f"{rows} messages", said, weeks_case(weeks(1, forms)).asked)
 
 
 SLOWER = 10.0
@@ -118,7 +107,7 @@ def run(
     """
     able = Peers(peers, venvs)
     found: dict[str, Scores] = {}
-    timed: dict[str, Timed] = {}
+    timed: dict[str, list[float]] = {}
     with scratch(home) as folder:
         if quality:
             cases = _cases(data, seed, forms)
@@ -197,7 +186,7 @@ def _scores(ranked: Sequence[Sequence[int]], said: Sequence[Said], asked: Sequen
 
 
 def _report(
-    found: Mapping[str, Scores], timed: Mapping[str, Timed], peers: Peers, *, rows: int, asked: int
+    found: Mapping[str, Scores], timed: Mapping[str, Sequence[float]], peers: Peers, *, rows: int, asked: int
 ) -> dict[str, Any]:
     sides: dict[str, dict[str, Any]] = {}
     figures: dict[str, Any] = {
@@ -217,11 +206,10 @@ def _report(
         if name != OURS
     }
     if timed:
-        ours = median(timed[OURS].ms)
-        taken = {name: median(ran.ms) for name, ran in timed.items()}
+        ours = median(timed[OURS])
+        taken = {name: median(ran) for name, ran in timed.items()}
         sides["search_ms"] = {name: taken.get(name) for name in columns}
         sides["times_ours"] = {name: _ratio(taken.get(name), ours) for name in columns}
-        sides["fill_s"] = {name: _rounded(timed.get(name)) for name in columns}
         for name in HELD:
             if name in taken:
                 bars[f"{name}_times_ours"] = at_least(taken[name] / ours, SLOWER)
@@ -235,7 +223,3 @@ def _mean(values: Sequence[float]) -> float:
 
 def _ratio(theirs: float | None, ours: float) -> float | None:
     return None if theirs is None else round(theirs / ours, 2)
-
-
-def _rounded(ran: Timed | None) -> float | None:
-    return None if ran is None else round(ran.fill_s, 1)

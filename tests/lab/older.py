@@ -22,10 +22,10 @@ from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from lab.bootstrap import gains, interval
 from lab.judge import SetClock
-from lab.recall_cases import LEFT_OUT, Case, form_set, ids, read_cases, tell_case
+from lab.recall_cases import LEFT_OUT, Case, ids, joined, read_cases, tell_case, weeks_case
+from lab.weeks import weeks
 
 HERE = Path(__file__).parents[2]
-_ROWS = 2760
 _CUTS = (1, 5, 10)
 _IDLE_S = 3600.0
 _LATE_MS = 10_000.0  # a slow machine must not turn figures of meaning into those of words
@@ -35,6 +35,7 @@ def run(
     *,
     tree: Path = HERE,
     data: str = "weeks",
+    together: bool = False,
     rounds: int = 3,
     case: Path | None = None,
     home: Path | None = None,
@@ -43,7 +44,8 @@ def run(
 
     Args:
         tree: the older one.
-        data: `weeks`: 2,760 messages of our own corpus; `judged`: what `judged_en.toml` asks of messages; or a file of LoCoMo's form.
+        data: `weeks`: 2,299 messages of our own corpus; `judged`: what `judged_en.toml` asks of messages; or a file of LoCoMo's form.
+        together: all conversations of a file in one home, of 2,760 messages in LoCoMo's open half.
         rounds: how often each is asked, in a fresh process; the CPU is the median of the medians of all rounds.
         case: ask this tree alone what this file holds, in a home that is filled if it is new; what each round runs.
     """
@@ -52,7 +54,7 @@ def run(
     scores: dict[str, dict[str, dict[str, float]]] = {"older": {}, "here": {}}
     cpu: dict[str, list[float]] = {"older": [], "here": []}
     with scratch(home) as folder:
-        for each in _cases(data):
+        for each in _cases(data, together=together):
             (folder / "case").write_bytes(msgspec.json.encode(each))
             for name, where in [("older", tree), ("here", HERE)] * rounds:
                 answers = _run(where, folder / "case", folder / f"{each.name} {name}")
@@ -69,15 +71,16 @@ def run(
     return report("older", {"side_by_side": sides, "cpu_quotient": quotient, "here_above": above}, {})
 
 
-def _cases(data: str) -> list[Case]:
-    # Late: an older tree cannot import them.
-    from lab.compare import many
+def _cases(data: str, *, together: bool) -> list[Case]:
+    # Late: an older tree cannot import it.
     from lab.judged import case_of, household
 
     if data in ("weeks", "judged"):
-        cases = [many(_ROWS, form_set("unseen")) if data == "weeks" else case_of(household("en"))]
+        cases = [weeks_case(weeks(1, "unseen")) if data == "weeks" else case_of(household("en"))]
     else:
         cases = read_cases(Path(data))[1]
+    if together:
+        cases = [joined(cases)]
     asked = ([one for one in case.asked if one.evidence and one.category not in LEFT_OUT] for case in cases)
     return [msgspec.structs.replace(case, asked=tuple(some)) for case, some in zip(cases, asked, strict=True)]
 

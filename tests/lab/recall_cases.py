@@ -323,6 +323,19 @@ def phrases(need: str, half: str) -> list[str]:
     return lines(_everyday()[need][half])
 
 
+def joined(cases: Sequence[Case]) -> Case:
+    """Return several conversations as one home, whose questions are asked when all is told."""
+    end = max(one.at for case in cases for one in case.said) + _AFTER_S
+    said, asked, replace = [], [], msgspec.structs.replace
+    for case in cases:
+        said += [replace(one, id=case.name + one.id, session=case.name + one.session) for one in case.said]
+        names = ([case.name + name for name in one.evidence] for one in case.asked)
+        asked += [
+            replace(one, at=end, evidence=tuple(each)) for one, each in zip(case.asked, names, strict=True)
+        ]
+    return Case("together", tuple(said), tuple(asked))
+
+
 def tell_case(memory: Memory, clock: SetClock, case: Case) -> None:
     """Store the facts of a case now, and what was said at its time, a session in a transaction."""
     for key, value, scope in case.facts:

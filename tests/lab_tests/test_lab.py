@@ -119,7 +119,7 @@ def test_peers_are_compared_question_by_question(tmp_path: Path, monkeypatch: py
         "job = json.load(open(sys.argv[2] + '/job.json'))\n"
         "assert all(': ' in text for text in job['texts']), 'names were asked for'\n"
         "n = len(job['questions'])\n"
-        "print(json.dumps({'ranked': [[0]] * n, 'ms': [1e6] * n, 'fill_s': 1.0}))\n"
+        "print(json.dumps({'ranked': [[0]] * n, 'ms': [1e6] * n}))\n"
     )
     peer = Peer("engrava", ())
     monkeypatch.setattr(peers, "SCRIPT", stub)
