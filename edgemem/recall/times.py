@@ -32,8 +32,7 @@ _DAY_S = 86400.0
 _SPOKEN_WITHIN_S = 86400.0  # deeds are told until the end of the next day
 _SPOKEN_LATER = 0.9
 """The share of a text told on the next day: the day itself comes first, all else equal (chosen as `tests/lab/tuning.md` says)."""
-_FEW_DAYS_S = 3 * 86400.0
-"""The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
+_FEW_DAYS_S = 3 * 86400.0  # a weekend, and the hour that a clock may be set by
 _LIKELY = 0.5  # readings of a time that are as sure count; of a period that is asked for, else the likeliest
 _MOST = 64  # texts
 _LEAST_TOLD, _LEAST_SCORE = 0.5, 0.2
