@@ -190,8 +190,12 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def endangers_speaker(self, text: str) -> bool | None:
         """Tell whether who speaks is the last one named before a danger is over, or else the first behind it, or is added; None: names nobody."""
-        if self.also.stand_in(text):
-            return True
+        for hit in self.also.pattern.finditer(
+            text
+        ):  # "I say so too" is neither at an end nor before a danger
+            rest = re.split("[,.;:!?，。；：！？]", text[hit.end() :])[0]
+            if not rest.strip() or self.tells.stand_in(rest) or self.harms.stand_in(rest):
+                return True
         mine, others, tells, harms = (
             [hit.end() for hit in words.pattern.finditer(text)]
             for words in (self.speaker, self.others, self.tells, self.harms)

@@ -1,6 +1,7 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with the words and traits of its text.
 
-Vectors, of the text and not of its words, come from a queue, and stay unless the text changes.
+Vectors, of the text and not of its words, come from a queue, and stay unless the text changes. What tells of a danger is flagged
+by its words, or by its vector when that is stored; `make lab ARGS=safety` learns both, and writes `safety.toml`.
 """
 
 from __future__ import annotations

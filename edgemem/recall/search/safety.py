@@ -1,6 +1,6 @@
 """Safety: what may hurt somebody who speaks or listens, found without a word of the question.
 
-Docs that tell of an allergy, an intolerance or a medicine have a flag in the index. Those about the speaker stand before the
+Docs that tell of an allergy, a medicine or harm to a body have a flag in the index (see `docs`). Those about the speaker stand before the
 model whenever somebody speaks; those about who else listens, and then the household's, where food, drink, medicine, plants or
 cleaning agents come up.
 """

@@ -98,6 +98,7 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("Meine Tochter ist gegen Sellerie allergisch und ich auch.", "Sellerie", "Soll ich uns eine Suppe kochen?"),
         ("I'm allergic to nothing except bees.", "bees", "I'm planting flowers for the bees."),
         ("I never had an allergy until I ate shrimps.", "shrimps", "What shall we cook tonight?"),
+        ("Con dos gambas se me cierra el pecho.", "gambas", "¿Qué cocinamos esta noche?"),
         ("I have no allergies to nuts; I have one to milk.", "milk", "What shall we cook tonight?"),
         ("No tengo alergia a las nueces, a la leche sí.", "leche", "¿Qué cocinamos esta noche?"),
         ("我对花生没有过敏，对牛奶有。", "牛奶", "今晚做什么菜？"),
@@ -125,6 +126,7 @@ def test_what_was_said_of_oneself_counts_without_a_fact(
         ("I think Ben is allergic to mustard.", "mustard", "What shall we cook tonight?"),
         ("Ich glaube, Ben ist gegen Senf allergisch.", "Senf", "Soll ich uns eine Suppe kochen?"),
         ("Creo que Ben es alérgico a la mostaza.", "mostaza", "¿Qué cocinamos esta noche?"),
+        ("Mein Sohn ist gegen Kiwi allergisch, das sag ich auch jedem Gast.", "Kiwi", "Soll ich uns eine Suppe kochen?"),
     ],
 )  # fmt: skip
 def test_what_was_said_of_another_is_told_with_food_alone(
@@ -135,6 +137,17 @@ def test_what_was_said_of_another_is_told_with_food_alone(
     memory.idle(60)
     assert danger in block_before(memory, food, "ines")
     assert danger not in block_before(memory, "Wake me at seven.", "ines")
+
+
+@pytest.mark.parametrize("memory", ["all-minilm-l6-v2"], indirect=True)
+def test_a_danger_is_known_by_what_it_means(memory: Memory) -> None:
+    """A vector tells what happened to somebody without a word of illness; and what is no danger."""
+    tell(memory, "I had one cashew and woke up in intensive care.", "ines")
+    tell(memory, "The cashews are in the blue tin.", "ines", "again")
+    memory.idle(60)
+    block = block_before(memory, "Wake me at seven.", "ines")
+    assert "intensive care" in block
+    assert "blue tin" not in block
 
 
 def test_a_fact_of_another_is_told_with_food_alone(memory: Memory) -> None:
