@@ -182,7 +182,7 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     others: Templates
     """and for whom else it may hurt: kin, children, animals, she."""
     also: Exact
-    """Phrases that add the speaker to others: and so am I."""
+    """Phrases that add the speaker to others, at the end of a clause or before a danger: and so am I."""
     none: Exact
     """Phrases that say that nothing hurts: allergic to nothing,"""
     exceptions: Exact
@@ -190,9 +190,7 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def endangers_speaker(self, text: str) -> bool | None:
         """Tell whether who speaks is the last one named before a danger is over, or else the first behind it, or is added; None: names nobody."""
-        for hit in self.also.pattern.finditer(
-            text
-        ):  # "I say so too" is neither at an end nor before a danger
+        for hit in self.also.pattern.finditer(text):
             rest = re.split("[,.;:!?，。；：！？]", text[hit.end() :])[0]
             if not rest.strip() or self.tells.stand_in(rest) or self.harms.stand_in(rest):
                 return True
