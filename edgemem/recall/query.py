@@ -41,6 +41,7 @@ _SURE = 0.9  # a less sure time may be a word to look for: "Monday" of a fact
 _TOKEN = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
 _LETTER = "[^\\W\u3400-\u9fff]"  # a name in Chinese has no spaces around it
 _NAMED = "@"  # replaces a name, and "we"
+_A_TIME = "0"  # replaces a time: "before 0" asks for no former state
 _DAY_S, _FEW_DAYS_S = 86400.0, 3 * 86400.0
 
 
@@ -136,7 +137,7 @@ def read_question(text: str, now: float | None = None, zone: tzinfo | None = Non
     undated = text
     for span in times:
         for named in span.ends or (span,):
-            undated = undated.replace(named.text, " ", 1)
+            undated = undated.replace(named.text, _A_TIME, 1)
     return Question(
         text=text,
         at=now or 0.0,
@@ -185,14 +186,13 @@ def parse_query(
     concerned |= {called[name] for name in concerned if name in called}
     foreign = [word for word in undated.words if word.isalpha() and not is_english(word)]
     tense = question.tense
-    asked_past = tense.past or tense.first
     return ParsedQuery(
         whole=whole,
         english=english,
         times=times,
         asks_past=tense.past,
         asks_first=tense.first,
-        tense="past" if asked_past else "" if tense.speaks else "now",
+        tense="past" if tense.past else "" if tense.speaks else "now",
         terms=tuple(dict.fromkeys(sought or content)),
         meaning=meaning,
         people={name: known.get(name) or parsed_name(name) for name in sorted(concerned)},
@@ -230,7 +230,7 @@ def with_subjects(question: Question) -> Question:
 def tense_of(text: str, undated: str | None = None) -> Tense:
     """Return the tense of a question, of a very long one that of the end.
 
-    `undated` is the question without its times, since the first of May is no first state; None: it names none.
+    `undated` is the question with `_A_TIME` for its times, since the first of May is no first state; None: it names none.
     """
     known = _tense_phrases()
     text = small(text[-MAX_CHARS:])
@@ -238,7 +238,7 @@ def tense_of(text: str, undated: str | None = None) -> Tense:
     over = known.over_but.sub(" ", plain)
     return Tense(
         any(phrases.search(over) for phrases in known.over)
-        or any(words.search(plain) and verbs.search(plain) for words, verbs in known.beside),
+        or any(words.search(over) and verbs.search(over) for words, verbs in known.beside),
         bool(known.first.search(plain)),
         bool(known.all.search(text)),
         bool(known.before.search(text) or (known.spoke.search(text) and not known.now.search(text))),
@@ -251,7 +251,9 @@ def _tense_phrases() -> _TensePhrases:
     return _TensePhrases(
         tuple(templates(past.over.items, past.value.items) for past in languages),
         templates([item for past in languages for item in past.over_but.items]),
-        tuple((templates(past.beside.items), templates(past.was.items)) for past in languages),
+        tuple(
+            (templates(past.beside.items, past.value.items), templates(past.was.items)) for past in languages
+        ),
         templates([item for past in languages for item in past.first.items]),
         templates([item for past in languages for item in past.all.items]),
         templates([item for past in languages for item in past.now.items]),

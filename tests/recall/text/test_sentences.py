@@ -94,7 +94,7 @@ def flagged(flag: int) -> Callable[[str], str]:
 READERS = {
     "time": likeliest, "range": only_range, "readings": readings, "words": words,
     "asks_when": lambda text: "yes" if asks_when(text) else "no",
-    "past": lambda text: "yes" if tense_of(text).past else "no",
+    "past": lambda text: "yes" if read_question(text, NOW, ZONE).tense.past else "no",
     "first": lambda text: "yes" if tense_of(text).first else "no",
     "all": lambda text: "yes" if tense_of(text).all else "no", "period": period,
     "digits": digits, "digits_of": lambda text: digits(text[3:], text[:2]),
