@@ -35,16 +35,16 @@ _SPOKEN_LATER = 0.9
 _FEW_DAYS_S = 3 * 86400.0  # a weekend, and the hour that a clock may be set by
 _LIKELY = 0.5  # readings of a time that are as sure count; of a period that is asked for, else the likeliest
 _MOST = 64  # texts
-_LEAST_TOLD, _LEAST_SCORE = 0.5, 0.2
+_LEAST_TOLD, _LEAST_SCORE = 0.63, 0.4
 _SCORES = {
-    TURN: 0.9,
-    EPISODE: 0.5,
-    FACT: 0.45,
-    PREFERENCE: 0.45,
-    GOAL: 0.45,
-    NOTE: 0.35,
-    BANK: 0.35,
-    SUMMARY: 0.25,
+    TURN: 0.93,
+    EPISODE: 0.63,
+    FACT: 0.59,
+    PREFERENCE: 0.59,
+    GOAL: 0.59,
+    NOTE: 0.51,
+    BANK: 0.51,
+    SUMMARY: 0.44,
 }
 """Lowest score of a message and of another text, not below the profile's floor, since the question wants an answer, and the highest
 by kind; others are of no time."""

@@ -48,7 +48,7 @@ _SIGN = re.compile(r"[^\w\s.,;:!?'\"()…–—/‘’“”«»¿¡。、，！
 _NUMBER = re.compile(r"(?<![\w.,:])[-+−]?\d+(?:[.,:]\d+)*")
 
 CLOSING = 3.0
-"""So many times as likely must an item be that would make the answer more private."""
+"""So many times the odds must an item have that would make the answer more private."""
 
 
 class Floors(NamedTuple):
@@ -60,7 +60,9 @@ class Floors(NamedTuple):
     def score_for(self, item: Recalled, answer: Level | None) -> float:
         """Return the least score of an item, 0 for safety; `answer`: who may read the answer so far, None: no item closes it."""
         closes = answer is not None and RANK[item.level] > RANK[answer]
-        return 0.0 if item.safety else self.any * (CLOSING if closes else 1.0)
+        if item.safety:
+            return 0.0
+        return CLOSING * self.any / (1 + (CLOSING - 1) * self.any) if closes else self.any
 
 
 def floors_of(injection: InjectionSettings) -> Floors:

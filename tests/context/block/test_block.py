@@ -61,8 +61,8 @@ def test_each_line_is_shown_by_its_own_likelihood() -> None:
 
 def test_what_would_close_the_answer_must_be_likelier_to_help() -> None:
     """A private text would make the answer private for little; a fact for somebody's safety is said all the same."""
-    mine = Recalled("turn", "2", "I bought pills.", 0.59, level="private", owner="Ann")
-    meant = Recalled("turn", "3", "The pills are for my back.", 0.61, level="private", owner="Ann")
+    mine = Recalled("turn", "2", "I bought pills.", 0.42, level="private", owner="Ann")
+    meant = Recalled("turn", "3", "The pills are for my back.", 0.44, level="private", owner="Ann")
     pollen = Recalled("fact", "4", "allergy: pollen", 0.06, safety=True, level="private", owner="Ann")
     assert select_items([mine, meant, pollen], Floors(0.2), answer="household") == [pollen, meant]
     assert select_items([mine, meant, pollen], Floors(0.2), answer="private") == [pollen, meant, mine]
