@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS = 1, 2, 4, 8, 16, 32, 64, 128
 """The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only supposes what it tells; only greets."""
 
-LEAST = {"things": 0.1, "danger": -0.7}
+LEAST = {"things": 0.1, "danger": -0.4}
 """The least log odds that `concerns` takes for it, of what `make lab ARGS=safety` has learnt; `tests/lab/tuning.md` tells what they cost."""
 _MOST_WORDS = 24
 MOST_TIMES = 4
