@@ -189,7 +189,7 @@ class InjectionSettings(_Section, frozen=True):
 
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    useless_per_useful: AmountOrZero = 7.0
+    useless_per_useful: AmountOrZero = 2.0
     """Useless lines that are worth one that helps, at most: a line is put before an utterance where it helps with a
     likelihood of at least 1 / (1 + this). A useless line costs attention and silence, a missing one the answer."""
 

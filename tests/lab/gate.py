@@ -54,7 +54,7 @@ WANTED = frozenset({*ANSWERED, "none", "helped"})
 LEFT_OUT = ("follow", "safety")  # what takes its subject from before, and what a rule of its own shows
 OF_OLDER, OF_HELPED = 0.3, 0.15
 """What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
-GRID = (5, 7, 9, 11, 14, 19)
+GRID = (1.5, 2, 2.5, 3, 4, 5, 7)
 _MEANT = ("nearest", "near", "uneven", "length")
 """What is known with an embedder alone."""
 _PENALTY, _FEW = 0.1, 0.003
@@ -233,20 +233,20 @@ def _asked(memory: Memory, home: str, kind: str, reader: Reader, text: str, help
 
 def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> tuple[Gate, dict[str, Gate]]:
     """Return the gate learnt by words and with each embedder, and by household the gate learnt on the others."""
-    said, meant = _vocabularies(by_words), tuple(map(_direction, embedded))
-    bare = Gate(_NOTHING, tuple(map(_with, meant)), said)
+    said, meant = _vocabularies(by_words), tuple(map(_directions, embedded))
+    bare = Gate(_NOTHING, meant, said)
     of_others = {}
     for home in sorted({one.home for one in by_words}):
         known = _vocabularies([one for one in by_words if one.home != home and one.language == home[:2]])
-        others = tuple(_direction([one for one in some if one.home != home]) for some in embedded)
+        others = tuple(_directions([one for one in some if one.home != home]) for some in embedded)
         # What is known of a language that one household speaks alone is known of that household.
-        of_others[home] = Gate(_NOTHING, tuple(map(_with, others)), {**said, **known})
-    words = _Lines(by_words, of_others, WANTS[:1], [name for name in FITS if name not in _MEANT])
-    meanings = [_Lines(some, of_others, WANTS, FITS) for some in embedded]
+        of_others[home] = Gate(_NOTHING, others, {**said, **known})
+    words = _Lessons(by_words, of_others, WANTS[:1], [name for name in FITS if name not in _MEANT])
+    meanings = [_Lessons(some, of_others, WANTS, FITS) for some in embedded]
 
     def filled(gate: Gate, home: str = "") -> Gate:
         both = zip(meanings, gate.with_meaning, strict=True)
-        models = tuple(_with(one.direction, lines.models(home)) for lines, one in both)
+        models = tuple(_with(one, lessons.models(home)) for lessons, one in both)
         return msgspec.structs.replace(gate, words_only=words.models(home), with_meaning=models)
 
     return filled(bare), {home: filled(other, home) for home, other in of_others.items()}
@@ -255,69 +255,78 @@ def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> 
 _NOTHING = GateModels(LinearModel(0.0, {}), LinearModel(0.0, {}))
 
 
-def _with(direction: Direction, models: GateModels = _NOTHING) -> MeaningModels:
-    return MeaningModels(models.asks, models.tells, direction)
+def _with(bare: MeaningModels, models: GateModels) -> MeaningModels:
+    return MeaningModels(models.asks, models.tells, bare.told, bare.wants)
 
 
-def _vocabularies(samples: Sequence[Sample]) -> dict[str, LinearModel]:
+def _vocabularies(samples: Sequence[Sample]) -> dict[str, GateModels]:
     languages = sorted({one.language for one in samples if one.kind in WANTED})
     return {code: _vocabulary([one for one in samples if one.language == code]) for code in languages}
 
 
-def _vocabulary(samples: Sequence[Sample]) -> LinearModel:
-    """Return the words of a language that tell what wants something of a memory."""
+def _vocabulary(samples: Sequence[Sample]) -> GateModels:
+    """Return the words of a language that tell what is told at all, and what wants something of a memory."""
     import numpy as np
 
-    said = [one.utterance.words for one in samples]
-    words = [word for word, _ in Counter(sorted(chain.from_iterable(said))).most_common(WORDS)]
-    there = np.array([[word in each for word in words] for each in said]) / _SPREAD
-    bias, weights = _wants(samples, there)
-    return LinearModel(bias, dict(zip(words, (weights / _SPREAD).round(2).tolist(), strict=True)))
+    models = []
+    for some in _sides(samples):
+        said = [one.utterance.words for one in some]
+        words = [word for word, _ in Counter(sorted(chain.from_iterable(said))).most_common(WORDS)]
+        there = np.array([[word in each for word in words] for each in said]) / _SPREAD
+        bias, weights = _weights(some, there)
+        models.append(LinearModel(bias, dict(zip(words, (weights / _SPREAD).round(2).tolist(), strict=True))))
+    return GateModels(*models)
 
 
-def _direction(samples: Sequence[Sample]) -> Direction:
-    """Return where the embedder puts what wants something of a memory."""
+def _directions(samples: Sequence[Sample]) -> MeaningModels:
+    """Return where the embedder puts what is told at all, and what wants something of a memory."""
     import numpy as np
 
-    some = [one for one in samples if one.utterance.vector is not None]
-    vectors = np.array([one.utterance.vector for one in some])
-    spread = _SPREAD * 2 / vectors.shape[1] ** 0.5
-    bias, weights = _wants(some, vectors / spread)
-    name = some[0].utterance.embedder.partition(":")[0]
-    return Direction(name, bias, tuple((weights / spread).round(2).tolist()))
+    directions = []
+    for some in _sides([one for one in samples if one.utterance.vector is not None]):
+        vectors = np.array([one.utterance.vector for one in some])
+        spread = _SPREAD * 2 / vectors.shape[1] ** 0.5
+        bias, weights = _weights(some, vectors / spread)
+        name = some[0].utterance.embedder.partition(":")[0]
+        directions.append(Direction(name, bias, tuple((weights / spread).round(2).tolist())))
+    return MeaningModels(_NOTHING.asks, _NOTHING.tells, *directions)
 
 
-def _wants(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
+def _sides(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """Return what asks for something that may have been told, and what does not ask."""
+    asks = [one for one in samples if one.utterance.asks and one.kind in WANTED]
+    return asks, [one for one in samples if not one.utterance.asks]
+
+
+def _weights(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
+    """Return what tells what was told among questions, and what wants a memory among all else."""
     import numpy as np
 
-    # What asks is not weighed by it.
-    used = np.array([not one.utterance.asks for one in samples])
-    each = np.array([one.weight for one in samples])[used]
-    good = np.array([one.kind in WANTED for one in samples])[used]
-    middle = of[used].mean(axis=0)
+    each = np.array([one.weight for one in samples])
+    good = np.array([one.kind in (ANSWERED if one.utterance.asks else WANTED) for one in samples])
+    middle = of.mean(axis=0)
     bias, weights = logistic(
-        of[used] - middle, good, each / each.mean(), penalty=_PENALTY, prior=0.0, least=-np.inf
+        of - middle, good, each / each.mean(), penalty=_PENALTY, prior=0.0, least=-np.inf
     )
     return round(bias - float(middle @ weights), 3), weights
 
 
-class _Lines:
-    """The best candidates of all samples; what a household says is read by what was learnt on all others."""
+class _Lessons:
+    """All samples with their features; what a household says is read by what was learnt on all others."""
 
     def __init__(
         self, samples: Sequence[Sample], gates: Mapping[str, Gate], wants: Sequence[str], fits: Sequence[str]
     ) -> None:
         import numpy as np
 
-        lines = [(one, n) for one in samples for n in range(len(one.own))]
-        features = {id(one): gates[one.home].features(one.utterance, one.found) for one in samples}
-        self._names = [*fits, *wants, MARGIN]
-        rows = [features[id(one)] | {MARGIN: float(one.own[n]) - one.found.best} for one, n in lines]
+        self._samples, self._names = samples, [*fits, *wants]
+        rows = [gates[one.home].features(one.utterance, one.found) for one in samples]
         self._of = np.array([[row[name] for name in self._names] for row in rows])
-        self._further = np.array([one.further[n] for one, n in lines], bool)
-        self._each = np.array([one.weight * (OF_HELPED if one.kind == "helped" else 1.0) for one, _ in lines])
-        self._asks = np.array([one.utterance.asks for one, _ in lines], bool)
-        self._homes = np.array([one.home for one, _ in lines])
+        # What was told helps, also where it is not found: whether it is there is told by the evidence.
+        self._helps = np.array([one.kind in (*ANSWERED, "helped") for one in samples])
+        self._each = np.array([one.weight * (OF_HELPED if one.kind == "helped" else 1.0) for one in samples])
+        self._asks = np.array([one.utterance.asks for one in samples], bool)
+        self._homes = np.array([one.home for one in samples])
 
     def models(self, home: str = "") -> GateModels:
         """Return both models, learnt on all homes but one."""
@@ -331,7 +340,7 @@ class _Lines:
         middle, spread = of.mean(axis=0), of.std(axis=0) + _FEW
         bias, found = logistic(
             (of - middle) / spread,
-            self._further[rows],
+            self._helps[rows],
             each / each.mean(),
             penalty=_FEW,
             prior=0.0,
@@ -339,7 +348,24 @@ class _Lines:
         )
         weights = found / spread
         named = {name: round(float(weight), 4) for name, weight in zip(self._names, weights, strict=True)}
+        told = [one for one, there in zip(self._samples, rows, strict=True) if there and one.helps.any()]
+        named[MARGIN] = round(_share(told), 4)
         return LinearModel(round(bias - float(middle @ weights), 4), named)
+
+
+def _share(samples: Sequence[Sample]) -> float:
+    """Return the weight of log odds less than the best, by how often what helps stands there or further down."""
+    import numpy as np
+    from scipy.optimize import minimize_scalar
+
+    margins = np.concatenate([np.minimum(one.own[1:] - one.found.best, -0.01) for one in samples])
+    further = np.concatenate([one.further[1:] for one in samples])
+
+    def loss(weight: float) -> float:
+        chances = np.exp(weight * margins)
+        return -float(np.log(np.where(further, chances, 1 - chances)).mean())
+
+    return float(minimize_scalar(loss, bounds=(0.01, 10.0), method="bounded").x)
 
 
 def file_of(gate: Gate) -> str:
@@ -349,13 +375,14 @@ def file_of(gate: Gate) -> str:
     ]
     lines += _lines("words_only", gate.words_only)
     for models in gate.with_meaning:
-        meant = models.direction
         lines += ["", "[[with_meaning]]", *_lines("with_meaning", models)]
-        lines += ["", "[with_meaning.direction]", f'embedder = "{meant.embedder}"', f"bias = {meant.bias}"]
-        lines += ["weights = [", *_wrapped(map(str, meant.weights)), "]"]
-    for code, words in gate.vocabularies.items():
-        pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
-        lines += ["", f"[vocabularies.{code}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]
+        for name, meant in (("told", models.told), ("wants", models.wants)):
+            lines += ["", f"[with_meaning.{name}]", f'embedder = "{meant.embedder}"', f"bias = {meant.bias}"]
+            lines += ["weights = [", *_wrapped(map(str, meant.weights)), "]"]
+    for code, known in gate.vocabularies.items():
+        for name, words in (("asks", known.asks), ("tells", known.tells)):
+            pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
+            lines += ["", f"[vocabularies.{code}.{name}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]
     return "\n".join(lines) + "\n"
 
 

@@ -28,7 +28,7 @@ MEANING = frozenset(
     {"meaning", "meaning_share", "session_meaning", "about_meaning", "fact_meaning", "tokens"}
 )
 """Features that a question without a vector does not have."""
-AGAINST = frozenset({"asks"})
+AGAINST = frozenset({"asks", "supposes"})
 """What speaks against a candidate; all else speaks for it."""
 FIRST = 5  # messages of each question that a calibration looks at: what stands behind them is seldom told
 _WEAK = 1e-6  # what the squares of coefficients cost, beside the mean loss

@@ -101,7 +101,7 @@ def test_what_was_said_since_comes_before_a_stored_fact(robot, hand):
     [
         ("The plumber comes on Tuesday to fix the sink.", "I think the plumber might come on Thursday instead.", "When does the plumber come?"),
         ("The code of the garden gate is 4417.", "maybe the code of the gate is 5521 now, not sure", "What is the code of the gate now?"),
-        ("The code of the garden gate is 4417.", "The code of the gate is 5521 now. At least I think so.", "What is the code of the gate?"),
+        ("The code of the garden gate is 4417.", "The code of the garden gate is 5521 now. At least I think so.", "What is the code of the garden gate?"),
         ("Der Klempner kommt am Dienstag.", "Ich glaube, der Klempner kommt jetzt doch am Donnerstag.", "Wann kommt der Klempner?"),
         ("El fontanero viene el martes.", "Creo que el fontanero viene ahora el jueves.", "¿Cuándo viene el fontanero?"),
         ("Thợ ống nước đến vào thứ ba.", "Hình như giờ thợ ống nước đến vào thứ năm.", "Khi nào thợ ống nước đến?"),

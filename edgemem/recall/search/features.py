@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgemem.preload import np
-from edgemem.recall.index.docs import ASKS
+from edgemem.recall.index.docs import ASKS, SUPPOSES
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.times import date_scores, spoken_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 FEATURES: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",
     "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "about": "person",
-    "about_meaning": "person", "date": "date", "date_said": "date", "asks": "form", "window_rank": "neighbour",
-    "tokens": "meaning",
+    "about_meaning": "person", "date": "date", "date_said": "date", "asks": "form", "supposes": "form",
+    "window_rank": "neighbour", "tokens": "meaning",
     "fact": "form", "fact_words": "words", "fact_meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
 }  # fmt: skip
 """The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
@@ -96,6 +96,7 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
         "date": spoken_of(table, question)[slots] if question.times else none,
         "date_said": date_scores(rows["at"][slots], question) if question.times else none,
         "asks": (rows["flags"][slots] & ASKS) > 0,
+        "supposes": (rows["flags"][slots] & SUPPOSES) > 0,
     }
 
 

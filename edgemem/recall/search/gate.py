@@ -1,12 +1,13 @@
 """The gate: how likely a memory helps with what somebody said, and each candidate's part in that.
 
 A candidate's chance is how likely the answer is there, or further down where it is not: so the best one's is the chance that memory
-helps at all. The best candidates' evidence tells that, and an utterance's words and vector, which tell whether a memory is wanted;
-they weigh more where nobody asks. `make lab ARGS=gate` learns both models on households, and writes `gate.toml`.
+helps at all. The best candidates' evidence tells that, and an utterance's words and vector: of what asks, whether people tell such
+things at all; of what tells, whether it wants a memory. `make lab ARGS=gate` learns all this on households, and writes `gate.toml`.
 """
 
 from __future__ import annotations
 
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,7 +43,7 @@ _MOST_LOG_ODDS = 30.0
 NEARNESS, EVEN = 0.47, 0.17
 """What `near` and `uneven` are on average, also where no text was read by its tokens."""
 MARGIN = "margin"
-"""A candidate's own log odds less `best`."""
+"""Of a candidate's log odds less `best`, so many are the logarithm of its share in the best one's chance."""
 
 
 class Utterance(NamedTuple):
@@ -74,7 +75,7 @@ class Evidence(NamedTuple):
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An embedder's direction towards utterances that want a memory."""
+    """An embedder's direction towards some utterances."""
 
     embedder: str
     """The beginning of its fingerprint."""
@@ -87,7 +88,7 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return same and vector is not None and len(vector) == len(self.weights)
 
     def odds(self, vector: Numbers) -> float:
-        """Return the log odds that a vector's utterance wants a memory."""
+        """Return the log odds that a vector's utterance is one of these."""
         return self.bias + float((vector * np.array(self.weights, np.float32)).sum())
 
 
@@ -101,7 +102,10 @@ class GateModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MeaningModels(GateModels, frozen=True, forbid_unknown_fields=True):
     """The same with the vectors of one embedder."""
 
-    direction: Direction
+    told: Direction
+    """Towards questions about what people tell."""
+    wants: Direction
+    """Towards what wants a memory though it does not ask."""
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,18 +115,19 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Without a vector."""
     with_meaning: tuple[MeaningModels, ...]
     """By embedder; the first also serves one that nothing was learnt for."""
-    vocabularies: dict[str, LinearModel]
-    """By language, the weights of words for wanting a memory; a word counts once."""
+    vocabularies: dict[str, GateModels]
+    """By language, the weights of words for the same; a word counts once."""
 
     def models_of(self, utterance: Utterance) -> MeaningModels:
         """Return the models of an utterance's embedder."""
-        known = (models for models in self.with_meaning if models.direction.knows(utterance))
+        known = (models for models in self.with_meaning if models.wants.knows(utterance))
         return next(known, self.with_meaning[0])
 
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
         """Return the features by name; `vector_odds` is 0 with another embedder."""
-        words = self.vocabularies.get(utterance.language)
-        direction = self.models_of(utterance).direction
+        known, models = self.vocabularies.get(utterance.language), self.models_of(utterance)
+        words = None if known is None else known.asks if utterance.asks else known.tells
+        direction = models.told if utterance.asks else models.wants
         vector = utterance.vector if direction.knows(utterance) else None
         return {
             "nearest": evidence.nearest,
@@ -152,8 +157,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for share, models in ((1 - meaning, self.words_only), (meaning, self.models_of(utterance))):
             model = models.asks if utterance.asks else models.tells
             if share:
-                odds = model.odds_of(features) + model.weights[MARGIN] * margin
-                chances += share / (1 + np.exp(-np.clip(odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS)))
+                odds = float(np.clip(model.odds_of(features), -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
+                chances += share / (1 + exp(-odds)) * np.exp(model.weights[MARGIN] * margin)
         return chances
 
 

@@ -34,7 +34,7 @@ _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
 PAIR_FEATURES = (
     "old_odds", "new_odds", "new_rank", "same_speaker", "days", "numbers_alike", "asked_of_both", "rare", "near", "nearest",
-    "old_cue", "new_cue",
+    "old_cue", "new_cue", "old_supposes", "new_supposes", "earlier",
 )  # fmt: skip
 """Whether a message replaces an older one, in the order of the columns.
 
@@ -42,17 +42,16 @@ odds: less the best one's. new_rank: its reciprocal rank among the compared. day
 hold a number, or none. asked_of_both: the share of the question's words in both. rare: how few of the compared have a word of
 both that is no number; a sum of fourth powers, so that the rarest tells. near: the cosine of their vectors, less the mean of those
 without a common word; where one has none, of their words.
-nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before.
+nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before. supposes: whether
+somebody only supposed it. earlier: whether the new one was said before the old one, as only what was surely told may be.
 """
 COMPARED, _NEWEST = 64, 32
 """Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
-_ABOUT, _NEARLY = 3.0, 0.7
-"""Log odds: what answers about as well as the best is compared; what is sure and nearly as likely is above what is supposed."""
+_ABOUT = 3.0  # of log odds: what answers about as well as the best is compared
 LIKELY, SURE = 0.5, 0.88
 """From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
 _ABOVE, _MOST = 0.02, 30.0  # of log odds: a place above another, and the most that a pair has
 STORED = -2
-_AGO_S = 1e10  # so much older counts what is only supposed: it replaces nothing that is sure, and is below it
 _TELLING = [PLACES[name] for name in ("words", "meaning", "fact_words", "fact_meaning")]
 _DAY_S = 86400.0
 _SAME = 0.9  # the share of an older message's words in one that says the same again
@@ -177,16 +176,15 @@ class Pairs(NamedTuple):
     allowed: NDArray[np.bool_]
     """By old and new: whether the new message may replace the old one.
 
-    It must be newer, and both must answer something themselves. It may not replace a message
+    It must be newer, or surely told where the old one is only supposed, and both must answer something themselves. It may not
+    replace a message
     - of another person that tells more about the people in the question ("I" means the speaker alone);
     - that has a number of the question which it lacks: cup 1 is not cup 0;
     - that has a word of the question which it lacks in much the same words: the dentist's number is not the plumber's;
     - of a person, if the robot said the new one.
     """
-    at: NDArray[np.float64]
-    """When each was said; where the present is asked for, what is only supposed counts as long ago."""
     again: NDArray[np.bool_]
-    """By old and new: whether the new message says all that the old one does, but for its numbers: a reading of another day; or answers about as well, and is no guess as the old one is."""
+    """By old and new: whether the new message surely says all that the old one does, but for its numbers: a reading of another day."""
 
 
 def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -206,9 +204,8 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     """Compare the top messages and facts pairwise, by each candidate's log odds of answering."""
     rows = np.flatnonzero(contents.stems)
     rows = choose_compared(odds[rows], candidates, rows)
-    said, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
-    supposes = ((contents.flags & SUPPOSES) > 0) & (candidates.tense != "past")
-    at = said - _AGO_S * supposes
+    at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
+    supposes, earlier = (contents.flags & SUPPOSES) > 0, at < at[:, None]
     own = odds[rows] - odds[rows].max(initial=-np.inf)
     told = [*chain.from_iterable(contents.stems)]
     places = {word: place for place, word in enumerate(dict.fromkeys(told))}
@@ -236,9 +233,16 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     near = _nearness(contents.vectors, alike)
     tells = (features[:, _TELLING] > 0).any(axis=1) & (features[:, PLACES["asks"]] <= 0)
     same_speaker, about = contents.who[:, None] == contents.who, features[:, PLACES["about"]]
-    allowed = (at > at[:, None]) & tells & tells[:, None] & (same_speaker | (about >= about[:, None]))
-    # Of two facts that hold neither replaces the other.
-    allowed &= (contents.who != STORED) | (contents.who != STORED)[:, None]
+    surer = supposes[:, None] & ~supposes & (candidates.tense != "past")
+    allowed = (
+        ((at > at[:, None]) | (surer & earlier))
+        & tells
+        & tells[:, None]
+        & (same_speaker | (about >= about[:, None]))
+    )
+    # Of two facts that hold neither replaces the other; what was stored may be anybody's.
+    stored = contents.who == STORED
+    allowed &= ~(stored & stored[:, None])
     numbers = presence[:, [place for place in asked if not words[place]]]
     allowed &= ~(numbers[:, None] > numbers).any(axis=-1)
     allowed &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
@@ -249,15 +253,14 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     common = products(alike_words, alike_words)
     allowed &= ~(lacks & (common >= np.minimum(_ALIKE * mean, mean - 1)))
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
-    again = allowed & counts & counts[:, None] & (covers >= _SAME) & (length > 1)[:, None]
-    again |= allowed & supposes[:, None] & ~supposes & (own >= own[:, None] - _NEARLY)
+    again = allowed & counts & counts[:, None] & ~supposes & (covers >= _SAME) & (length > 1)[:, None]
     pair_features = np.empty((len(rows), len(rows), len(PAIR_FEATURES)), np.float32)
     columns = (
         own[:, None],
         own,
         1 / (1 + np.argsort(np.argsort(-own, kind="stable"))),
-        same_speaker,
-        np.log1p(np.abs(said[:, None] - said) / _DAY_S),
+        same_speaker | stored | stored[:, None],
+        np.log1p(np.abs(at[:, None] - at) / _DAY_S),
         counts[:, None] == counts,
         both,
         rare,
@@ -265,14 +268,13 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
         _most(near, allowed),
         changes[:, None],
         changes,
+        supposes[:, None],
+        supposes,
+        earlier,
     )
     for place, column in enumerate(columns):
         pair_features[..., place] = column
-    if supposes.any():
-        # Whether two tell of the same thing is asked of them in the order in which they were said.
-        swapped = pair_features.swapaxes(0, 1)
-        pair_features = np.where((said < said[:, None])[..., None], swapped, pair_features)
-    return Pairs(rows, pair_features, allowed, at, again)
+    return Pairs(rows, pair_features, allowed, again)
 
 
 def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -316,10 +318,12 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
         return Weighed(odds, lifts, replaced)
     pairs = compare(odds, candidates, contents)
     replacing, chances = replacement_chances(pairs, model.replaces)
-    likely, at, said = chances > LIKELY, pairs.at, candidates.at[pairs.rows]
+    likely, at = chances > LIKELY, candidates.at[pairs.rows]
     own = odds[pairs.rows]
     lifted, past = own.copy(), candidates.tense == "past"
-    order = np.argsort(-at if past else at, kind="stable")
+    # A guess comes first, so that what is sure can be above it.
+    supposes = (contents.flags[pairs.rows] & SUPPOSES) > 0
+    order = np.lexsort((-at if past else at, ~supposes))
     for row in order[likely[:, order].any(axis=0)]:
         other = np.flatnonzero(likely[:, row])
         if past:
@@ -329,7 +333,7 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
         else:
             lifted[row] = max(lifted[row], lifted[other].max() + _ABOVE)
     lifts[pairs.rows] = lifted - own
-    replaced[pairs.rows] = ((chances > SURE) & (said > said[:, None])).any(axis=1) & (not past)
+    replaced[pairs.rows] = ((chances > SURE) & (at > at[:, None])).any(axis=1) & (not past)
     return Weighed(odds + lifts, lifts, replaced)
 
 

@@ -108,7 +108,7 @@ def order(model, messages):
     ("texts", "asked", "who", "first"),
     [
         (TEXTS[:2], KEY, (1, NOBODY, 1), 0),  # what the robot repeats is newer, and no news
-        (TEXTS[:2], KEY, (NOBODY, NOBODY, 1), 1),
+        ((TEXTS[0], "the spare key is under the blue flower pot now"), KEY, (NOBODY, NOBODY, 1), 1),
         (CUPS, "where is cup 0", (1, 1, 1), 0),  # what has another number is another thing
         (CUPS, "where is the cup", (1, 1, 1), 1),
         ((PLUMBER, "the number of the dentist is 046"), NUMBER, (1, 1, 1), 0),
@@ -126,8 +126,8 @@ def test_the_shipped_file_names_what_there_is() -> None:
     """It has the words of five languages, models of both embedders that homes take, and finite weights of features that there are."""
     gate = gate_models.shipped_gate()
     assert gate.vocabularies.keys() == set(LANGUAGES)
-    directions = [meant.direction for meant in gate.with_meaning]
-    assert [direction.embedder for direction in directions] == [Profile().llama.embedder, MULTILINGUAL]
+    directions = [direction for meant in gate.with_meaning for direction in (meant.told, meant.wants)]
+    assert [one.embedder for one in directions[::2]] == [Profile().llama.embedder, MULTILINGUAL]
     assert {len(direction.weights) for direction in directions} == {384}
     for models_of in (gate.words_only, *gate.with_meaning):
         for weighed in (models_of.asks, models_of.tells):
@@ -135,14 +135,14 @@ def test_the_shipped_file_names_what_there_is() -> None:
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
             assert weighed.weights[gate_models.MARGIN] > 0
     assert not [feature for feature in gate.words_only.asks.weights if feature.startswith("nearest")]
-    for words in gate.vocabularies.values():
+    for words in (part for known in gate.vocabularies.values() for part in (known.asks, known.tells)):
         assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file
         msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, gate_models.Gate)
 
 
-def test_words_count_for_more_where_nobody_asks() -> None:
-    """They move the chance of a remark further than that of a question. A candidate's chance falls with its odds."""
+def test_words_tell_a_question_for_what_is_told_and_a_remark_that_wants_a_memory() -> None:
+    """They move the chance of both. A candidate's chance falls with its odds."""
     gate, own = gate_models.shipped_gate(), np.array([1.0, 0.0, -2.0], np.float32)
     evidence = gate_models.Evidence(0.5, 1.0, 0.8, 4)
 
@@ -156,7 +156,7 @@ def test_words_count_for_more_where_nobody_asks() -> None:
 
     plain, polite = "is the boiler on monday", "hello you how are you thanks"
     asked, told = (odds(plain, asks=asks) - odds(polite, asks=asks) for asks in (True, False))
-    assert 0 < asked < told
+    assert asked > 0 < told
     first, second, third = chances(plain, asks=True)
     assert 1 > first > second > third > 0
 
