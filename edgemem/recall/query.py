@@ -25,6 +25,7 @@ from edgemem.recall.text.analyse import (
     analyse_query,
     empty_signs,
     fold,
+    has_question,
     plain_words,
     spoken_words,
     stem,
@@ -269,7 +270,7 @@ def period_question(
 
     `now` is in seconds since the epoch; `named` are the people in it.
     """
-    words = all_words().get(language)
+    words, whole = all_words().get(language), text
     if words is None or not spans:
         return None
     for phrase in sorted({span.text for span in spans}, key=len, reverse=True):
@@ -283,8 +284,7 @@ def period_question(
     request = _request(text, words, before=len(text) if asks is None else asks.start())
     tenses = lexicon.tenses(text, text if accented else fold(text))
     coming = _asks_coming(tenses, spans, now, request=request > 0)
-    asks_yes = coming and words.polar.pattern.match(text.lstrip()) is not None
-    asks_it = asks is not None or asks_yes or text.rstrip().endswith(("?", "？"))
+    asks_it = asks is not None or (coming and has_question(whole)) or text.rstrip().endswith(("?", "？"))
     if not asks_it and (coming or not request):
         return None
     text = text[request:]

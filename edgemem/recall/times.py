@@ -49,6 +49,7 @@ _SCORES = {
 """Lowest score of a message and of another text, not below the profile's floor, since the question wants an answer, and the highest
 by kind; others are of no time."""
 _ABOUT = 0.1  # least share of a text's time in a period, times both sureties, if not said then
+_OVER = 0.5  # the share of what is over, where a question for a coming day may mean that one
 _OTHERS = 0.5  # the share of what is about other people than those asked for
 _LEAST, _LONGEST = 2, 20  # stems: "that's fine" tells nothing; a longer text is cut before it is said
 
@@ -116,7 +117,7 @@ def spoken_of(table: DocTable, question: ParsedQuery, *, now: float | None = Non
     scores, spans = np.zeros(table.n + 1, np.float32), table.spans()
     if now is not None and any(span.end - span.begin > _DAY_S for span in question.times):
         spans = spans[(spans[:, 2] > now) | (spans[:, 4] > 0)]
-    np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question, inside=now is not None))
+    np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question, now))
     return scores
 
 
@@ -130,19 +131,21 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     return scores
 
 
-def _overlap(
-    spans: NDArray[np.float64], question: ParsedQuery, *, inside: bool = False
-) -> NDArray[np.float32]:
-    """Return the common share of a text's and the question's time, or of the text's alone, times how sure both are."""
+def _overlap(spans: NDArray[np.float64], question: ParsedQuery, now: float | None) -> NDArray[np.float32]:
+    """Return the common share of a text's and the question's time, or, given `now`, of the text's alone, times how sure both are."""
+    inside, period = now is not None, None if now is None else question.period
     shares = np.zeros(len(spans))
     _, begins, ends, sure, every = spans.T
     lengths = ends - begins
-    period = question.period if inside else None
     if period is not None and period.more:
         sure = np.where(every > 0, 0.0, sure)  # a habit is found by what else is asked
     likeliest: dict[str, float] = {}
     for span in question.times:
         best = likeliest.setdefault(span.text, span.sure)
+        reading, over = span.sure / best, now is not None and span.end <= now
+        # "Next Friday" may be the one of next week; what happened last Friday is not on then.
+        if period is not None and (over or not period.coming):
+            reading = (reading == 1.0) * (_OVER if period.coming else 1.0)
         weeks = np.round((span.begin - begins) / np.where(every > 0, every, np.inf))
         later = every * np.maximum(weeks, 0)  # what comes each week is of this one as well
         first, last, asked = begins + later, ends + later, span.end - span.begin
@@ -154,8 +157,6 @@ def _overlap(
         of_day = np.minimum(lengths, asked) if asked <= _FEW_DAYS_S or inside else np.sqrt(lengths * asked)
         longest = lengths if inside else np.maximum(lengths, asked)
         length = np.where(lengths > _DAY_S, longest, of_day)
-        # What happened last Friday is not on next Friday.
-        reading = float(span.sure == best) if period is not None else span.sure / best
         shares = np.maximum(shares, reading * sure * np.maximum(common, 0) / np.maximum(length, 1.0))
     return shares.astype(np.float32)
 

@@ -27,11 +27,11 @@ _YEARS_AROUND = 4  # enough for the 29th of February
 _WEEKS_AROUND, _MONTHS_AROUND = 3, 6
 _WEEK, _SATURDAY = 7, 5
 _HOURS = {"morning": (5, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (20, 29)}
-_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_SLACK_DAYS = {"day": 0, "week": 3, "month": 10, "year": 120}
+_UNIT_DAYS = {"day": 1, "week": 7, "fortnight": 14, "month": 30, "year": 365}
+_SLACK_DAYS = {"day": 0, "week": 3, "fortnight": 0, "month": 10, "year": 120}
 """How far from the exact day "two weeks ago" may be."""
 _MOST_UNITS = 1000
-_A_WEEK = ((1, "week"), (7, "day"), (8, "day"))
+_WEEKS_AHEAD = {(1, "week"): 1, (7, "day"): 1, (8, "day"): 1, (15, "day"): 2, (1, "fortnight"): 2}
 _WEEK_S = 7 * 86400.0
 _NEAR_DAYS, _FAR_DAYS = 60, 200
 """So near to come, a day of the year is as likely as so far back, in a sentence about the past: they asked whether it suits us."""
@@ -92,6 +92,8 @@ class Calendar(msgspec.Struct, frozen=True):
             return _week(self.day, shift)
         if unit == "month":
             return _month(self.day.year, self.day.month + shift)
+        if unit == "fortnight":
+            return self.stretch(shift, unit)
         return _year(self.day.year + shift) if unit == "year" else _single(self.day + timedelta(shift))
 
     def _moved(self, count: int, unit: str) -> date:
@@ -133,12 +135,15 @@ class Calendar(msgspec.Struct, frozen=True):
 
     def ahead(self, count: int, unit: str, parts: dict[str, Any]) -> Days:
         """Return the days so many units from now, or from a named day; Sunday week is the one after the coming one."""
-        if "day" in parts:
-            return _single(self._moved(count, unit) + timedelta(parts.pop("day")))
+        weeks = _WEEKS_AHEAD.get((count, unit))
+        if "day" in parts:  # "heute in acht Tagen" is in a week
+            moved = self._moved(weeks or count, "week" if weeks else unit)
+            return _single(moved + timedelta(parts.pop("day")))
         if "weekday" not in parts:
             return self.counted(count, unit)
-        if (count, unit) in _A_WEEK:
-            return self.day + timedelta(_WEEK + 1), self.day + timedelta(2 * _WEEK + 1)
+        if weeks:
+            first = self.day + timedelta(_WEEK * weeks + (parts["weekday"] != self.day.weekday()))
+            return first, first + timedelta(_WEEK)
         first, last = self.counted(count, unit)
         slack = timedelta(_SLACK_DAYS["week"] if unit == "day" else 0)
         return first - slack, last + slack
@@ -223,7 +228,8 @@ class Calendar(msgspec.Struct, frozen=True):
             yield from _nearest(over, coming, past=past)
         elif shift == 0:
             nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
-            yield from ((days, 1.0) for days in [days for days in nearest if _week(day, 0)[0] <= days[0]][:1])
+            first = day if past is False else _week(day, 0)[0]  # "this Monday" on a Wednesday
+            yield from ((days, 1.0) for days in [days for days in nearest if first < days[1]][:1])
         elif shift < 0:
             yield from ((days, LIKELY) for days in [days for days in listed if days[1] <= day][-1:])
         else:
@@ -255,6 +261,14 @@ def _monthly(first: date, weekday: int, place: int) -> date | None:
         if (day := first + timedelta(n)).month == first.month and day.weekday() == weekday
     ]
     return days[place if place < 0 else place - 1] if place <= len(days) else None
+
+
+def edge(days: Days, place: int) -> Days:
+    """Return the beginning of some days (`place` 0), their middle or their end: three days of a week, some nine of a month."""
+    length = (days[1] - days[0]).days
+    size = length // 4 + 2
+    first = days[0] + timedelta((0, (length - size - 1) // 2, length - size)[place])
+    return first, first + timedelta(size)
 
 
 def _single(day: date) -> Days:

@@ -15,7 +15,7 @@ from edgemem.recall.text.analyse import fold
 
 MARK = "\ue000\ue001*"
 """Replaces a time where forms of ranges are looked for."""
-UNITS = ("day", "week", "month", "year")
+UNITS = ("day", "week", "month", "year", "fortnight")
 PARTS = ("morning", "noon", "afternoon", "evening", "night")
 _FIRST_VALUE = {"ordinal": 1, "month": 1, "day": -2, "shift": -1}
 _NAMES = {"unit": UNITS, "part": PARTS}
@@ -28,6 +28,7 @@ _FIGURES = {
     "monthday": r"\d{1,2}(?:st|nd|rd|th|[ºª.])(?![\d:])",
     "count": r"\d{1,3}",
     "year": r"(?:19|20)\d\d",
+    "short": r"\d{1,2}(?:/\d{1,2}|\.\s?\d{1,2}\.)(?![\d/])",
     "date": r"\d{1,4}(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,4}(?!\d|[-/.]\d)",
 }
 _ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d(?:[号日ºª.]|st|nd|rd|th)"
@@ -35,6 +36,7 @@ _NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "
 _BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "seldom", "every")
 _LEAST_MONTHDAY = 4  # the lowest number of a day that stands alone: "the first" is rarely a day
 _NOTATION = str.maketrans({"(": "(?:", "[": "(?:", "]": ")?", " ": r"\s+"})
+_GAP = r"[\w'’]+(?:\s+[\w'’]+){0,3}"
 _SLOT = re.compile(r"\{(\w+)\}")
 _PAST_FORM = Pattern(
     r"\b(?:[a-z]{3,}[^e\W]ed|(?:ab|an|auf|aus|bei|ein|fest|her|hin|los|mit|nach|um|vor|weg|zu|zurück)?ge[a-zäöüß]{3,}t|(?:hab|hast|hat|habe|haben|habt)\b[^.]*\b(?:be|er|ent|ver|zer)[a-zäöüß]{2,}(?:t|en)|[a-zñ]{2,}(?:aron|ieron|imos)|[a-zñ]{3,}amos|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
@@ -131,6 +133,7 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
     if table.before_monthday:
         values["monthday"] = {word: value for word, value in nth if value >= _LEAST_MONTHDAY}
     values["later"] = {word: value for word, value in away.items() if value > 1}
+    values["weeks"] = {word: unit for word, unit in values["unit"].items() if unit in ("week", "fortnight")}
     values["place"] = {word: value for word, value in (*away.items(), *nth) if value in (-1, *range(1, 6))}
     slots = {kind: "|".join(_escaped(known)) for kind, known in (*values.items(), ("away", away)) if known}
     number = count()
@@ -196,9 +199,9 @@ def _without_umlauts(word: str) -> str:
 
 
 def _escaped(words: Iterable[str]) -> list[str]:
-    """Return words as expressions, longest first."""
+    """Return words as expressions, longest first; `…` means one to four words."""
     longest = sorted(words, key=lambda word: (-len(word), word))
-    return [re.escape(word).replace(r"\ ", r"[\s-]+") for word in longest]
+    return [re.escape(word).replace(r"\ ", r"[\s-]+").replace("…", _GAP) for word in longest]
 
 
 def _either(listed: str, *, spaced: bool) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from edgemem.clock import local
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import MAX_CHARS, fold, language_by_letters, language_in, terms
-from edgemem.recall.text.calendar import EVEN, FIXED, LIKELY, RECURRING, Calendar, Days, Kind, Range
+from edgemem.recall.text.calendar import EVEN, FIXED, LIKELY, RECURRING, Calendar, Days, Kind, Range, edge
 from edgemem.recall.text.lexicon import lexicons
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 MAX_RANGES = 16
 BEGINNING = 0.0  # the start of an open range such as "before May"
-_ALIASES = {"monthday": "nth", "later": "shift"}  # slots of a form whose words are some of another slot's
+# Slots of a form whose words are some of another slot's.
+_ALIASES = {"monthday": "nth", "later": "shift", "weeks": "unit"}
+_UNSAID = {"ahead": "week", "stretch": "day"}  # units of forms that may name none
+_FEW = 4  # units
 _DATED = {"month", "date", "year"}  # parts of a phrase that tell the date themselves
 _LONG = {"month", "season"}
 _LONGEST_DAY_S = 25 * 3600.0
@@ -192,9 +195,9 @@ class Sentence:
             parts = self._parts(match)
             bare_year = parts.keys() == {"year"} and match[0].isdigit()
             doubtful = bare_year or match[0] in self._lexicon.doubtful
-            if parts.keys() == {"nth"} and not self._lexicon.before_monthday.search(
-                self._plain[: match.start()]
-            ):
+            alone = {"nth", "month"} if match[0].endswith(".") else {"nth"}  # 23.6.
+            before = self._plain[: match.start()]
+            if "nth" in parts and parts.keys() <= alone and not self._lexicon.before_monthday.search(before):
                 continue
             phrase = Phrase(
                 *match.span(), parts, doubtful, parts.keys() == {"weekday"} and self._in_name(match)
@@ -235,14 +238,16 @@ class Sentence:
                 continue
             kind = _ALIASES.get(kind, kind)
             value = self._value(name.partition("_")[0], word)
-            parts |= value if kind == "whole" else {"last" if kind in parts else kind: value}
+            named = kind in {"whole", "short"}
+            parts |= value if named else {"last" if kind in parts else kind: value}
         if form == "weekly":
             parts["weekly"] = True
-        if form == "ahead":
-            parts.setdefault("unit", "week")
+        if form in _UNSAID:
+            parts.setdefault("unit", _UNSAID[form])
         if "unit" not in parts:
             return parts
-        unit, count, shift = parts.pop("unit"), parts.pop("count", 1), parts.pop("shift", 0)
+        unit, shift = parts.pop("unit"), parts.pop("shift", 0)
+        count = parts.pop("count", _FEW if form == "stretch" else 1)
         if (form == "ahead" and self._past and parts.keys().isdisjoint({"weekday", "day"})) or (
             form == "time" and unit == "day"
         ):
@@ -261,6 +266,8 @@ class Sentence:
         return {**parts, "within": within}
 
     def _value(self, kind: str, word: str) -> Any:
+        if kind == "short":
+            return dict(zip(("nth", "month"), map(int, re.findall(r"\d+", word)), strict=True))
         known = self._lexicon.values.get(kind, {})
         if kind != "date":
             word = " ".join(re.split(r"[\s-]+", word))
@@ -277,6 +284,8 @@ class Sentence:
                 meanings = iter(self._calendar.pairs(starts, stops, past=past))
             else:
                 meanings = self._calendar.meanings(parts, past=past)
+            if "edge" in parts:
+                meanings = ((edge(days, parts["edge"]), sure) for days, sure in meanings)
             return tuple(self._calendar.range(days, sure, text, parts.get("part")) for days, sure in meanings)
         except (ValueError, OverflowError, OSError):
             return ()
@@ -312,7 +321,7 @@ class Sentence:
             not asked or kind == "beside" or self._text[end : end + 2] in {"'s", "’s"}
         ):  # after Monday's meeting is on Monday
             return None
-        ranges = self._ranges(ends[0], past=True if kind == "since" else self._past)
+        ranges = self._ranges(ends[0], past=True) if kind == "since" else ends[0].ranges
         if kind == "since":
             ranges = tuple(span for span in ranges if span.begin < self._now) or ranges
         text = self._text[begin:end]

@@ -109,6 +109,26 @@ def test_what_was_on_a_day_of_that_name_is_not_on_the_next(robot):
     assert told(robot, "What's on on Friday?") == [PLUMBER]
 
 
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        ("the roofer brings the slates on the 27th", "what have I got on next Friday"),
+        ("The piano is tuned on the 29th", "Have we anything at the end of the month?"),
+        ("A fortnight today the choir sings in the hall", "What's on on the 2nd of December?"),
+        ("Der Kaminkehrer kommt am 27.11. um acht", "Was ist am 27.?"),
+        ("Mittwoch in einer Woche kommt die Schwester", "Wer kommt heute in acht Tagen?"),
+        ("Pasado mañana viene el fontanero", "¿Qué hay el viernes?"),
+    ],
+)  # fmt: skip
+def test_a_plan_is_of_its_day_by_other_words(tmp_path, told, asked):
+    """However somebody names a coming day, a question for it by another name finds what is on."""
+    with closing(Robot(tmp_path, Clock(wall=lambda: NOW, monotonic=lambda: 1.0))) as robot:
+        say(robot, 0, 8, "ann", told)
+        say(robot, 0, 9, "ann", "The key of the shed hangs behind the door")
+        robot.idle()
+        assert robot.texts(asked) == [told]
+
+
 def test_what_is_over_is_not_to_come(robot):
     """What is still on this week is no message about a day of it that has passed."""
     say(robot, 1, 16, "ann", "I sowed the beans yesterday")
