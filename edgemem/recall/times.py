@@ -52,6 +52,7 @@ _ABOUT = 0.1  # least share of a text's time in a period, times both sureties, i
 _OVER = 0.5  # the share of what is over, where a question for a coming day may mean that one
 _OTHERS = 0.5  # the share of what is about other people than those asked for
 _LEAST, _LONGEST = 2, 20  # stems: "that's fine" tells nothing; a longer text is cut before it is said
+_PLAN = 6  # stems that tell what is to come; a habit told at length stands behind it
 
 
 class When(NamedTuple):
@@ -172,7 +173,7 @@ def period_candidates(
     (before,) = view.table.neighbours(slots, (-1,))
     replies = (before >= 0) & (view.table.rows["turn"][before] == rows["turn"]) & (rows["who"] == NOBODY)
     silent = replies | ((rows["flags"] & (ASKS | GREETS)) > 0) | (rows["length"] < _LEAST)
-    told = np.minimum(rows["length"], _LONGEST) * of_period[slots]
+    told = np.minimum(rows["length"], _PLAN if question.period.coming else _LONGEST) * of_period[slots]
     told = told / told.max(initial=1.0) * ((rows["flags"] & SUPPOSES) == 0)
     highest = np.array([_SCORES.get(number, 0.0) for number in KINDS])[rows["kind"]]
     lowest = np.where(rows["kind"] == TURN, _LEAST_TOLD, _LEAST_SCORE)

@@ -264,10 +264,10 @@ def _monthly(first: date, weekday: int, place: int) -> date | None:
 
 
 def edge(days: Days, place: int) -> Days:
-    """Return the beginning of some days (`place` 0), their middle or their end: three days of a week, some nine of a month."""
+    """Return the beginning of some days (`place` 0), their middle, their end (three of a week, some nine of a month) or last day."""
     length = (days[1] - days[0]).days
-    size = length // 4 + 2
-    first = days[0] + timedelta((0, (length - size - 1) // 2, length - size)[place])
+    size = length // 4 + 2 if place <= 2 else 1
+    first = days[0] + timedelta((0, (length - size - 1) // 2, length - size)[min(place, 2)])
     return first, first + timedelta(size)
 
 

@@ -195,7 +195,7 @@ class Sentence:
             parts = self._parts(match)
             bare_year = parts.keys() == {"year"} and match[0].isdigit()
             doubtful = bare_year or match[0] in self._lexicon.doubtful
-            alone = {"nth", "month"} if match[0].endswith(".") else {"nth"}  # 23.6.
+            alone = {"nth"} if any(map(str.isalpha, match[0])) else {"nth", "month"}  # 23.6.
             before = self._plain[: match.start()]
             if "nth" in parts and parts.keys() <= alone and not self._lexicon.before_monthday.search(before):
                 continue

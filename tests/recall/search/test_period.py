@@ -129,6 +129,19 @@ def test_a_plan_is_of_its_day_by_other_words(tmp_path, told, asked):
         assert robot.texts(asked) == [told]
 
 
+def test_a_habit_told_at_length_stands_behind_a_plan(robot):
+    """What comes each week comes after what is on on that day alone, however many words it has."""
+    say(
+        robot,
+        3,
+        9,
+        "ann",
+        "On Fridays Tom from the corner shop carries crates of water, milk, eggs and flour up to the attic",
+    )
+    say(robot, 0, 9, "ann", "The chimney sweep comes on the 20th")
+    assert told(robot, "What's on on Friday?")[-1].startswith("On Fridays")
+
+
 def test_what_is_over_is_not_to_come(robot):
     """What is still on this week is no message about a day of it that has passed."""
     say(robot, 1, 16, "ann", "I sowed the beans yesterday")
