@@ -300,11 +300,12 @@ class MemoryBlock:
         out = []
         for item in recalled:
             size = min(len(item.text), LINE_CHARS)
-            if left.get(item.kind, 1) <= 0 or size > chars:
-                continue
-            if item.kind in left:
-                left[item.kind] -= 1
-            chars -= size
+            if not item.safety:  # it stands beside all of this
+                if left.get(item.kind, 1) <= 0 or size > chars:
+                    continue
+                if item.kind in left:
+                    left[item.kind] -= 1
+                chars -= size
             out.append(item)
         return out
 

@@ -194,6 +194,20 @@ def test_no_line_takes_another_s_place(tmp_path: Path, hand: HandClock) -> None:
         assert block.count("card in March") == 3
 
 
+def test_long_lines_take_none_either(tmp_path: Path, hand: HandClock) -> None:
+    """What may hurt somebody is beside the characters of a block, too."""
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        for nut in ("hazelnuts", "almonds", "cashews", "pecans", "walnuts", "peanuts"):
+            so_they = f"and so they keep {nut} away from me, " * 6
+            tell(memory, f"I am allergic to {nut}, {so_they}always.", "ines")
+        memory.store.add_fact("door.code", "4711")
+        memory.idle(60)
+        block = tell(memory, "What is the door code?", "ines", "asked")
+        assert block.count("I am allergic to") == 6
+        assert "4711" in block
+
+
 def test_what_was_told_in_confidence_stays_there(memory: Memory) -> None:
     """Food opens no secret, neither to another speaker nor where somebody else listens."""
     loop = AgentLoop(Listener(), hooks=memory.hooks(session_id="secret"), speaker="ines")
