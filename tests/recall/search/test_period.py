@@ -186,7 +186,6 @@ DAYS = ((3, 9, 18), (6, 3, 18), (10, 14, 18), (11, 8, 11), (11, 12, 18), (11, 15
         (11, 19, 20), (11, 20, 8))  # fmt: skip
 """Month, day and hour of each dozen sentences."""
 DOZEN = 12
-TOLD = 0.5  # no message of a time that is asked for alone scores less; see `rank.period`
 FLOORS = {"en": (14, 25, 8), "de": (5, 8, 3), "es": (4, 8, 3), "vi": (4, 8, 3), "zh": (3, 7, 3)}
 """By language, how many of the questions of a time alone, of those with content and of those of a deed are told apart."""
 
@@ -230,11 +229,12 @@ class Home:
     def recall(self, question: str) -> list[Any]:
         return self.memory.recall(question, speaker="Ben", k=5, kinds={"turn"})
 
-
-def tells_a_day(hits: list[Any], day: str | None = None) -> bool:
-    shown_text = [item for item in hits if item.why == ("date",) and item.score >= TOLD]
-    of_day = [item for item in shown_text if day in (None, (item.session or "").removeprefix("day "))]
-    return bool(shown_text) and len(of_day) > len(hits) / 2
+    def tells_a_day(self, question: str, day: str | None = None) -> bool:
+        """Tell whether a question is answered by all that is of its time, most of it of that day."""
+        hits, search = self.recall(question), self.memory.diagnostics.search
+        of_day = [item for item in hits if day in (None, (item.session or "").removeprefix("day "))]
+        by_period = search.ranking_of(question, reader=BEN, kinds={"turn"}).by_period
+        return by_period and len(of_day) > len(hits) / 2
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -250,13 +250,13 @@ def test_a_time_alone_is_told_from_a_time_with_content(home: tuple[str, Home]) -
     questions = QUESTIONS[language]
     alone = [line.partition(" ") for line in questions.alone.strip().splitlines()]
     content = [line.partition(" ") for line in questions.content.strip().splitlines()]
-    missed_alone = [text for day, _, text in alone if not tells_a_day(here.recall(text), day)]
+    missed_alone = [text for day, _, text in alone if not here.tells_a_day(text, day)]
     missed_content = []
     for name, _, text in content:
         hits = here.recall(text)
-        if tells_a_day(hits) or name not in [here.ids[entry.session, entry.turn] for entry in hits[:3]]:
+        if here.tells_a_day(text) or name not in [here.ids[entry.session, entry.turn] for entry in hits[:3]]:
             missed_content.append(text)
-    missed_deeds = [text for text in questions.deeds.strip().splitlines() if tells_a_day(here.recall(text))]
+    missed_deeds = [text for text in questions.deeds.strip().splitlines() if here.tells_a_day(text)]
     deeds = questions.deeds.strip().count("\n") + 1 - len(missed_deeds)
     right = (len(alone) - len(missed_alone), len(content) - len(missed_content), deeds)
     assert all(have >= floor for have, floor in zip(right, FLOORS[language], strict=True)), (
