@@ -8,7 +8,7 @@ trip?" is about no past. "What did we do yesterday?" asks for a period: it has o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import tzinfo
 from functools import cache
 from typing import Literal, NamedTuple
@@ -66,6 +66,8 @@ class PeriodQuestion(msgspec.Struct, frozen=True):
     """Whether it asks what is to come, of today what is on."""
     more: bool = False
     """Whether it names more than people and that period, which is one to come."""
+    people: frozenset[str] = frozenset()
+    """Whose it is; empty: anybody's, as in "what happened while I was away?"."""
 
 
 class _TensePhrases(NamedTuple):
@@ -201,7 +203,13 @@ def parse_query(
         stems=frozenset(content),
         date_terms=date_terms,
         period=period_question(
-            named.text, times, now=question.at, language=whole.language, named=named.whole
+            named.text,
+            times,
+            now=question.at,
+            language=whole.language,
+            named=named.whole,
+            concerned=concerned,
+            reader=reader,
         ),
     )
 
@@ -264,11 +272,18 @@ def _tense_phrases() -> _TensePhrases:
 
 
 def period_question(
-    text: str, spans: Collection[Range], *, now: float, language: str, named: Collection[str] = ()
+    text: str,
+    spans: Collection[Range],
+    *,
+    now: float,
+    language: str,
+    named: Collection[str],
+    concerned: Iterable[str],
+    reader: str | None,
 ) -> PeriodQuestion | None:
     """Return the period question in a text with corrected names and its times, `spans`; None: it asks for more, or names no time.
 
-    `now` is in seconds since the epoch; `named` are the people in it.
+    `now` is in seconds since the epoch; `named` are the people in it, `concerned` these and, where it says "I", its `reader`.
     """
     words, whole = all_words().get(language), text
     if words is None or not spans:
@@ -291,7 +306,10 @@ def period_question(
     content = _has_content(lexicon.coming.sub(" ", text) if coming else text, words, language)
     if coming is None or (content and not coming) or _asks_robot(text, words, coming=coming):
         return None
-    return PeriodQuestion(coming, content)
+    begins = (at.start() for some in (words.speech, words.done) for at in some.pattern.finditer(text))
+    deed = max(begins, default=-1)
+    mine = coming or reader in named or any(at.start() <= deed for at in words.i.pattern.finditer(text))
+    return PeriodQuestion(coming, content, frozenset(concerned).difference([] if mine else [reader]))
 
 
 def _asks_coming(

@@ -198,9 +198,9 @@ def period_shares(view: QueryView, question: ParsedQuery, now: float) -> Numbers
         for span in question.times:
             if span.sure >= min(_LIKELY, surest):
                 shares[(at >= span.begin) & (at < span.end)] = 1.0
-    if question.people:
+    if period.people:
         slots = np.flatnonzero(shares)
-        codes = [code for name in question.people if (code := view.table.codes.get(name)) is not None]
+        codes = [code for name in period.people if (code := view.table.codes.get(name)) is not None]
         theirs = np.isin(view.table.rows["who"][slots], codes) | view.mentions[slots]
         shares[slots[~theirs]] *= _OTHERS if period.coming else 0.0
     return shares
