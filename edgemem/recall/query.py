@@ -8,7 +8,7 @@ trip?" is about no past. "What did we do yesterday?" asks for a period: it has o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from functools import cache
 from typing import Literal, NamedTuple
@@ -202,15 +202,7 @@ def parse_query(
         unknown_words=frozenset([stem(word) for word in foreign]),
         stems=frozenset(content),
         date_terms=date_terms,
-        period=period_question(
-            named.text,
-            times,
-            now=question.at,
-            language=whole.language,
-            named=named.whole,
-            concerned=concerned,
-            reader=reader,
-        ),
+        period=period_question(named, [*times], question.at, whole.language, concerned, reader),
     )
 
 
@@ -272,34 +264,27 @@ def _tense_phrases() -> _TensePhrases:
 
 
 def period_question(
-    text: str,
-    spans: Collection[Range],
-    *,
-    now: float,
-    language: str,
-    named: Collection[str],
-    concerned: Iterable[str],
-    reader: str | None,
+    named: NamedPeople, times: list[Range], now: float, language: str, people: set[str], reader: str | None
 ) -> PeriodQuestion | None:
-    """Return the period question in a text with corrected names and its times, `spans`; None: it asks for more, or names no time.
+    """Return the period question in a sentence with these times; None: it asks for more, or names no time.
 
-    `now` is in seconds since the epoch; `named` are the people in it, `concerned` these and, where it says "I", its `reader`.
+    `now` is in seconds since the epoch; `people` are those in it, and the `reader` where it says "I".
     """
-    words, whole = all_words().get(language), text
-    if words is None or not spans:
+    words, text = all_words().get(language), named.text
+    if words is None or not times:
         return None
-    for phrase in sorted({span.text for span in spans}, key=len, reverse=True):
+    for phrase in sorted({span.text for span in times}, key=len, reverse=True):
         text = text.replace(phrase, " ")
     text = small(text)
-    for name in sorted(map(small, named), key=len, reverse=True):
+    for name in sorted(map(small, named.whole), key=len, reverse=True):
         text = re.sub(rf"(?<!{_LETTER}){re.escape(name)}(?:'?s)?(?!{_LETTER})", _NAMED, text)
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
     asks = words.asks.pattern.search(text)
     request = _request(text, words, before=len(text) if asks is None else asks.start())
     tenses = lexicon.tenses(text, text if accented else fold(text))
-    coming = _asks_coming(tenses, spans, now, request=request > 0)
-    asks_it = asks is not None or (coming and has_question(whole)) or text.rstrip().endswith(("?", "？"))
+    coming = _asks_coming(tenses, times, now, request=request > 0)
+    asks_it = asks is not None or (coming and has_question(named.text)) or text.rstrip().endswith(("?", "？"))
     if not asks_it and (coming or not request):
         return None
     text = text[request:]
@@ -308,8 +293,8 @@ def period_question(
         return None
     begins = (at.start() for some in (words.speech, words.done) for at in some.pattern.finditer(text))
     deed = max(begins, default=-1)
-    mine = coming or reader in named or any(at.start() <= deed for at in words.i.pattern.finditer(text))
-    return PeriodQuestion(coming, content, frozenset(concerned).difference([] if mine else [reader]))
+    mine = coming or reader in named.whole or any(at.start() <= deed for at in words.i.pattern.finditer(text))
+    return PeriodQuestion(coming, content, frozenset(people).difference(() if mine else (reader,)))
 
 
 def _asks_coming(

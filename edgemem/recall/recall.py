@@ -197,9 +197,9 @@ class Recall:
         results = [] if greets else [item for group in groups for item in group]
         if search.safety:
             items = rows.read([(doc.kind, doc.ref) for doc in search.safety])
-            utterance = ranking.utterance
-            comes_up = not greets and concerns("things", query, utterance.vector, utterance.embedder)
-            results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(query))
+            text, utterance = asked_text.text, ranking.utterance
+            comes_up = not greets and concerns("things", text, utterance.vector, utterance.embedder)
+            results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(text))
         if not request.noted:
             return results
         self.last = RecallStats(

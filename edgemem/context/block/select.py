@@ -60,9 +60,8 @@ class Floors(NamedTuple):
     def score_for(self, item: Recalled, answer: Level | None) -> float:
         """Return the least score of an item, 0 for safety; `answer`: who may read the answer so far, None: no item closes it."""
         closes = answer is not None and RANK[item.level] > RANK[answer]
-        if item.safety:
-            return 0.0
-        return CLOSING * self.any / (1 + (CLOSING - 1) * self.any) if closes else self.any
+        odds = CLOSING if closes else 1.0
+        return 0.0 if item.safety else odds * self.any / (1 + (odds - 1) * self.any)
 
 
 def floors_of(injection: InjectionSettings) -> Floors:

@@ -241,14 +241,9 @@ def concerns(topic: str, text: str, vector: Vector | None = None, embedder: str 
     if tells_of_safety(text):
         return True
     models, features = _safety_models()[topic], safety_features(text)
-    model = models.get(embedder.partition(":")[0])
-    if (
-        vector is None
-        or model is None
-        or len(model.vector) != len(vector)
-        or language_in(text) not in model.languages
-    ):
-        return models["words"].odds(features) >= LEAST[topic]
+    model = models.get(embedder.partition(":")[0], models["words"])
+    if vector is None or len(model.vector) != len(vector) or language_in(text) not in model.languages:
+        model, vector = models["words"], None
     return model.odds(features, vector) >= LEAST[topic]
 
 

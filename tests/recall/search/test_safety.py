@@ -161,6 +161,14 @@ def test_a_fact_of_another_is_told_with_food_alone(memory: Memory) -> None:
     assert "eggs" not in block
 
 
+@pytest.mark.parametrize("memory", [""], indirect=True)
+def test_the_end_of_a_long_utterance_tells_what_comes_up(memory: Memory) -> None:
+    """As it tells what is asked: a turn reads no more of a text that was pasted."""
+    walk = "We walked along the river and back again. " * 60
+    assert "lactose" in tell(memory, f"{walk}What shall we cook for dinner?", "ben")
+    assert "lactose" not in tell(memory, f"What shall we cook for dinner? {walk}", "ben", "again")
+
+
 def test_a_name_from_private_talk_hides_no_danger(memory: Memory) -> None:
     """Somebody called Hazel may live here: a hazel nut is no person."""
     memory.store.add_fact("allergy", "hazel nuts", scope="user:ines")
