@@ -129,7 +129,8 @@ def _samples(
             if row is not None and language in languages:
                 its[name] = row
     return [
-        Sample(*one, language, safety_features(one[2]), its)
+        # What the lists tell is a danger without a model; what they tell is not learnt of other words.
+        Sample(*one, language, safety_features(one[2]) | {"danger": float(tells_of_safety(one[2]))}, its)
         for one, language, its in zip(said, spoken, vectors, strict=True)
     ]
 
