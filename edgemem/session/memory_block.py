@@ -80,7 +80,7 @@ CLOSED = (
 )
 
 LEAST = 0.2
-"""How relevant a procedure must be, 0 to 1, to be proposed unasked: twice as likely to help as a line of memory."""
+"""How relevant a procedure must be, 0 to 1, to be proposed unasked."""
 PROCEDURE_CHARS = 480  # a longer procedure is not proposed: half of it would mislead
 _VALUE_CHARS = 80
 _DEADLINE_S = 0.05
