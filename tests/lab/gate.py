@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Helps = Callable[[Recalled], bool]
 
 EMBEDDERS = ("all-minilm-l6-v2", "multilingual-e5-small")  # the first serves others as well
-WANTS = ("word_odds", "vector_odds")  # by words, and by vectors
+WANTS = ("word_odds", "told_words", "vector_odds", "told_vector")  # by words, and by vectors
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 LINES = 10  # of the best candidates
 KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")
@@ -241,7 +241,7 @@ def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> 
         others = tuple(_directions([one for one in some if one.home != home]) for some in embedded)
         # What is known of a language that one household speaks alone is known of that household.
         of_others[home] = Gate(_NOTHING, others, {**said, **known})
-    words = _Lessons(by_words, of_others, WANTS[:1], [name for name in FITS if name not in _MEANT])
+    words = _Lessons(by_words, of_others, WANTS[:2], [name for name in FITS if name not in _MEANT])
     meanings = [_Lessons(some, of_others, WANTS, FITS) for some in embedded]
 
     def filled(gate: Gate, home: str = "") -> Gate:
@@ -299,7 +299,7 @@ def _sides(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
 
 
 def _weights(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
-    """Return what tells what was told among questions, and what wants a memory among all else."""
+    """Return what tells of things that were told, among what asks, and of what wants a memory, among all else."""
     import numpy as np
 
     each = np.array([one.weight for one in samples])

@@ -124,11 +124,14 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next(known, self.with_meaning[0])
 
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
-        """Return the features by name; `vector_odds` is 0 with another embedder."""
+        """Return the features by name.
+
+        word_odds and vector_odds tell whether a memory is wanted, told_words and told_vector whether people tell what is asked for;
+        they are 0 with another embedder, in another language, and these also where nobody asks.
+        """
         known, models = self.vocabularies.get(utterance.language), self.models_of(utterance)
-        words = None if known is None else known.asks if utterance.asks else known.tells
-        direction = models.told if utterance.asks else models.wants
-        vector = utterance.vector if direction.knows(utterance) else None
+        vector = utterance.vector if models.wants.knows(utterance) else None
+        words, asks = dict.fromkeys(utterance.words, 1.0), utterance.asks
         return {
             "nearest": evidence.nearest,
             "near": evidence.near,
@@ -140,8 +143,10 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,
-            "word_odds": words.odds_of(dict.fromkeys(utterance.words, 1.0)) if words is not None else 0.0,
-            "vector_odds": direction.odds(vector) if vector is not None else 0.0,
+            "word_odds": known.tells.odds_of(words) if known else 0.0,
+            "vector_odds": models.wants.odds(vector) if vector is not None else 0.0,
+            "told_words": known.asks.odds_of(words) if known and asks else 0.0,
+            "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0,
         }
 
     def chances(

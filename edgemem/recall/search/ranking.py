@@ -93,6 +93,8 @@ class Ranking:
         self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = shipped_gate(), utterance, meaning
         self._known, self._terms = view.known_share, len(question.terms)
+        self._of_time = question.period is not None or not question.date_terms.issuperset(question.terms)
+        """Whether the time in it tells what is asked for: "how are you today?" asks for nothing of today."""
         of_period = period_shares(view, question, now)
         period = period_candidates(view, question, of_period)
         self.by_period = period is not None
@@ -147,7 +149,7 @@ class Ranking:
             best,
             self._known,
             self._terms,
-            float(features[told, PLACES["date"]].max(initial=0.0)),
+            float(features[told, PLACES["date"]].max(initial=0.0)) * self._of_time,
             best - second,
             *(near[read[odds[read].argmax()]].tolist() if len(read) else (NEARNESS, EVEN)),
         )
