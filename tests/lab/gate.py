@@ -233,7 +233,7 @@ def _asked(memory: Memory, home: str, kind: str, reader: Reader, text: str, help
 
 def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> tuple[Gate, dict[str, Gate]]:
     """Return the gate learnt by words and with each embedder, and by household the gate learnt on the others."""
-    said, meant = _vocabularies(by_words), tuple(map(_directions, embedded))
+    said, meant = _with_average(_vocabularies(by_words), by_words), tuple(map(_directions, embedded))
     bare = Gate(_NOTHING, meant, said)
     of_others = {}
     for home in sorted({one.home for one in by_words}):
@@ -262,6 +262,23 @@ def _with(bare: MeaningModels, models: GateModels) -> MeaningModels:
 def _vocabularies(samples: Sequence[Sample]) -> dict[str, GateModels]:
     languages = sorted({one.language for one in samples if one.kind in WANTED})
     return {code: _vocabulary([one for one in samples if one.language == code]) for code in languages}
+
+
+def _with_average(vocabularies: Mapping[str, GateModels], samples: Sequence[Sample]) -> dict[str, GateModels]:
+    """Return them with even odds for all questions of a language that one household alone asks: its words tell of that household."""
+    import numpy as np
+
+    asks, _ = _sides(samples)
+    each = np.array([one.weight for one in asks])
+    answered = float(np.average([one.kind in ANSWERED for one in asks], weights=each))
+    average = LinearModel(round(float(np.log(answered / (1 - answered))), 3), {})
+    many = {
+        code for code, times in Counter(home[:2] for home in {one.home for one in asks}).items() if times > 1
+    }
+    return {
+        code: known if code in many else msgspec.structs.replace(known, asks=average)
+        for code, known in vocabularies.items()
+    }
 
 
 def _vocabulary(samples: Sequence[Sample]) -> GateModels:
