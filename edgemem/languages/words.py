@@ -274,7 +274,7 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     day before yesterday, parts of a day from the morning, units from the day, shifts from "last", edges from the beginning."""
     forms: dict[DateForm, tuple[str, ...]]
     """Forms of what names a time: two days of one month (days), and so many units in the past (ago), to come (ahead) or up to
-    now (stretch; of no number a few); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before
+    now (stretch; a few, where no number stands); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before
     Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a
     day, `{short}` day and month in figures, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives.
     Of forms that begin at one place the first in the list counts."""

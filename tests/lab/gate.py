@@ -407,7 +407,7 @@ def _lines(name: str, models: GateModels) -> list[str]:
     lines = []
     for part, one in (("asks", models.asks), ("tells", models.tells)):
         lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
-        lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
+        lines += [f"{feature} = {weight}" for feature, weight in one.weights.items() if weight]
     return lines
 
 

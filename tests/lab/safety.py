@@ -16,7 +16,7 @@ import msgspec
 from edgemem.bench.ground import report, say
 from edgemem.clock import RELEASED
 from edgemem.languages.words import tells_of_safety
-from edgemem.recall.index.docs import LEAST, Model, safety_features
+from edgemem.recall.index.docs import LEAST, SafetyModel, safety_features
 from edgemem.recall.query import parse_query, read_question
 from edgemem.recall.text.analyse import language_in
 from lab.gate import EMBEDDERS, _wrapped
@@ -61,7 +61,7 @@ class Sample(NamedTuple):
 
 def run(*, write: Path | None = None) -> dict[str, Any]:
     """Learn both, and print how often that is right on what was left out."""
-    found: dict[str, dict[str, Model]] = {}
+    found: dict[str, dict[str, SafetyModel]] = {}
     sides: dict[str, dict[str, list[bool]]] = {}
     for task, samples in (("things", _topics()), ("danger", _dangers())):
         lessons = [one for one in samples if one.is_lesson]
@@ -135,7 +135,7 @@ def _samples(
     ]
 
 
-def learnt(task: str, samples: Sequence[Sample]) -> dict[str, Model]:
+def learnt(task: str, samples: Sequence[Sample]) -> dict[str, SafetyModel]:
     """Return what was learnt by words alone and with the vectors of each embedder."""
     return {
         name: _weighed(task, [one for one in samples if name in one.vectors], name)
@@ -143,7 +143,7 @@ def learnt(task: str, samples: Sequence[Sample]) -> dict[str, Model]:
     }
 
 
-def _weighed(task: str, samples: Sequence[Sample], embedder: str) -> Model:
+def _weighed(task: str, samples: Sequence[Sample], embedder: str) -> SafetyModel:
     import numpy as np
 
     rows = [one.features for one in samples]
@@ -179,14 +179,16 @@ def _weighed(task: str, samples: Sequence[Sample], embedder: str) -> Model:
     }
     vector = tuple(weights[len(names) :].round(2).tolist())
     languages = tuple(sorted({one.language for one in samples}.intersection(LANGUAGES)))
-    return Model(round(bias - float(middle @ weights), 3), named, vector, languages)
+    return SafetyModel(round(bias - float(middle @ weights), 3), named, vector, languages)
 
 
-def file_of(found: dict[str, dict[str, Model]]) -> str:
+def file_of(found: dict[str, dict[str, SafetyModel]]) -> str:
     lines = ["# Learnt by `make lab ARGS=safety`. See recall/index/docs.py."]
     for task, models in found.items():
         for name, model in models.items():
-            pairs = ", ".join(f'"{word}" = {weight}' for word, weight in model.weights.items())
+            # What has a danger by the lists is never asked of a model.
+            words = {word: weight for word, weight in model.weights.items() if word != "danger"}
+            pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.items())
             lines += ["", f"[{task}.{name}]", f"bias = {model.bias}", f"weights = {{ {pairs} }}"]
             if model.vector:
                 lines.append("languages = [" + ", ".join(f'"{one}"' for one in model.languages) + "]")

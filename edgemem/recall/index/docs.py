@@ -41,7 +41,7 @@ ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS = 1, 2, 4, 8, 16, 3
 """The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only supposes what it tells; only greets."""
 
 LEAST = {"things": 0.1, "danger": -0.4}
-"""The least log odds that `concerns` takes for it, of what `make lab ARGS=safety` has learnt; `tests/lab/tuning.md` tells what they cost."""
+"""From these log odds on `concerns` says yes; `tests/lab/tuning.md` tells what other values cost."""
 _MOST_WORDS = 24
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -209,14 +209,14 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
     )  # fmt: skip
 
 
-class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SafetyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The weights of features by name, `de:koch` for a word of German, and of the numbers of a vector; others weigh 0."""
 
     bias: float
     weights: dict[str, float]
     vector: tuple[float, ...] = ()
     languages: tuple[str, ...] = ()
-    """Those in which the vectors tell it."""
+    """Where the vector counts; in any other the words alone do."""
 
     def odds(self, features: Mapping[str, float], vector: Vector | None = None) -> float:
         """Return the log odds."""
@@ -225,9 +225,9 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @preloaded
-def _safety_models() -> dict[str, dict[str, Model]]:
+def _safety_models() -> dict[str, dict[str, SafetyModel]]:
     return msgspec.toml.decode(
-        Path(__file__).with_name("safety.toml").read_text("utf-8"), type=dict[str, dict[str, Model]]
+        Path(__file__).with_name("safety.toml").read_text("utf-8"), type=dict[str, dict[str, SafetyModel]]
     )
 
 

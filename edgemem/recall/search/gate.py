@@ -43,7 +43,7 @@ _MOST_LOG_ODDS = 30.0
 NEARNESS, EVEN = 0.47, 0.17
 """What `near` and `uneven` are on average, also where no text was read by its tokens."""
 MARGIN = "margin"
-"""Of a candidate's log odds less `best`, so many are the logarithm of its share in the best one's chance."""
+"""The weight of a candidate's log odds less `best`: the product is the logarithm of its share in the best one's chance."""
 
 
 class Utterance(NamedTuple):
@@ -126,8 +126,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
         """Return the features by name.
 
-        word_odds and vector_odds tell whether a memory is wanted, told_words and told_vector whether people tell what is asked for;
-        they are 0 with another embedder, in another language, and these also where nobody asks.
+        word_odds and vector_odds tell whether a memory is wanted; told_words and told_vector, 0 where nobody asks, whether people
+        tell what is asked for. Those of words are 0 in a language that was not learnt, those of vectors with another embedder.
         """
         known, models = self.vocabularies.get(utterance.language), self.models_of(utterance)
         vector = utterance.vector if models.wants.knows(utterance) else None
