@@ -138,13 +138,9 @@ class Recall:
         begin, settings = monotonic(), self._settings.now.recall
         reader = with_stored_spelling(self._truth, request.reader)
         when = checked_when(request.valid_at, request.known_at)
-        asked_at = self._clock.now()
-        zone = self._settings.now.time.tzinfo()
-        asked_text = read_question(query, asked_at, zone)
-        said = self._said_before(request.session, reader, asked_at)
-        asked_text = msgspec.structs.replace(asked_text, before=tuple(text for _, text in said))
+        asked_text, said = self._read(query, request.session, reader)
         tense = asked_text.tense
-        spans = past_times(asked_text, asked_at) if when is None and request.include_past is None else []
+        spans = past_times(asked_text, asked_text.at) if when is None and request.include_past is None else []
         wants_past = (tense.past or tense.all) if request.include_past is None else request.include_past
         past = wants_past or bool(spans)
         limits = Limits(
@@ -164,7 +160,7 @@ class Recall:
             reader,
             kinds=request.kinds,
             session_id=self._session_id(request.session),
-            turns=[n for n, _ in said] if request.skip_turns is None else request.skip_turns,
+            turns=said if request.skip_turns is None else request.skip_turns,
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
             facts=held,
@@ -180,6 +176,7 @@ class Recall:
         now = self._clock.now()  # not before what the search has seen
         if spans:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
+        zone = self._settings.now.time.tzinfo()
         times = FactTimes(now, past=past, future=bool(request.include_past), when=when, zone=zone)
         rows = Rows(
             self._truth,
@@ -226,13 +223,14 @@ class Recall:
         return self.recall(query, request)
 
     def ranking_of(
-        self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None
+        self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None, session: str = ""
     ) -> Ranking:
-        """Return everything considered for a question, without a deadline."""
+        """Return everything considered for a question, also one of a session, without a deadline."""
         reader = with_stored_spelling(self._truth, reader)
-        asked = read_question(query, self._clock.now(), self._settings.now.time.tzinfo())
+        asked, said = self._read(query, session, reader)
         limits = Limits(candidates=self._settings.now.recall.candidates)
-        allowed = Filter(reader, kinds=kinds, past=asked.tense.past)
+        past, session_id = asked.tense.past, self._session_id(session)
+        allowed = Filter(reader, kinds=kinds, session_id=session_id, turns=said, past=past)
         return self._search(asked, reader, {}, allowed, limits, self._embedder)[2]
 
     def _search(
@@ -263,11 +261,15 @@ class Recall:
             self._index.mark_broken(error)
             return outcome
 
-    def _said_before(self, session: str, reader: Reader | None, now: float) -> list[tuple[int, str]]:
-        """Return number and text of what a session's last exchanges said that its hearers may know, newest first."""
-        if not session:
-            return []
-        return read_words(self._truth, session, most=_EXCHANGES, since=now - _EXCHANGES_S, reader=reader)
+    def _read(self, query: str, session: str, reader: Reader | None) -> tuple[Question, list[int]]:
+        """Return a question with the last words of its session that its hearers may know, and the numbers of those turns."""
+        now = self._clock.now()
+        asked = read_question(query, now, self._settings.now.time.tzinfo())
+        since = now - _EXCHANGES_S
+        said = (
+            read_words(self._truth, session, most=_EXCHANGES, since=since, reader=reader) if session else []
+        )
+        return msgspec.structs.replace(asked, before=tuple(text for _, text in said)), [n for n, _ in said]
 
     def _session_id(self, session: str) -> int | None:
         if not session:

@@ -139,7 +139,8 @@ def judge(home: Home, *, embedder: bool = True, model: str = EMBEDDER) -> Iterat
     profile = Profile(llama=LlamaSettings(embedder=model if embedder else ""))
     with tempfile.TemporaryDirectory() as folder, lived(home, Path(folder) / "home", profile) as living:
         for asked in living.asked:
-            yield _ask(living, home, asked)
+            with talked(living, asked) as talk:
+                yield _shown(living.memory, talk, asked)
 
 
 class Living(NamedTuple):
@@ -196,12 +197,19 @@ def tell(memory: Memory, clock: SetClock, home: Home, day: str, told: Sequence[T
         )
 
 
-def _ask(living: Living, home: Home, asked: Asked) -> Shown:
-    memory, clock, _ = living
-    talk = Talk(memory, f"asked {asked.id}")
+@contextmanager
+def talked(living: Living, asked: Asked) -> Iterator[Talk]:
+    """Have the exchanges before what is asked, and forget them afterwards."""
+    talk = Talk(living.memory, f"asked {asked.id}")
     for before in asked.before:
         talk.say(before.text, before.speaker, before.reply)
-        clock.at += 10
+        living.clock.at += 10
+    yield talk
+    if asked.before:
+        living.memory.forget(session=talk.session)
+
+
+def _shown(memory: Memory, talk: Talk, asked: Asked) -> Shown:
     block = talk.ask(asked.text, asked.speaker, asked.audience)
     always = (
         Talk(memory, f"anything {asked.id}").ask("Hm.", asked.speaker, asked.audience)
@@ -212,8 +220,6 @@ def _ask(living: Living, home: Home, asked: Asked) -> Shown:
         {"session": talk.session} if "session" in signature(memory.recall).parameters else {}
     )
     found = memory.recall(asked.text, speaker=asked.speaker or None, k=_DEPTH, min_score=0.0, **where)
-    if asked.before:
-        memory.forget(session=talk.session)
     return Shown(asked, block, [item.text for item in found], lines_of(always))
 
 
