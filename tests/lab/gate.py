@@ -17,7 +17,7 @@ from edgemem.bench.ground import report, say, scratch
 from edgemem.config import LlamaSettings, Profile
 from edgemem.context.block.select import is_question
 from edgemem.recall.recall import Request
-from edgemem.recall.search.gate import FITS, MARGIN, Direction, Gate, GateModels, MeaningModels
+from edgemem.recall.search.gate import FITS, MARGIN, Direction, Gate, GateModels, MeaningModels, Vocabulary
 from edgemem.recall.search.models import LinearModel
 from edgemem.recall.search.selection import name_of
 from edgemem.recall.text.analyse import has_question
@@ -30,7 +30,7 @@ from lab.projection import strangers
 from lab.recall_home import KeptVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -259,16 +259,16 @@ def _with(bare: MeaningModels, models: GateModels) -> MeaningModels:
     return MeaningModels(models.asks, models.tells, bare.told, bare.wants)
 
 
-def _vocabularies(samples: Sequence[Sample]) -> dict[str, GateModels]:
+def _vocabularies(samples: Sequence[Sample]) -> dict[str, Vocabulary]:
     languages = sorted({one.language for one in samples if one.kind in WANTED})
     return {code: _vocabulary([one for one in samples if one.language == code]) for code in languages}
 
 
-def _with_average(vocabularies: Mapping[str, GateModels], samples: Sequence[Sample]) -> dict[str, GateModels]:
+def _with_average(vocabularies: Mapping[str, Vocabulary], samples: Sequence[Sample]) -> dict[str, Vocabulary]:
     """Return them with even odds for all questions of a language that one household alone asks: its words tell of that household."""
     import numpy as np
 
-    asks, _ = _sides(samples)
+    (asks, _), _ = _sides(samples)
     each = np.array([one.weight for one in asks])
     answered = float(np.average([one.kind in ANSWERED for one in asks], weights=each))
     average = LinearModel(round(float(np.log(answered / (1 - answered))), 3), {})
@@ -276,23 +276,23 @@ def _with_average(vocabularies: Mapping[str, GateModels], samples: Sequence[Samp
         code for code, times in Counter(home[:2] for home in {one.home for one in asks}).items() if times > 1
     }
     return {
-        code: known if code in many else msgspec.structs.replace(known, asks=average)
+        code: known if code in many else msgspec.structs.replace(known, told=average)
         for code, known in vocabularies.items()
     }
 
 
-def _vocabulary(samples: Sequence[Sample]) -> GateModels:
+def _vocabulary(samples: Sequence[Sample]) -> Vocabulary:
     """Return the words of a language that tell what is told at all, and what wants something of a memory."""
     import numpy as np
 
     models = []
-    for some in _sides(samples):
+    for some, kinds in _sides(samples):
         said = [one.utterance.words for one in some]
         words = [word for word, _ in Counter(sorted(chain.from_iterable(said))).most_common(WORDS)]
         there = np.array([[word in each for word in words] for each in said]) / _SPREAD
-        bias, weights = _weights(some, there)
+        bias, weights = _weights(some, kinds, there)
         models.append(LinearModel(bias, dict(zip(words, (weights / _SPREAD).round(2).tolist(), strict=True))))
-    return GateModels(*models)
+    return Vocabulary(*models)
 
 
 def _directions(samples: Sequence[Sample]) -> MeaningModels:
@@ -300,27 +300,29 @@ def _directions(samples: Sequence[Sample]) -> MeaningModels:
     import numpy as np
 
     directions = []
-    for some in _sides([one for one in samples if one.utterance.vector is not None]):
+    for some, kinds in _sides([one for one in samples if one.utterance.vector is not None]):
         vectors = np.array([one.utterance.vector for one in some])
         spread = _SPREAD * 2 / vectors.shape[1] ** 0.5
-        bias, weights = _weights(some, vectors / spread)
+        bias, weights = _weights(some, kinds, vectors / spread)
         name = some[0].utterance.embedder.partition(":")[0]
         directions.append(Direction(name, bias, tuple((weights / spread).round(2).tolist())))
     return MeaningModels(_NOTHING.asks, _NOTHING.tells, *directions)
 
 
-def _sides(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Return what asks for something that may have been told, and what does not ask."""
+def _sides(samples: Sequence[Sample]) -> tuple[tuple[list[Sample], Collection[str]], ...]:
+    """Return what asks for something, and the kinds that were told; and all that is said, and the kinds that want a memory."""
     asks = [one for one in samples if one.utterance.asks and one.kind in WANTED]
-    return asks, [one for one in samples if not one.utterance.asks]
+    return (asks, ANSWERED), (list(samples), WANTED)
 
 
-def _weights(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[np.float64]]:
-    """Return what tells of things that were told, among what asks, and of what wants a memory, among all else."""
+def _weights(
+    samples: Sequence[Sample], kinds: Collection[str], of: NDArray[Any]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the bias and the weights that tell some kinds of samples from all others."""
     import numpy as np
 
     each = np.array([one.weight for one in samples])
-    good = np.array([one.kind in (ANSWERED if one.utterance.asks else WANTED) for one in samples])
+    good = np.array([one.kind in kinds for one in samples])
     middle = of.mean(axis=0)
     bias, weights = logistic(
         of - middle, good, each / each.mean(), penalty=_PENALTY, prior=0.0, least=-np.inf
@@ -397,7 +399,7 @@ def file_of(gate: Gate) -> str:
             lines += ["", f"[with_meaning.{name}]", f'embedder = "{meant.embedder}"', f"bias = {meant.bias}"]
             lines += ["weights = [", *_wrapped(map(str, meant.weights)), "]"]
     for code, known in gate.vocabularies.items():
-        for name, words in (("asks", known.asks), ("tells", known.tells)):
+        for name, words in (("told", known.told), ("wants", known.wants)):
             pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
             lines += ["", f"[vocabularies.{code}.{name}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]
     return "\n".join(lines) + "\n"

@@ -41,7 +41,7 @@ from edgemem.records import (
     Recalled,
     Subject,
 )
-from edgemem.scopes import RANK, Level, level_of_scope
+from edgemem.scopes import RANK, Level, level_of_scope, name_key
 
 ERASED = "something private above is no longer known"
 """The line for the owner of a private value that was erased and that the prompt still holds."""
@@ -212,6 +212,8 @@ def _value_text(about: Subject, value: str, before: str | None) -> str:
 
 def _named(about: Subject) -> str:
     kind, _, name = about[1].partition(":")
+    if name and name_key(about[2]).startswith(name_key(name)):
+        return about[2]
     return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
 
 

@@ -105,7 +105,14 @@ class MeaningModels(GateModels, frozen=True, forbid_unknown_fields=True):
     told: Direction
     """Towards questions about what people tell."""
     wants: Direction
-    """Towards what wants a memory though it does not ask."""
+    """Towards what wants a memory, whether it asks or tells."""
+
+
+class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The words of a language, for the same as an embedder's two directions; a word counts once."""
+
+    told: LinearModel
+    wants: LinearModel
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,8 +122,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Without a vector."""
     with_meaning: tuple[MeaningModels, ...]
     """By embedder; the first also serves one that nothing was learnt for."""
-    vocabularies: dict[str, GateModels]
-    """By language, the weights of words for the same; a word counts once."""
+    vocabularies: dict[str, Vocabulary]
+    """By language."""
 
     def models_of(self, utterance: Utterance) -> MeaningModels:
         """Return the models of an utterance's embedder."""
@@ -143,9 +150,9 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,
-            "word_odds": known.tells.odds_of(words) if known else 0.0,
+            "word_odds": known.wants.odds_of(words) if known else 0.0,
             "vector_odds": models.wants.odds(vector) if vector is not None else 0.0,
-            "told_words": known.asks.odds_of(words) if known and asks else 0.0,
+            "told_words": known.told.odds_of(words) if known and asks else 0.0,
             "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0,
         }
 
