@@ -48,10 +48,10 @@ WANTS = ("word_odds", "told_words", "vector_odds", "told_vector")  # by words, a
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 LINES = 10  # of the best candidates
 KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")
-ANSWERED = ("answerable", "direct", "household", "replaced", "former", "series", "coming", "exact")
+ANSWERED = ("answerable", "direct", "household", "replaced", "former", "series", "follow", "coming", "exact")
 WANTED = frozenset({*ANSWERED, "none", "helped"})
 """What wants something of a memory, whether that has it or not."""
-LEFT_OUT = ("follow", "safety")  # what takes its subject from before, and what a rule of its own shows
+LEFT_OUT = "safety"  # a rule of its own shows it
 OF_OLDER, OF_HELPED = 0.3, 0.15
 """What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
 GRID = (1.5, 2, 2.5, 3, 4, 5, 7)
@@ -186,9 +186,9 @@ def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder
     profile = Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
     texts = {each.id: each.text for each in home.told}
     kept = KeptVectors(embedder, None) if embedder is not None else None  # which stays open
-    with judge.lived(home, folder, profile, kept) as (memory, _, all_asked):
-        for asked in all_asked:
-            if asked.row not in LEFT_OUT:
+    with judge.lived(home, folder, profile, kept) as living:
+        for asked in living.asked:
+            if asked.row != LEFT_OUT:
                 evidence = {texts[key] for key in asked.evidence}
 
                 def helps(
@@ -200,20 +200,24 @@ def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder
 
                 reader = Reader(asked.speaker or None, frozenset(asked.audience))
                 kind = "not_helped" if asked.row == "safe" else asked.row
-                yield _asked(memory, name, kind, reader, asked.text, helps)
+                with judge.talked(living, asked) as talk:
+                    before = talk.session if asked.before else ""
+                    yield _asked(living.memory, name, kind, reader, asked.text, helps, session=before)
 
 
-def _asked(memory: Memory, home: str, kind: str, reader: Reader, text: str, helps: Helps) -> Sample:
+def _asked(
+    memory: Memory, home: str, kind: str, reader: Reader, text: str, helps: Helps, *, session: str = ""
+) -> Sample:
     import numpy as np
 
     search = memory.diagnostics.search
-    request = Request(reader=reader, k=4 * LINES, kinds=KINDS, asked=False, noted=False)
+    request = Request(reader=reader, k=4 * LINES, kinds=KINDS, session=session, asked=False, noted=False)
     found = {
         name_of(item): helps(item)
         for item in search.recall(text, request)
         if not item.safety and not is_question(item)
     }
-    ranking = search.ranking_of(text, reader=reader)
+    ranking = search.ranking_of(text, reader=reader, session=session)
     rows = {hit.name: hit.row for hit in ranking.best(range(256))}
     own = {name: float(ranking.log_odds[rows[name]]) for name in found if name in rows}
     best = sorted(own, key=own.__getitem__, reverse=True)[:LINES]
