@@ -25,9 +25,8 @@ _WORDS = ("global", "user", "household")
 _BLANK = {"user": "NAME", "env": "PLACE"}
 _HEADS = tuple(_BLANK)
 _FORMS = "global, household, user:NAME or env:PLACE"
-_NEAR = (
-    0.8  # how alike a word and the meant form must be; `users` and `user` are .89, `session` and `user` .55
-)
+_NEAR = 0.8
+"""How alike a word and the meant form must be; `users` and `user` are .89, `session` and `user` .55."""
 
 
 def name_key(name: str) -> str:
@@ -73,9 +72,8 @@ def without_spaces(scope: str) -> str:
     """Return a scope without spaces around it and around its colon; one of an unknown form as it is."""
     head, colon, rest = scope.strip().partition(":")
     tidy = f"{head.strip()}{colon}{rest.strip()}"
-    return (
-        sys.intern(tidy) if is_known_form(tidy) else scope
-    )  # one that is a default shall be found to be that
+    # One that is a default shall be found to be that.
+    return sys.intern(tidy) if is_known_form(tidy) else scope
 
 
 def checked_scope(scope: str) -> str:

@@ -73,13 +73,7 @@ def session_parts(
     prefetch = SessionPrefetch(home.prefetch, request=lambda reader: searching(settings.now, log, reader))
     sizes = planner.prompt_size.cache
     memory = MemoryBlock(
-        home.store,
-        settings=settings,
-        budget=budget,
-        recall=prefetch.recall,
-        tokenizer=budget.tokenizer,
-        sizes=sizes,
-        clock=home.clock,
+        home.store, settings=settings, budget=budget, recall=prefetch.recall, sizes=sizes, clock=home.clock
     )
     compaction = Compaction(
         planner,

@@ -36,16 +36,8 @@ _FEW_DAYS_S = 3 * 86400.0  # a weekend, and the hour that a clock may be set by
 _LIKELY = 0.5  # readings of a time that are as sure count; of a period that is asked for, else the likeliest
 _MOST = 64  # texts
 _LEAST_TOLD, _LEAST_SCORE = 0.63, 0.4
-_SCORES = {
-    TURN: 0.93,
-    EPISODE: 0.63,
-    FACT: 0.59,
-    PREFERENCE: 0.59,
-    GOAL: 0.59,
-    NOTE: 0.51,
-    BANK: 0.51,
-    SUMMARY: 0.44,
-}
+_SCORES = {TURN: 0.93, EPISODE: 0.63, SUMMARY: 0.44}
+_SCORES |= dict.fromkeys((FACT, PREFERENCE, GOAL), 0.59) | dict.fromkeys((NOTE, BANK), 0.51)
 """Lowest score of a message and of another text, not below the profile's floor, since the question wants an answer, and the highest
 by kind; others are of no time."""
 _ABOUT = 0.1  # least share of a text's time in a period, times both sureties, if not said then

@@ -88,23 +88,16 @@ class FunctionEmbedder(Embedder):
         """Do nothing: the function is the caller's."""
 
     def _embed(self, function: EmbedFn, text: str) -> Vector:
-        return self._unit(self._call(function, text))
-
-    def _call(self, function: EmbedFn, text: str) -> Any:
+        """Return a function's answer as a vector of length 1."""
         try:
             with self._lock:
-                return function(text)
+                vector: Vector = np.asarray(function(text), np.float32)
         except EdgememError:
             raise
         except Exception as error:
-            raise _failed(error) from error
-
-    def _unit(self, given: Any) -> Vector:
-        """Return the function's answer as a vector of length 1."""
-        try:
-            vector: Vector = np.asarray(given, np.float32)
-        except Exception as error:
-            raise _failed(error) from error
+            raise ModelError(
+                f"embed_fn failed ({type(error).__name__}: {error}); what was stored is safe, mend the function."
+            ) from error
         if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
             raise ModelError(
                 f"embed_fn must give one row of finite numbers for a text, not shape {vector.shape}."
@@ -115,12 +108,6 @@ class FunctionEmbedder(Embedder):
             )
         norm = float(np.linalg.norm(vector))
         return vector / np.float32(norm) if norm > 0 else vector
-
-
-def _failed(error: Exception) -> ModelError:
-    return ModelError(
-        f"embed_fn failed ({type(error).__name__}: {error}); what was stored is safe, mend the function."
-    )
 
 
 def _fingerprint_of(vector: Vector) -> str:

@@ -309,9 +309,8 @@ class SessionLog:
         if running is None or not running.messages or self.journal is None:
             return
         turn = self.record_of(running, "open", reply=self.answered)
-        if self._has_call(
-            running.messages
-        ):  # if nobody lives to know what its tools told, it stays the speaker's
+        # If nobody lives to know what its tools told, it stays the speaker's.
+        if self._has_call(running.messages):
             turn = msgspec.structs.replace(turn, level="private", answer="private")
         with self._accepting:
             before = self.accepted

@@ -51,7 +51,6 @@ from edgemem.store.turn_steps import CountOutcome, EraseBlocks
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.prompt import Committed, PromptLog
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
@@ -99,7 +98,7 @@ class MemoryBlock:
         recall: None lists the store.
         settings: `[injection]`; None: `max_chars`, and all is said, whatever its score.
         budget: bounds the tokens of the block; None: the caps above do.
-        sizes: counts of `tokenizer`, shared with others.
+        sizes: counts of tokens, shared with others; None: estimates.
         clock: tells what day it is, and with which year a day long past is said; None: nobody knows.
     """
 
@@ -114,7 +113,6 @@ class MemoryBlock:
         header: str = "",
         max_chars: int = 1200,
         recall: Recaller | None = None,
-        tokenizer: Tokenizer | None = None,
         sizes: TokenCache | None = None,
         settings: Settings | None = None,
         budget: Budget | None = None,
@@ -133,7 +131,7 @@ class MemoryBlock:
         """The items recalled for the newest turn, before they were cut to the block."""
         self._listing = Listing(store)
         self._recall = recall or self._listed
-        self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
+        self._sizes = sizes or TokenCache(EstimateTokenizer())
         self._clock = clock
 
     @property

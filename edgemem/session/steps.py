@@ -79,10 +79,8 @@ class Hooks:
         if fired.is_end:
             moment.reply = str(fired.payload)
             if fired.payload == FAIL_CLOSED_REPLY and isinstance(moment.payload, ToolCallResult):
-                moment.payload.result, moment.payload.error = (
-                    None,
-                    FAIL_CLOSED_REPLY,
-                )  # nobody has looked at it
+                # Nobody has looked at it.
+                moment.payload.result, moment.payload.error = None, FAIL_CLOSED_REPLY
         else:
             moment.payload = fired.payload
 

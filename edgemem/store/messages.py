@@ -188,14 +188,8 @@ def extra_of(text: str | None) -> dict[str, Any] | None:
 def message_of(row: Sequence[Any]) -> StoredMessage:
     """Return the message that the columns of `COLUMNS` hold, without keys that cannot be read."""
     number, role, content, unheard, extra, tokens = row
-    return StoredMessage(
-        role,
-        content,
-        extra_of(extra) or {},
-        struct.unpack(f"<{len(tokens) // 4}i", tokens) if tokens else (),
-        unheard,
-        number,
-    )
+    ids = struct.unpack(f"<{len(tokens) // 4}i", tokens) if tokens else ()
+    return StoredMessage(role, content, extra_of(extra) or {}, ids, unheard, number)
 
 
 def insert(tx: Transaction, session_id: int, turn: int, rows: Sequence[Row]) -> list[int]:

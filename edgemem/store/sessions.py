@@ -212,9 +212,8 @@ def _prefix_by_content(history: list[Message], known: _Saved, issued: Mapping[in
     """Return how many messages at the head say the same as the stored ones, blocks apart."""
     for i, (message, stored, turn) in enumerate(zip(history, known.messages, known.turns, strict=False)):
         given = messages.stored_message(message)
-        if (
-            given.role == "user" and turn in issued and given.content
-        ):  # other text that looks like a block stays
+        # Other text that looks like a block stays.
+        if given.role == "user" and turn in issued and given.content:
             given = msgspec.structs.replace(given, content=given.content.removeprefix(issued[turn]))
         if messages.row_of(given) != messages.row_of(messages.stored_message(stored)):
             return i
@@ -298,23 +297,11 @@ class _Revision:
         if keys[0] not in self._turn_by_text:  # a summary before the kept part
             answer, owner = _more_private((answer, owner), self._new[1:3])
             level = max(level, self._new[0])
+        own = session_id, part.n, ids[0], ids[-1], _COMPLETE, tx.recorded, part.utterance(ids)
         tx.execute(
             "insert into turns (session_id, n, first_message, last_message, state, recorded, utterance,"  # noqa: S608 - our own
             f" {_PASSED_ON}) values ({', '.join('?' * 18)})",
-            (
-                session_id,
-                part.n,
-                ids[0],
-                ids[-1],
-                _COMPLETE,
-                tx.recorded,
-                part.utterance(ids),
-                level,
-                answer,
-                owner,
-                block,
-                *rest,
-            ),
+            (*own, level, answer, owner, block, *rest),
         )
 
 

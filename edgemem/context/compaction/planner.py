@@ -207,15 +207,10 @@ class EpochPlanner:
         if self._current is None:
             return []
         parts = [part for turn in self._turns() if (part := turn.seen_at("household")) is not None]
-        shown = [item for part in parts if part.n < first_turn for item in part.shown]
-        stays = {
-            item.subject
-            for part in parts
-            if part.n >= first_turn
-            for item in part.shown
-            if item.subject is not None
-        }
-        candidates = to_carry([*carried_by(self.log.epoch), *shown], stays)
+        shown = [(part.n >= first_turn, item) for part in parts for item in part.shown]
+        stays = {item.subject for is_kept, item in shown if is_kept and item.subject is not None}
+        leaving = [item for is_kept, item in shown if not is_kept]
+        candidates = to_carry([*carried_by(self.log.epoch), *leaving], stays)
         holds = up_to_date(candidates, self._current) if candidates else []
         carried = fitting(holds, tokens=CARRIED_SHARE * self.summary_tokens)
         # The estimate is a guess in scripts of few letters a token.
@@ -224,9 +219,8 @@ class EpochPlanner:
         return carried
 
     def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
-        return (
-            len(self.budget.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
-        )
+        text = "".join(f"{item.line}\n" for item in carried)
+        return len(self.budget.tokenizer.encode(text)) if text else 0
 
     def _turns(self) -> list[PromptTurn]:
         return self.log.epoch_turns()

@@ -273,9 +273,8 @@ class PackedQuery:
     def differences(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
         """Return in how many signs each row differs from the query: `uint16[n]` for `uint64[words, n]`."""
         total = np.zeros(signs.shape[1], np.uint16)
-        for first in range(
-            0, len(self._signs), 3
-        ):  # three words differ in 192 bits at most, which a byte holds
+        for first in range(0, len(self._signs), 3):
+            # Three words differ in 192 bits at most, which a byte holds.
             some = slice(first, first + 3)
             total += count_ones(signs[some] ^ self._signs[some, None]).sum(axis=0, dtype=np.uint8)
         return total

@@ -46,9 +46,8 @@ _TYPES = {
 _PAST = (0, 1)
 NOBODY = 0
 """No person, no session."""
-_NUMBERED = (
-    1 << 24
-)  # messages with larger numbers, of which there are none in forty years, have no neighbours
+_NUMBERED = 1 << 24
+"""Messages with larger numbers, of which there are none in forty years, have no neighbours."""
 _OFTEN = 255  # occurrences of a term in a text, in 8 bits
 _TERMS = 1000  # terms between two looks at `stop`
 

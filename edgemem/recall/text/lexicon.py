@@ -67,13 +67,11 @@ class Lexicon(msgspec.Struct, frozen=True):
     """Finds, at the end of a text, a word behind which a time is to come."""
     whole_weeks: bool
 
-    def speaks_of_past(self, written: str, plain: str) -> bool | None:
-        """Tell whether a text is about the past, not the future; None: unknown. `plain` has the letters of the lexicon."""
-        past, coming = self.tenses(written, plain)
-        return past or (False if coming else None)
-
     def tenses(self, written: str, plain: str) -> tuple[bool, bool]:
-        """Tell whether a text has signs of the past, and of the future; no German noun is taken for a verb, as in small letters."""
+        """Tell whether a text has signs of the past, and of the future; `plain` has the letters of the lexicon.
+
+        In `written` no German noun is taken for a verb, as in small letters.
+        """
         past = self.past.search(plain) or _PAST_FORM.search(written)
         coming = self.coming.search(plain) or _FUTURE_FORM.search(written)
         return past is not None, coming is not None

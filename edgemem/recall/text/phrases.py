@@ -143,7 +143,7 @@ def _phrases(text: str, now: float, zone: tzinfo | None, *, asked: bool) -> list
         sentences.sort(key=lambda sentence: (-sentence.understood, sentence.code != language))
     taken: list[Phrase] = []
     for sentence in sentences:
-        for phrase in sentence.phrases(asked=asked):
+        for phrase in sentence.phrases():
             if all(phrase.end <= other.begin or phrase.begin >= other.end for other in taken):
                 taken.append(phrase)
     return sorted(taken, key=lambda item: item.begin)
@@ -164,7 +164,7 @@ class Sentence:
     ) -> None:
         self._text, self._plain, self._now = text, plain, now
         self._lexicon, self._calendar = lexicon, calendar
-        self._past = lexicon.speaks_of_past(text, plain) is True
+        self._past = lexicon.tenses(text, plain)[0]
         self._asked, self._requests = asked, asked and not lexicons().begins.search(plain)
         self._named = list(self._name_times())
         self.code = lexicon.code
@@ -174,17 +174,17 @@ class Sentence:
         """Count the characters that name a time."""
         return sum(phrase.end - phrase.begin for phrase in self._named)
 
-    def phrases(self, *, asked: bool) -> list[Phrase]:
-        """Return the text's times, each with its ranges, if any; if `asked`, one end makes a range ("since Monday")."""
+    def phrases(self) -> list[Phrase]:
+        """Return the text's times, each with its ranges, if any; of a question, one end makes a range ("since Monday")."""
         marked = self._plain
         for phrase in self._named:
-            if asked and "weekly" in phrase.parts:
+            if self._asked and "weekly" in phrase.parts:
                 phrase.ranges = ()
             if phrase.ranges:
                 mark = "\ue000".ljust(phrase.end - phrase.begin, "\ue001")
                 marked = f"{marked[: phrase.begin]}{mark}{marked[phrase.end :]}"
         matches = self._lexicon.ranges.finditer(marked)
-        bound = [both for match in matches if (both := self._bound(match, asked=asked)) is not None]
+        bound = [both for match in matches if (both := self._bound(match)) is not None]
         for phrase in self._named:
             if phrase.doubtful and not self._lexicon.prepositions.search(self._plain[: phrase.begin]):
                 phrase.ranges = ()
@@ -296,7 +296,7 @@ class Sentence:
             return listed
         return sorted(days for days, _ in self._calendar.meanings(parts, past=self._past))
 
-    def _bound(self, match: re.Match[str], *, asked: bool) -> Phrase | None:
+    def _bound(self, match: re.Match[str]) -> Phrase | None:
         """Return what a form binds, if anything."""
         begin, end = match.span()
         ends = [phrase for phrase in self._named if begin <= phrase.begin < end and phrase.ranges]
@@ -313,13 +313,12 @@ class Sentence:
             habit = Phrase(begin, end, ends[0].parts)
             if habit.parts.keys().isdisjoint(RECURRING):
                 return None
-            if kind == "every" and not asked and "weekday" in habit.parts:
+            if kind == "every" and not self._asked and "weekday" in habit.parts:
                 habit.parts = {**habit.parts, "weekly": True}
                 habit.ranges = self._ranges(habit, past=False)
             return habit
-        if (
-            not asked or kind == "beside" or self._text[end : end + 2] in {"'s", "’s"}
-        ):  # after Monday's meeting is on Monday
+        # After Monday's meeting is on Monday.
+        if not self._asked or kind == "beside" or self._text[end : end + 2] in {"'s", "’s"}:
             return None
         ranges = self._ranges(ends[0], past=True) if kind == "since" else ends[0].ranges
         if kind == "since":
