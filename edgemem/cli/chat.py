@@ -89,13 +89,10 @@ def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat 
 
     window = memory.profile.context.window_tokens
     if file is not None:
-        trained = read_header(file).number("context_length") or window
+        window = min(window, read_header(file).number("context_length") or window)
         settings = memory.profile.llama
         return LlamaChat(
-            file,
-            n_ctx=min(window, trained),
-            threads=settings.chat_threads,
-            gpu_layers=settings.chat_gpu_layers,
+            file, n_ctx=window, threads=settings.chat_threads, gpu_layers=settings.chat_gpu_layers
         )
     url = server or memory.profile.chat.server
     if not url:

@@ -399,6 +399,14 @@ class Budget:
             f" ({where}), or {instead}."
         )
 
+    def head_fault(self) -> str:
+        """Return why `check_head` refuses these instructions and tools; empty: it does not."""
+        try:
+            self.check_head()
+        except ContextOverflowError as error:
+            return str(error)
+        return ""
+
 
 class FittedPrompt(msgspec.Struct, frozen=True):
     """The part of a message list that goes to the model."""

@@ -154,32 +154,20 @@ def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
     information = 0.02 * min(len(meaning), 10) + 0.2 * bool(values) + 0.1 * (len(values) > 1)
     information += 0.1 * min(len(_NAME.findall(text)), 2)
     first_person = bool(known.first_person.pattern.search(plainly))
-    question = denial = correction = False
+    asks = denial = correction = False
     if teller == "tool":
         information += 0.2 * bool(known.failures.pattern.search(plainly))
     else:
-        question = bool(_ASKS.search(text)) or bool(
-            known.questions.pattern.match(plainly) and _OPEN.search(text)
-        )
-        denial = not question and bool(
+        asks = bool(_ASKS.search(text)) or bool(known.questions.pattern.match(plainly) and _OPEN.search(text))
+        denial = not asks and bool(
             known.begin_denials.pattern.match(plainly) or known.denials.pattern.search(plainly)
         )
-        correction = denial or (not question and bool(known.changes.pattern.search(plainly)))
+        correction = denial or (not asks and bool(known.changes.pattern.search(plainly)))
         information += 0.2 * bool(known.decisions.pattern.search(plainly)) + 0.25 * correction
         information += (0.2 if teller == "user" else 0.1) * first_person
-        information -= 0.5 * question + 0.1 * bool(known.leaning.pattern.match(plainly))
+        information -= 0.5 * asks + 0.1 * bool(known.leaning.pattern.match(plainly))
     return Sentence(
-        text,
-        speaker,
-        teller,
-        source,
-        meaning,
-        values,
-        question,
-        denial,
-        correction,
-        first_person,
-        information,
+        text, speaker, teller, source, meaning, values, asks, denial, correction, first_person, information
     )
 
 

@@ -14,10 +14,9 @@ import msgspec
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.context.block.select import Uttered, adds_information, is_question, select_items
-from edgemem.context.budget import Budget
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt import PromptLog
-from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
+from edgemem.errors import InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
 from edgemem.hooks.builtin import Door, door_of
 from edgemem.recall.search.search import RecallStats
@@ -193,17 +192,18 @@ def inspect_prompt(
     )
     alone = prompt_log.running is not None and is_alone(prompt_log.running.block)
     floors = injection.floors
-    scores = {
-        _name(item): (item.score, floors.score_for(item, prompt_log.answer), item.why)
-        for item in injection.last
-    }
+
+    def least(item: Recalled) -> float:
+        return floors.score_for(item, prompt_log.answer)
+
+    scores = {_name(item): (item.score, least(item), item.why) for item in injection.last}
 
     def line(item: BlockLine) -> InspectedLine:
         text = item.line.removeprefix(BULLET) if alone else f"{item.line}\n"
         tokens = len(budget.tokenizer.encode(text)) if item.line else 0
         anyway = WHY.get(item.id.partition(":")[0], "told anyway")
-        score, least, why = scores.get(item.item, (None, None, (anyway,)))
-        return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, score, least, why)
+        score_and_why = scores.get(item.item, (None, None, (anyway,)))
+        return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, *score_and_why)
 
     judge = Judge(injection, prompt_log, block, k=2 * memory.profile.recall.k)
     return Inspection(
@@ -211,15 +211,7 @@ def inspect_prompt(
         [line(item) for item in block],
         [line(item) for item in noted],
         [
-            InspectedLine(
-                name,
-                text,
-                0,
-                item.score,
-                floors.score_for(item, prompt_log.answer),
-                item.why,
-                judge.reason(item),
-            )
+            InspectedLine(name, text, 0, item.score, least(item), item.why, judge.reason(item))
             for name, item in sorted(others.items(), key=lambda other: -other[1].score)
             if (text := judge.text(item)) is not None
         ],
@@ -249,13 +241,6 @@ def _begun(door: Door, utterance: str, speaker: str | None, agent: Agent) -> Ope
     return turn
 
 
-def _too_small(budget: Budget) -> Iterator[str]:
-    try:
-        budget.check_head()
-    except ContextOverflowError as error:
-        yield str(error)
-
-
 def _notes(
     hooks: Iterable[Hook],
     kept: Parts,
@@ -267,7 +252,7 @@ def _notes(
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
     if kept.budget is not None and kept.budget.budget is not None:
-        yield from _too_small(kept.budget.budget)
+        yield from filter(None, [kept.budget.budget.head_fault()])
     for hook in hooks:
         if BEFORE_LLM in hook.points and not traits_of(hook).is_builtin:
             yield f"{hook_name(hook)} was not asked, because it may store something."

@@ -89,12 +89,10 @@ class Encoder:
     ) -> None:
         """Load the model; with a projection, it is read without pooling: under a mean llama.cpp gives no tokens."""
         pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _MEAN
+        if projection is not None:
+            pooling = NO_POOLING
         self.forward = forward = Forward(
-            path,
-            n_ctx=n_ctx,
-            threads=threads,
-            interrupt=interrupt,
-            pooling=pooling if projection is None else NO_POOLING,
+            path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
         )
         self._projection = projection
         api, vocabulary = forward.api, forward.vocabulary

@@ -250,9 +250,5 @@ class ModelHandle(Closable):
 
     def __del__(self) -> None:
         if self._close is not None and self._close.alive:
-            warnings.warn(
-                f"{type(self).__name__} for {self.path} was not closed",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
+            fault = f"{type(self).__name__} for {self.path} was not closed"
+            warnings.warn(fault, ResourceWarning, stacklevel=2, source=self)

@@ -102,9 +102,8 @@ _EPISODE = "episode:"  # and its id, where a name is given or quoted
 _ASKED = "__edgemem_forget"  # in a session's state; names with two underscores first are never stored
 _NAME_CHARS = 80
 _COMMAND_CHARS = 600
-_LONGEST = (
-    3  # values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board
-)
+_LONGEST = 3
+"""Values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board."""
 _NEAREST = 5  # facts that a store's own search is asked for
 MAX_ITEMS = 10
 """Lines of a reply, some 20 tokens each."""

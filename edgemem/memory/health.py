@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from edgemem.clock import span
 from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts
-from edgemem.errors import (
-    ClosedError,
-    ContextOverflowError,
-    ReplacedError,
-    ServerError,
-    StoreError,
-    TemplateError,
-    count,
-)
+from edgemem.errors import ClosedError, ReplacedError, ServerError, StoreError, TemplateError, count
 from edgemem.llama.models.catalog import MULTILINGUAL, find_entry
 from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
@@ -40,7 +32,6 @@ from edgemem.store.stray_scopes import stray_scopes
 from edgemem.store.turns import count_reasons
 
 if TYPE_CHECKING:
-    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory.opened import Home
 
@@ -351,7 +342,7 @@ def _window(home: Home) -> Finding:
         )
         return _warn(f"a prompt did not fit{often}: {overflows[0].message}", advice)
     known = {budget.window_tokens: budget for budget in list(home.in_use.budgets)}
-    too_small = next(filter(None, map(_too_small, known.values())), "")
+    too_small = next(filter(None, (budget.head_fault() for budget in known.values())), "")
     if too_small:
         advice = "Until then every part of a prompt has less than its least."
         return _fail(too_small, advice)
@@ -364,14 +355,6 @@ def _window(home: Home) -> Finding:
     models = [budget.model_window for budget in known.values() if budget.model_window]
     whose = f"; the model's has {max(models):,}" if models else ""
     return _ok(f"{window:,} tokens, as the profile says{whose}")
-
-
-def _too_small(budget: Budget) -> str:
-    try:
-        budget.check_head()
-    except ContextOverflowError as error:
-        return str(error)
-    return ""
 
 
 def _state(home: Home) -> Finding:

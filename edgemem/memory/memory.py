@@ -218,15 +218,9 @@ class Memory(Closable):
             id, (instructions, offered), tokenizer, model, agent=checked_text(agent, "agent")
         )
         hooks = (OwnHook(file, self) for file in self._home.reload.hook_files)
-        registry = HookRegistry(hooks, note_failure=self._home.failures.note)
+        steps = Steps(parts, HookRegistry(hooks, note_failure=self._home.failures.note))
         return Conversation(
-            log,
-            Steps(parts, registry),
-            instructions=instructions,
-            tools=offered,
-            model=model,
-            speaker=speaker,
-            agent=agent,
+            log, steps, instructions=instructions, tools=offered, model=model, speaker=speaker, agent=agent
         )
 
     def _conversation(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -126,17 +126,7 @@ def _phrases(text: str, now: float, zone: tzinfo | None, *, asked: bool) -> list
         moment = local(now, zone)
     except (ValueError, OverflowError):
         return []
-    sentences = [
-        Sentence(
-            text,
-            plain,
-            lexicon,
-            Calendar(moment.date(), moment.tzinfo, lexicon.whole_weeks),
-            now=now,
-            asked=asked,
-        )
-        for lexicon in candidates
-    ]
+    sentences = [Sentence(text, plain, lexicon, moment, now=now, asked=asked) for lexicon in candidates]
     if len(sentences) > 1:
         # The language that understands most decides; of two, the text's: April is a name in English.
         language = language_in(text)
@@ -157,13 +147,14 @@ def _composed(text: str) -> str:
 
 
 class Sentence:
-    """A text, read in one language; `plain` is in the letters of the lexicon."""
+    """A text, read in one language at a moment, `now`; `plain` is in the letters of the lexicon."""
 
     def __init__(
-        self, text: str, plain: str, lexicon: Lexicon, calendar: Calendar, *, now: float, asked: bool
+        self, text: str, plain: str, lexicon: Lexicon, moment: datetime, *, now: float, asked: bool
     ) -> None:
         self._text, self._plain, self._now = text, plain, now
-        self._lexicon, self._calendar = lexicon, calendar
+        self._lexicon = lexicon
+        self._calendar = Calendar(moment.date(), moment.tzinfo, lexicon.whole_weeks)
         self._past = lexicon.tenses(text, plain)[0]
         self._asked, self._requests = asked, asked and not lexicons().begins.search(plain)
         self._named = list(self._name_times())

@@ -220,13 +220,10 @@ class _Merge:
             )
         else:
             self._insert(codec, line, more)
-        self._announce(kind, line.id, announce=announce)
+        # Behind the highest id that there was, the index looks anyway.
+        if announce and line.id <= self._highest.get(kind.table, 0):
+            self.tx.announce(kind.table, [line.id])
         return True
-
-    def _announce(self, kind: Kind, number: int, *, announce: bool = True) -> None:
-        """Tell the index of a row; behind the highest id that there was, it looks anyway."""
-        if announce and number <= self._highest.get(kind.table, 0):
-            self.tx.announce(kind.table, [number])
 
     def _add_alone(self, codec: Codec, line: Any, more: Mapping[str, Any]) -> None:
         kind = codec.kind
