@@ -96,10 +96,8 @@ def run(*, quick: bool = False, llm: str | None = None, home: Path | None = None
         look("figures.commit_ms", partial(_commits, folder, times))
         ground.say("the embedder …")
         look("figures.embed_ms", partial(_embed, times))
-        embedder, tokenizer = (
-            look("board.embedder", ground.NearlyReal),
-            look("board.tokenizer", ground.real_tokenizer),
-        )
+        embedder = look("board.embedder", ground.NearlyReal)
+        tokenizer = look("board.tokenizer", ground.real_tokenizer)
         board.values["board"] |= {
             "embedder": embedder and ground.EMBEDDER,
             "tokenizer": tokenizer and "qwen2",

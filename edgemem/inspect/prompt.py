@@ -160,12 +160,8 @@ def inspect_prompt(
     )
     system: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
     ctx = TurnContext(Session(), speaker=speaker)
-    turn = _begun(
-        door,
-        utterance,
-        speaker,
-        Agent(Steps(parts_asked, registry), ctx, system, {}, [tool.schema() for tool in tools]),
-    )
+    agent = Agent(Steps(parts_asked, registry), ctx, system, {}, [tool.schema() for tool in tools])
+    turn = _begun(door, utterance, speaker, agent)
     payload: dict[str, Any] = {"messages": turn.messages, "tools": turn.tools, "now": turn.now}
     prompt_log = door.log.prompt_log
     stats = memory.diagnostics.search.last

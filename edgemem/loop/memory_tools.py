@@ -527,10 +527,7 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
 
 def _source(fact: Fact, zone: tzinfo | None) -> str:
     speaker = fact.heard.speaker if fact.heard is not None else None
-    source = (
-        f"said by {clean(speaker, max_chars=_NAME_CHARS)}"
-        if speaker
-        else clean(fact.source, max_chars=_NAME_CHARS)
-    )
-    parts = filter(None, (source, day_of(fact.recorded_at or fact.updated_at, Today(zone=zone))))
+    source = clean(speaker or fact.source, max_chars=_NAME_CHARS)
+    day = day_of(fact.recorded_at or fact.updated_at, Today(zone=zone))
+    parts = filter(None, (f"said by {source}" if speaker else source, day))
     return f" [{', '.join(parts)}]"

@@ -150,7 +150,6 @@ class Home:
         self.embedder_fault = ""
         """Why a model that is there could not be opened; empty if nothing is wrong."""
         self.embedder = equipment.embedder
-        opened.callback(self._close_models)
         llama = self.profile.llama
         if (
             self.embedder is None
@@ -165,10 +164,8 @@ class Home:
                 )
             except ModelError as error:
                 self.embedder_fault = str(error)
-
-    def _close_models(self) -> None:
         if self.embedder is not None:
-            self.embedder.close()
+            opened.callback(self.embedder.close)
 
     def _open_files(self, opened: ExitStack, restore: str | None) -> None:
         settings, store = self.settings, self.profile.store

@@ -149,11 +149,9 @@ class VectorMemoryStore(SQLiteMemoryStore):
         max_episodes: int | None = 500,
         doubtful_below: float = 0.5,
     ) -> None:
-        self._embedder: Embedder = (
-            embed_fn
-            if isinstance(embed_fn, Embedder)
-            else FunctionEmbedder(embed_fn, dimensions=embedding_dim)
-        )
+        if not isinstance(embed_fn, Embedder):
+            embed_fn = FunctionEmbedder(embed_fn, dimensions=embedding_dim)
+        self._embedder = embed_fn
         super().__init__(path, clock=clock, max_episodes=max_episodes, doubtful_below=doubtful_below)
         try:
             self.index = Index(index_path(self.database.path), self.database, embedder=self._embedder)
@@ -240,12 +238,8 @@ class VectorMemoryStore(SQLiteMemoryStore):
         vectors = self.index.vectors(self.index.state())
         if vectors is None:
             return []
-        held = {
-            int(fact.id): fact
-            for fact in fact_queries.facts_as_of(
-                self.database, self.database.now(), scope=scope, reader=reader
-            )
-        }
+        believed = fact_queries.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
+        held = {int(fact.id): fact for fact in believed}
         rows = self.index.database.query("select id, ref from docs where kind = ?", (FACT,))
         facts = {number: held[ref] for number, ref in rows if ref in held}
         # The distance of unit vectors follows from the cosine.

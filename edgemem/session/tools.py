@@ -353,18 +353,14 @@ class ToolEpisodes:
     def keep_result(self, moment: Moment) -> None:
         """Keep the outcome of a call that answered after its turn."""
         late = moment.payload
-        name = call_name(late.call)
-        if name in MEMORY_TOOLS or (late.turn.answer == "private" and late.turn.owner is None):
+        name, turn = call_name(late.call), late.turn
+        if name in MEMORY_TOOLS or (turn.answer == "private" and turn.owner is None):
             return
         record: dict[str, Any] = {"name": name[:NAME_CHARS], "result": short_text(late.text, RESULT_CHARS)}
         record["args"] = _short_arguments(call_arguments(late.call))
         agent = self.agent_name or moment.ctx.agent_name
         if isinstance(self.store, TableMemoryStore):
-            whose: dict[str, Any] = {
-                "heard": late.turn.heard,
-                "level": late.turn.answer,
-                "owner": late.turn.owner,
-            }
+            whose: dict[str, Any] = {"heard": turn.heard, "level": turn.answer, "owner": turn.owner}
             self._later.write(lambda: self.store.add_episode(TOOL_CALL, record, "ok", agent=agent, **whose))
             self._later.settle(moment.log.commit_wait_s)
 

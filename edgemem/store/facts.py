@@ -360,10 +360,8 @@ def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, in
 def _close(tx: Transaction, rows: list[FactVersion], recorded: int, version: int) -> None:
     for row in rows:
         height = ((row.version - 1) ^ (version - 1)).bit_length() - 1
-        tx.execute(
-            "update facts set known_to = ?, node = ? where id = ?",
-            (recorded, (version - 1) >> height << height, row.id),
-        )
+        node = (version - 1) >> height << height
+        tx.execute("update facts set known_to = ?, node = ? where id = ?", (recorded, node, row.id))
         if row.value is not None:
             tx.announce("facts", [row.id])
 

@@ -88,10 +88,8 @@ def put_phase(tx: Transaction, person: str, phase: str, notes: str) -> None:
 
 def read_phase(db: Tables, person: str) -> tuple[str, str] | None:
     """Return the phase of a person, and its notes; None: none was stored."""
-    rows = db.query(
-        f"select phase, notes from phases where owner = {_PERSON}",  # noqa: S608 - our own
-        {"person": person_key(person)},
-    )
+    sql = f"select phase, notes from phases where owner = {_PERSON}"  # noqa: S608 - our own
+    rows = db.query(sql, {"person": person_key(person)})
     return rows[0] if rows else None
 
 

@@ -268,10 +268,8 @@ def _much_alike(first: list[str], other: list[str]) -> bool:
     for word in first:
         before = 0
         for n, other_word in enumerate(other, 1):
-            before, longest[n] = (
-                longest[n],
-                before + 1 if word == other_word else max(longest[n], longest[n - 1]),
-            )
+            longer = before + 1 if word == other_word else max(longest[n], longest[n - 1])
+            before, longest[n] = longest[n], longer
     return longest[-1] >= _ALIKE * max(len(first), len(other), _FEWEST)
 
 

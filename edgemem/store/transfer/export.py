@@ -188,11 +188,8 @@ class Codec:
         self._heard = _HEARD if set(_HEARD).issubset(kind.names) else ()
         without = [*without, above.column if above else "", *self._heard]
         self.kind = kind
-        self._fields = [
-            _Field.of_column(column)
-            for column in kind.columns
-            if column.role != "local" and column.name not in without
-        ]
+        told = (column for column in kind.columns if column.role != "local" and column.name not in without)
+        self._fields = list(map(_Field.of_column, told))
         self._above = () if above is None or nested else above.fields
         self.columns = [field.column.name for field in self._fields] + [*self._heard]
         self.ticks = [field.name for field in self._fields if field.column.role == "tick"]
@@ -432,14 +429,11 @@ class _Export:
             elif kind is TURNS:
                 yield from self._turns()
             elif codec is not None and (self.person is None or self._rule(kind)):
-                for line in self._rows(kind, codec.select(), codec.columns):
-                    line = codec.read(line)  # noqa: PLW2901
-                    # A loop's own state is nobody's.
-                    yield (
-                        msgspec.structs.replace(line, state=None)
-                        if kind is SESSIONS and self.person
-                        else line
-                    )
+                for row in self._rows(kind, codec.select(), codec.columns):
+                    line = codec.read(row)
+                    if kind is SESSIONS and self.person:
+                        line = msgspec.structs.replace(line, state=None)  # a loop's own state is nobody's
+                    yield line
 
     def _rule(self, kind: Kind) -> str:
         """Return the condition under which a row of a kind is the person's; empty where none is."""

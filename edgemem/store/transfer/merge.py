@@ -336,11 +336,9 @@ class _Merge:
             elif kind is TOOL_OUTPUTS:
                 new = self._add_output(line, place)
             else:
-                parted = (
-                    f"was rewritten since, at turn {line.turn}"
-                    if kind is MESSAGES
-                    else "began anew in another way"
-                )
+                parted = "began anew in another way"
+                if kind is MESSAGES:
+                    parted = f"was rewritten since, at turn {line.turn}"
                 new = self._add(codec, line, parted, place)
         except _PartedError as parted_error:
             self._part(name, str(parted_error))
