@@ -16,7 +16,7 @@ from edgemem.recall.search.features import FEATURES
 from edgemem.recall.search.models import PAIR_FEATURES, LinearModel, Model, compare, weigh
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
-from lab.judge import Living, lived
+from lab.judge import Living, lived, talked
 from lab.judge_homes import is_outdated, paths, read
 from lab.judged import homes, told_home
 from lab.learning import Asked, by_words, calibrated, learnt
@@ -45,6 +45,7 @@ _JUDGED = 3.0
 """A pair of a home that strangers wrote is worth so many of our own, which are more and say a change in fewer ways."""
 _PAIRS_L2 = 1e-3
 _ROWS = ("replaced", "former", "series", "household", "direct", "coming", "exact")
+_BEHIND = 3  # of so many questions with a subject one is asked once more, behind what was said of another
 _AT_HOME = 2  # what a question in a home is worth beside one of the weeks, which are of one hand
 
 
@@ -205,7 +206,8 @@ class _AskedAtHome(NamedTuple):
     asker: str
     text: str
     evidence: Sequence[str]
-    others: Sequence[str] = ()
+    others: Sequence[str] | None = ()
+    session: str = ""
 
 
 def _asked_at_homes(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Iterator[Asked]:
@@ -243,18 +245,28 @@ def _asked_of(spoken: Household) -> Iterator[_AskedAtHome]:
 def _judged(living: Living, home: Home) -> Iterator[Asked]:
     """Yield the candidates of what is asked, each in its time, of things that may have been told anew."""
     memory, known = living.memory, {told.text: told.id for told in home.told}
-    for one in living.asked:
+    follow = [one for one in home.asked if one.row == "follow"]
+    for n, one in enumerate(living.asked):
+        rows = memory.diagnostics.database.query("select id, content from messages")
+        keys = {str(id_): known.get(text, "") for id_, text in rows}
+        asked = _AskedAtHome(JUDGED, one.speaker, one.text, one.evidence)
         if one.row in _ROWS:
-            rows = memory.diagnostics.database.query("select id, content from messages")
-            keys = {str(id_): known.get(text, "") for id_, text in rows}
             outdated = [told.id for told in home.told if is_outdated(one, told.text)]
-            yield _at_home(memory, _AskedAtHome(JUDGED, one.speaker, one.text, one.evidence, outdated), keys)
+            yield _at_home(memory, asked._replace(others=outdated), keys)
+        other = follow[n // _BEHIND % len(follow)] if follow and one.row in _ROWS and not n % _BEHIND else one
+        if other in follow and (other is one or not set(other.evidence) & set(one.evidence)):
+            # What was said before tells these apart from what is true of another thing, which teaches no change.
+            with talked(living, other) as talk:
+                yield _at_home(memory, asked._replace(others=None, session=talk.session), keys)
 
 
 def _at_home(memory: Memory, one: _AskedAtHome, keys: Mapping[str, str]) -> Asked:
-    ranking = memory.diagnostics.search.ranking_of(one.text, reader=Reader(one.asker), kinds={"turn"})
+    ranking = memory.diagnostics.search.ranking_of(
+        one.text, reader=Reader(one.asker), kinds={"turn"}, session=one.session
+    )
     ids = [keys.get(str(ref)) for ref in ranking.refs]
-    right, others = np_isin(ids, one.evidence), np_isin(ids, one.others)
+    right = np_isin(ids, one.evidence)
+    others = None if one.others is None else np_isin(ids, one.others)
     return Asked(one.category, ranking.candidates, right, len(one.evidence), others)
 
 

@@ -61,6 +61,30 @@ def test_whom_the_exchange_before_named_is_meant(memory: Memory, question: str) 
     assert "Monday" not in told or told.index("Thursday") < told.index("Monday")
 
 
+TOLD = {
+    "ikaika": "My gloves are size twelve.",
+    "wren": "My gloves are size seven.",
+    "osgood": "The spare key of the projection booth is kept in a film can on the top shelf, if anybody asks.",
+    "zinnia": "The spare key of the ticket hut is kept behind the calendar.",
+}
+SPOKEN = {
+    "Whereabouts is the spare key kept?": ("They sent me up to the projection booth.", "film can"),
+    "Which size of gloves should I buy?": ("Ikaika has holes in both thumbs.", "twelve"),
+}
+
+
+@pytest.mark.parametrize("question", SPOKEN)
+def test_what_was_said_before_picks_one_of_what_fits_alike(memory: Memory, question: str) -> None:
+    """Who was named tells of themselves; a question with words of its own may be about it too."""
+    told = AgentLoop(Model(), hooks=memory.hooks(session_id="yesterday"))
+    for speaker, text in TOLD.items():
+        told.run(text, speaker=speaker)
+    said, answer = SPOKEN[question]
+    Talk(memory).say(said)
+    found = memory.recall(question, speaker="li", session="kitchen")
+    assert answer in found[0].text
+
+
 def test_the_robot_may_have_said_the_name(memory: Memory) -> None:
     """Its replies count as well."""
     talk = Talk(memory, reply="That was Okafor.")

@@ -173,8 +173,8 @@ class QueryView:
         """Mask of the slots that the reader may read."""
         self.findable = self._findable(asked)
         """Mask of the slots that this question may find."""
-        self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
-        """By slot: BM25, at last as a share of the best possible; BM25 with the neighbours; the cosine."""
+        self.words, self.window, self.cosines, self.topic = np.zeros((4, self.n + 1), np.float32)
+        """By slot: BM25, at last as a share of the best possible; BM25 with the neighbours; the cosine; the idf of what was said before."""
         self.session: Numbers = np.zeros(len(table.sessions), np.float32)
         """BM25 of each session, by its code."""
         self.known_share = 1.0
@@ -255,12 +255,17 @@ class QueryView:
         return self._or_none(self.table.slots_of(docs))
 
     def about_people(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
-        """Tell which texts speak of one of the people whom the question names, or are their own and say "I"."""
+        """Tell which texts speak of one of the people whom the question names, or are their own."""
+        concerned: NDArray[np.bool_] = self.mentions[slots] | self.own(people, slots)
+        return concerned
+
+    def own(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
+        """Tell which texts one of these people said of themselves, and which facts are theirs."""
         rows, named = self.table.rows, np.zeros(len(self.table.codes), bool)
         named[[code for name in people if (code := self.table.codes.get(name)) is not None]] = True
-        own = named[rows["who"][slots]] & ((rows["flags"][slots] & SAYS_I) > 0)
-        concerned: NDArray[np.bool_] = self.mentions[slots] | own
-        return concerned
+        says_i = (rows["flags"][slots] & SAYS_I) > 0
+        own: NDArray[np.bool_] = named[rows["who"][slots]] & (says_i | (rows["kind"][slots] == FACT))
+        return own
 
     def _or_none(self, slots: Slots) -> Slots:
         slots[slots >= self.n] = -1  # it came after the question

@@ -30,10 +30,11 @@ FEATURES: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",
     "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "about": "person",
     "about_meaning": "person", "date": "date", "date_said": "date", "asks": "form", "supposes": "form",
-    "window_rank": "neighbour", "tokens": "meaning",
+    "window_rank": "neighbour", "tokens": "meaning", "topic": "subject",
     "fact": "form", "fact_words": "words", "fact_meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
 }  # fmt: skip
-"""The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
+"""The features in the order of the columns, each with its reason in `Recalled.why`. `topic` is the share of what was said before
+that a text or fact has, as by `WordSearch`. Those of facts and preferences are:
 
 fact: 1, to weigh how much likelier than a text a fact answers.
 fact_words: its share of the idf of the question's words.
@@ -61,6 +62,7 @@ def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers
             columns = columns_of(view, slots[rows], question)
             places = [PLACES[name] for name in columns]
             features[rows[:, None], places] = np.stack(list(columns.values()), axis=1)
+    features[:, PLACES["topic"]] = _share(view.topic, slots)
     return features
 
 

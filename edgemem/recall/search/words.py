@@ -6,7 +6,7 @@ does not repeat the question's words. Scores are a share of the best that these 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, islice
 from math import log
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, split_compound, spread
 from edgemem.recall.query import lacks_subject, parse_query, with_subjects
+from edgemem.recall.text.analyse import MAX_CHARS, terms
 from edgemem.recall.times import on_dates
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _SMALL = 32
 """Texts of a memory that is too small to tell which words are rare: each is taken for as rare as among so many."""
 _FEW = 3  # texts with a code that is asked for
 _CODE = 3  # least letters and digits of one
+_TOPIC = 8  # candidates by what was said before
 _AS_GOOD, _NEWEST = 0.7, 8
 """The share of the best score by words of the newest candidates, and how many these are."""
 
@@ -161,13 +163,15 @@ class WordSearch:
 
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find a question's words, and return it with the memory's knowledge of it."""
-        question = self._parsed(asked)
+        own = question = self._parsed(asked)
         counts = self.counts(question.terms)
         if asked.before and lacks_subject(question, self._reader, known=any(counts.values())):
             question = self._parsed(with_subjects(asked))
             counts = self.counts(question.terms)
         docs, words = self._size
         statistics = Statistics(docs=docs, terms=words, counts=counts)
+        if asked.before:
+            self._note_topic(asked.before, own.stems, statistics)
         if question.period is not None and not question.period.more:
             question = msgspec.structs.replace(question, terms=())
         # Words of a time that no text has find nothing, and as the rarest would count most.
@@ -283,6 +287,26 @@ class WordSearch:
             called, stems = view.table.called, frozenset(name.stems)
             slots = view.visible(np.flatnonzero(named)).tolist()
             view.mentions[[slot for slot in slots if not stems <= called.get(slot, frozenset())]] = True
+
+    def _note_topic(self, before: Sequence[str], own: Collection[str], statistics: Statistics) -> None:
+        """Note the idf of words in each text that were said before, and are not the question's own.
+
+        The name of somebody counts for what they told of themselves, too.
+        """
+        view, rarest = self._view, statistics.idf(1)
+        said = {term for text in before for term in terms(text[-MAX_CHARS:])}.difference(own)
+        weights = dict.fromkeys(said, rarest)
+        for term, slots, _ in view.table.find(said):
+            findable = view.visible(slots)
+            weights[term] = min(statistics.idf(len(findable)), rarest)
+            view.topic[findable] += weights[term]
+        for name, known in self._people.items():
+            if known.stems and said.issuperset(known.stems):
+                slots = view.visible(
+                    np.flatnonzero(view.own([name, self._names.get(name, name)], slice(view.n)))
+                )
+                view.topic[slots] += weights[known.stems[0]]
+        view.candidates[_highest(np.arange(view.n), view.topic[: view.n], _TOPIC)] = True
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         here = np.zeros(self._view.n + 1, bool)
