@@ -289,23 +289,20 @@ class WordSearch:
             view.mentions[[slot for slot in slots if not stems <= called.get(slot, frozenset())]] = True
 
     def _note_topic(self, before: Sequence[str], own: Collection[str], statistics: Statistics) -> None:
-        """Note the idf of words in each text that were said before, and are not the question's own.
+        """Note the idf in each text of the rarest words that were said before, and are not the question's own.
 
         The name of somebody counts for what they told of themselves, too.
         """
         view, rarest = self._view, statistics.idf(1)
         said = {term for text in before for term in terms(text[-MAX_CHARS:])}.difference(own)
-        weights = dict.fromkeys(said, rarest)
-        for term, slots, _ in view.table.find(said):
-            findable = view.visible(slots)
-            weights[term] = min(statistics.idf(len(findable)), rarest)
-            view.topic[findable] += weights[term]
+        found = {term: view.visible(slots) for term, slots, _ in view.table.find(said)}
+        weights = {term: min(statistics.idf(len(slots)), rarest) for term, slots in found.items()}
+        for term in sorted(found, key=lambda term: (len(found[term]), term))[:MAX_TERMS]:
+            view.topic[found[term]] += weights[term]
         for name, known in self._people.items():
             if known.stems and said.issuperset(known.stems):
-                slots = view.visible(
-                    np.flatnonzero(view.own([name, self._names.get(name, name)], slice(view.n)))
-                )
-                view.topic[slots] += weights[known.stems[0]]
+                own_texts = view.own([name, self._names.get(name, name)], slice(view.n))
+                view.topic[view.visible(np.flatnonzero(own_texts))] += weights.get(known.stems[0], rarest)
         view.candidates[_highest(np.arange(view.n), view.topic[: view.n], _TOPIC)] = True
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
