@@ -328,7 +328,6 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     others: Exact
     """Words for somebody or something named before: she, them, that one."""
     us: Exact
-    """The same, as to whom something is done."""
     you: Exact
     please: Phrases
     """Polite words before a request or a question."""
@@ -354,6 +353,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     past: Past
     stop: WordSet
     """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
+    determiners: Exact = Exact()
+    """Those of `others` that only introduce a word behind them: that key."""
     stop_bare: WordSet = WordSet()
     """Stop words that tell the language of a text without accents, where some words mean something else so."""
     content: WordSet = WordSet()
@@ -532,8 +533,7 @@ def endangers_speaker(text: str, language: str) -> bool | None:
     for one in words.values():
         text = one.hedges.pattern.sub(" ", text)
     known = (one.safety for one in (words.get(language), *words.values()) if one and one.safety)
-    told = (safety.endangers_speaker(text) for safety in known)
-    return next((own for own in told if own is not None), None)
+    return next((own for safety in known if (own := safety.endangers_speaker(text)) is not None), None)
 
 
 @preloaded

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from functools import cache
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -215,8 +216,16 @@ def lacks_subject(question: ParsedQuery, reader: str | None, *, known: bool) -> 
     if question.people.keys() - {reader} or words > _FEW or any(map(str.isdigit, text)):
         return False
     language = all_words().get(question.whole.language)
-    refers = language is not None and language.others.stand_in(small(text))
+    refers = language is not None and language.others.stand_in(small(_without_determiners(text, language)))
     return refers or (words <= 1 and not known and not question.people)
+
+
+def _without_determiners(text: str, language: Words) -> str:
+    spoken = spoken_words(text)[::-1]
+    for after, word in pairwise(spoken):
+        if after.content and language.determiners.make_up(small(text[word.begin : word.end])):
+            text = text[: word.begin] + text[word.end :]
+    return text
 
 
 def with_subjects(question: Question) -> Question:

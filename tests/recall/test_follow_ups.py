@@ -106,6 +106,17 @@ def test_who_asks_for_somebody_else_is_told_of_them(memory: Memory) -> None:
     assert found.score == pytest.approx(alone.score, abs=0.1)
 
 
+@pytest.mark.parametrize("question", ["When is that dentist?", "wann ist der dentist"])
+def test_a_determiner_before_its_noun_means_nothing_named_before(memory: Memory, question: str) -> None:
+    """What somebody asks for stands behind it."""
+    Talk(memory).say("I wrote to Okafor.")
+    learn(memory)
+    memory.store.add_fact("dentist", "Friday at nine", scope="household")
+    alone = memory.recall(question, speaker="li")[0]
+    found = memory.recall(question, speaker="li", session="kitchen")[0]
+    assert (found.key, found.score) == ("dentist", pytest.approx(alone.score, abs=0.05))
+
+
 def test_what_somebody_present_may_not_know_names_nobody(memory: Memory) -> None:
     """Who listens would learn from the answer whom the private words were about."""
     talk = Talk(memory)
