@@ -45,7 +45,7 @@ _JUDGED = 3.0
 """A pair of a home that strangers wrote is worth so many of our own, which are more and say a change in fewer ways."""
 _PAIRS_L2 = 1e-3
 _ROWS = ("replaced", "former", "series", "household", "direct", "coming", "exact")
-_BEHIND = 3  # of so many questions with a subject one is asked once more, behind what was said of another
+_BEHIND = 6  # of so many questions with a subject one is asked once more, behind what was said of another: as many as follow-ups
 _AT_HOME = 2  # what a question in a home is worth beside one of the weeks, which are of one hand
 
 
