@@ -251,7 +251,7 @@ def tense_of(text: str, undated: str | None = None) -> Tense:
         or any(words.search(over) and verbs.search(over) for words, verbs in known.beside),
         bool(known.first.search(plain)),
         bool(known.all.search(text)),
-        bool(known.before.search(text) or (known.spoke.search(text) and not known.now.search(text))),
+        bool(known.before.search(text) or (known.spoke.search(text) and not known.now.search(plain))),
     )
 
 

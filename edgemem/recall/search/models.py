@@ -3,9 +3,10 @@
 Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
 `ranking.toml`; each weight can be read, and changed. What a candidate scores by its log odds is told by the gate (`gate.py`).
 
-Another model says of each of the best messages and facts how likely each newer one replaces it, by features of the pair. Where that is likely,
-the new one ranks above the old where the question asks for the present state, and below where it asks for a former one; of many
-that replace one another, as readings of a day, the newest is first. One that is surely replaced is shown only for its past.
+Another model says of each of the best messages and facts how likely each newer one replaces it, by features of the pair. By so much
+of its share in answering goes to the newer one where the question asks for the present state, so that of many that replace one
+another, as readings of a day, the newest gathers all; where it asks for a former one, the older gains. One that is surely replaced is
+shown only for its past.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LEAST_REASON = 0.1
 """Log odds; a feature that adds less is no reason."""
 PAIR_FEATURES = (
     "old_odds", "new_odds", "new_rank", "same_speaker", "days", "numbers_alike", "asked_of_both", "rare", "near", "nearest",
-    "old_cue", "new_cue", "old_supposes", "new_supposes", "earlier",
+    "old_cue", "new_cue", "old_supposes", "new_supposes", "earlier", "later", "old_length", "new_length",
 )  # fmt: skip
 """Whether a message replaces an older one, in the order of the columns.
 
@@ -44,13 +45,17 @@ both that is no number; a sum of fourth powers, so that the rarest tells. near: 
 without a common word; where one has none, of their words.
 nearest: whether no other newer one is more so. cue: whether it says that something is otherwise than before. supposes: whether
 somebody only supposed it. earlier: whether the new one was said before the old one, as only what was surely told may be.
+later: how many still newer ones are near the new one, by logarithm. length: of its words, by logarithm.
 """
 COMPARED, _NEWEST = 64, 32
 """Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # of log odds: what answers about as well as the best is compared
 LIKELY, SURE = 0.5, 0.88
-"""From these chances on a newer message is above the one that it replaces, and that one is not shown at all."""
-_ABOVE, _MOST = 0.02, 30.0  # of log odds: a place above another, and the most that a pair has
+"""From these chances on a message that is no reading passes its share on, and is not shown at all."""
+_MOST = 30.0  # of log odds: the most that a pair has
+_STEEP, _PASSED = 3.0, 0.95
+"""How steeply log odds become shares in answering, and the most of one that is passed on."""
+_NEAR = 0.4  # of `near`: what is told of the same
 STORED = -2
 _TELLING = [PLACES[name] for name in ("words", "meaning", "fact_words", "fact_meaning")]
 _DAY_S = 86400.0
@@ -252,6 +257,7 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     alike_words = having_shared[:, words[shared]]
     common = products(alike_words, alike_words)
     allowed &= ~(lacks & (common >= np.minimum(_ALIKE * mean, mean - 1)))
+    later = ((near > _NEAR) & (at > at[:, None])).sum(axis=1)
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
     again = allowed & counts & counts[:, None] & ~supposes & (covers >= _SAME) & (length > 1)[:, None]
     pair_features = np.empty((len(rows), len(rows), len(PAIR_FEATURES)), np.float32)
@@ -271,6 +277,9 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
         supposes[:, None],
         supposes,
         earlier,
+        np.log1p(later),
+        np.log1p(length)[:, None],
+        np.log1p(length),
     )
     for place, column in enumerate(columns):
         pair_features[..., place] = column
@@ -305,7 +314,7 @@ class Weighed(NamedTuple):
     odds: NDArray[np.float32]
     """The log odds of answering."""
     lifts: NDArray[np.float32]
-    """Their part for replacing an older message, or for being replaced where a former state is asked for."""
+    """Their part for replacing others, or for being replaced; turned where a former state is asked for."""
     replaced: NDArray[np.bool_]
     """Which are surely replaced."""
 
@@ -317,32 +326,39 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
     if not model.replaces.weights or contents is None or np.count_nonzero(contents.stems) < 2:
         return Weighed(odds, lifts, replaced)
     pairs = compare(odds, candidates, contents)
-    replacing, chances = replacement_chances(pairs, model.replaces)
-    likely, at = chances > LIKELY, candidates.at[pairs.rows]
-    own = odds[pairs.rows]
-    lifted, past = own.copy(), candidates.tense == "past"
-    # A guess comes first, so that what is sure can be above it.
-    supposes = (contents.flags[pairs.rows] & SUPPOSES) > 0
-    order = np.lexsort((-at if past else at, ~supposes))
-    for row in order[likely[:, order].any(axis=0)]:
-        other = np.flatnonzero(likely[:, row])
-        if past:
-            # Of several older ones the likeliest is the former state.
-            best = other[np.argmax(own[other] + replacing[other, row])]
-            lifted[best] = max(lifted[best], lifted[row] + _ABOVE)
-        else:
-            lifted[row] = max(lifted[row], lifted[other].max() + _ABOVE)
-    lifts[pairs.rows] = lifted - own
+    chances, at = replacement_chances(pairs, model.replaces), candidates.at[pairs.rows]
+    counts, past = (contents.flags[pairs.rows] & COUNTS) > 0, candidates.tense == "past"
+    # Of many readings each newer one may be a little likely; of other messages that is told by chance.
+    passed = np.where((chances > LIKELY) | (counts & counts[:, None]), chances, 0.0)
+    lifts[pairs.rows] = _passed_on(
+        odds[pairs.rows].astype(np.float64), passed.T if past else passed, once=past
+    )
     replaced[pairs.rows] = ((chances > SURE) & (at > at[:, None])).any(axis=1) & (not past)
     return Weighed(odds + lifts, lifts, replaced)
 
 
-def replacement_chances(pairs: Pairs, model: LinearModel) -> tuple[Numbers, Numbers]:
-    """Return by old and new the log odds, and how likely that new message replaces the old one, which one replaces or none.
+def _passed_on(odds: NDArray[np.float64], passed: NDArray[np.float64], *, once: bool) -> NDArray[np.float64]:
+    """Return what log odds gain where each passes these parts of its share on, by giver and taker: once, or until nobody does.
+
+    The shares end as those of an absorbing Markov chain (J. Kemeny and J. Snell, "Finite Markov Chains", 1960).
+    """
+    passed = passed / np.maximum(passed.sum(axis=1, keepdims=True) / _PASSED, 1.0)
+    shares, rest = np.exp(_STEEP * (odds - odds.max())), 1 - passed.sum(axis=1)
+    if once:
+        gathered = rest * shares + (shares[:, None] * passed).sum(axis=0)
+    else:
+        gathered = rest * np.linalg.solve(np.eye(len(odds)) - passed.T, shares)
+    gains: NDArray[np.float64] = np.log(gathered / shares) / _STEEP
+    return gains
+
+
+def replacement_chances(pairs: Pairs, model: LinearModel) -> Numbers:
+    """Return by old and new how likely that new message replaces the old one, which one replaces or none.
 
     A conditional logit (D. McFadden, "Conditional logit analysis of qualitative choice behavior", 1974): among many that might
     replace it none is likely. All that say the same again replace it.
     """
     odds = np.where(pairs.allowed, model.odds(pairs.features, PAIR_FEATURES), -np.inf)
     shares = np.exp(np.minimum(odds, _MOST))
-    return odds, np.where(pairs.again, 1.0, shares / (1 + shares.sum(axis=1, keepdims=True)))
+    chances: Numbers = np.where(pairs.again, 1.0, shares / (1 + shares.sum(axis=1, keepdims=True)))
+    return chances
