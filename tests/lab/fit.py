@@ -46,6 +46,7 @@ _JUDGED = 3.0
 _PAIRS_L2 = 1e-3
 _ROWS = ("replaced", "former", "series", "household", "direct", "coming", "exact")
 _BEHIND = 6  # of so many questions with a subject one is asked once more, behind what was said of another: as many as follow-ups
+_PARTS = 5  # of the homes: what is learnt of pairs is measured on each, learnt on the rest
 _AT_HOME = 2  # what a question in a home is worth beside one of the weeks, which are of one hand
 
 
@@ -153,6 +154,7 @@ def run(
     words_only = _model(by_words(ours), at_home_by_words, by_words(facts), l2=WORDS_L2, cost=COST_BY_WORDS)
     models = {"with_meaning": model, "words_only": words_only}
     figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, model)}
+    figures["first, homes left out"] = _first(model.answers, at_home)
     if other:
         theirs = {case.name: asked[case.name] for case in other}
         figures["with weights of our own corpus"] = _recall(list(chain(*theirs.values())), model)
@@ -294,6 +296,22 @@ def _recall(asked: Sequence[Asked], model: Model) -> dict[str, float]:
             found.append([best[:k].sum() / one.evidence for k in (5, 10, 20, len(best))])
     means = np.mean(found, axis=0)
     return {name: round(float(mean), 4) for name, mean in zip(CUTS, means, strict=True)}
+
+
+def _first(answers: LinearModel, at_home: Sequence[Asked]) -> dict[str, float]:
+    """Return how often the newest message, or the former one, is above the others of its thing in homes whose pairs taught nothing."""
+    import numpy as np
+
+    first = defaultdict(list)
+    for part in range(_PARTS):
+        begin, end = (len(at_home) * place // _PARTS for place in (part, part + 1))
+        model = Model(answers, learnt_replacing(answers, [*at_home[:begin], *at_home[end:]]))
+        for one in at_home[begin:end]:
+            if one.others is not None and one.others.any():
+                odds = weigh(one.candidates, model).odds
+                above = odds[one.right].max(initial=-np.inf) > odds[one.others].max()
+                first["former" if one.candidates.tense == "past" else "newest"].append(above)
+    return {name: round(float(np.mean(above)), 3) for name, above in first.items()}
 
 
 def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:

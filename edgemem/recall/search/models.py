@@ -50,8 +50,8 @@ later: how many still newer ones are near the new one, by logarithm. length: of 
 COMPARED, _NEWEST = 64, 32
 """Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # of log odds: what answers about as well as the best is compared
-LIKELY, SURE = 0.5, 0.88
-"""From these chances on a message that is no reading passes its share on, and is not shown at all."""
+_LIKELY, SURE = 0.2, 0.88
+"""From these chances on a message that is no reading passes that part of its share on, and is not shown at all."""
 _MOST = 30.0  # of log odds: the most that a pair has
 _STEEP, _PASSED = 3.0, 0.95
 """How steeply log odds become shares in answering, and the most of one that is passed on."""
@@ -329,7 +329,7 @@ def weigh(candidates: Candidates, model: Model) -> Weighed:
     chances, at = replacement_chances(pairs, model.replaces), candidates.at[pairs.rows]
     counts, past = (contents.flags[pairs.rows] & COUNTS) > 0, candidates.tense == "past"
     # Of many readings each newer one may be a little likely; of other messages that is told by chance.
-    passed = np.where((chances > LIKELY) | (counts & counts[:, None]), chances, 0.0)
+    passed = np.where((chances > _LIKELY) | (counts & counts[:, None]), chances, 0.0)
     lifts[pairs.rows] = _passed_on(
         odds[pairs.rows].astype(np.float64), passed.T if past else passed, once=past
     )
