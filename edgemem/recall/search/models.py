@@ -50,7 +50,7 @@ later: how many still newer ones are near the new one, by logarithm. length: of 
 COMPARED, _NEWEST = 64, 32
 """Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # of log odds: what answers about as well as the best is compared
-_LIKELY, SURE = 0.2, 0.88
+_LIKELY, SURE = 0.5, 0.88
 """From these chances on a message that is no reading passes that part of its share on, and is not shown at all."""
 _MOST = 30.0  # of log odds: the most that a pair has
 _STEEP, _PASSED = 3.0, 0.95
