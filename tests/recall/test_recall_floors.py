@@ -148,12 +148,12 @@ def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:
         asked = [*(one.candidates for one in corpus.questions), *corpus.of_facts]
         before = [shares_of(corpus.model, candidates) for candidates in asked]
         answers = corpus.model.answers
-        for name, weight in answers.weights.items():
+        for name in answers.weights.keys() - {"topic"}:  # nothing was said before these questions
             lost = msgspec.structs.replace(answers, weights={**answers.weights, name: 0.0})
             model = msgspec.structs.replace(corpus.model, answers=lost)
             after = [shares_of(model, candidates) for candidates in asked]
             moved = max(float(np.abs(new - old).max()) for new, old in zip(after, before, strict=True))
-            assert moved > SCORE, (corpus.name, name, weight)
+            assert moved > SCORE, (corpus.name, name)
 
 
 def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str, Any]) -> None:
