@@ -11,7 +11,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.recall.index.docs import concerns, only_greets
+from edgemem.recall.index.docs import only_greets, safety_odds
 from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
@@ -195,7 +195,7 @@ class Recall:
         if search.safety:
             items = rows.read([(doc.kind, doc.ref) for doc in search.safety])
             text, utterance = asked_text.text, ranking.utterance
-            comes_up = not greets and concerns("things", text, utterance.vector, utterance.embedder)
+            comes_up = not greets and safety_odds("things", text, utterance.vector, utterance.embedder) >= 0
             results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(text))
         if not request.noted:
             return results

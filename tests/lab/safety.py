@@ -37,6 +37,8 @@ TOPICS, DANGERS = (Path(__file__).with_name(name) for name in ("safety.toml", "d
 PARTS = 5  # of a file, and of the homes
 OFTEN = 2  # texts with a word that is weighed
 ONLY_SOUNDS = 4.0  # what an utterance weighs that has words of a topic, and is not about it
+ELSE = {"talk": 0.3, "not_helped": 0.3, "none": 0.3}
+"""What an utterance of these rows of the homes weighs: nothing that may hurt somebody comes up in nearly all, and there are many."""
 LEAST_WEIGHT = 0.05  # of a word
 _PENALTY = 0.003
 _SPREAD, _OF_VECTORS = 0.5, 0.6
@@ -87,7 +89,7 @@ def run(*, write: Path | None = None) -> dict[str, Any]:
 def _topics() -> list[Sample]:
     said = [(f"told {n % PARTS}", kind, text, kind == "comes_up") for kind, n, text in _sentences(TOPICS)]
     for n, path in enumerate(paths("train")):
-        rows = [asked for asked in read(path).asked if asked.row in ("safety", "safe")]
+        rows = [asked for asked in read(path).asked if asked.row in ("safety", "safe", *ELSE)]
         said += [(f"homes {n % PARTS}", asked.row, asked.text, asked.row == "safety") for asked in rows]
     meant = [parse_query(read_question(text, RELEASED)) for _, _, text, _ in said]
     return _samples(said, [one.meaning or one.whole.text for one in meant], asked=True)
@@ -163,7 +165,7 @@ def _weighed(task: str, samples: Sequence[Sample], embedder: str) -> SafetyModel
     good = np.array([one.good for one in samples])
     each = np.array(
         [
-            ONLY_SOUNDS if task == "things" and row["any"] and not one.good else 1.0
+            ELSE.get(one.kind, ONLY_SOUNDS if task == "things" and row["any"] and not one.good else 1.0)
             for one, row in zip(samples, rows, strict=True)
         ]
     )

@@ -6,6 +6,7 @@ by its words, or by its vector when that is stored; `make lab ARGS=safety` learn
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
     from edgemem.recall.index.vectors import Vector
     from edgemem.store.db.transaction import Transaction
 
-ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS = 1, 2, 4, 8, 16, 32, 64, 128
-"""The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only supposes what it tells; only greets."""
+ASKS, SAYS_I, SAFETY, COUNTS, OWN, CHANGES, SUPPOSES, GREETS, SURE = 1, 2, 4, 8, 16, 32, 64, 128, 256
+"""The text asks; says "I"; tells of safety; holds a number; what it tells of safety may be its speaker's or owner's; says that something is otherwise than before; only supposes what it tells; only greets; surely tells of safety."""
+_OF_SAFETY = SAFETY | OWN | SURE
 
-LEAST = {"things": 0.1, "danger": -0.4}
-"""From these log odds on `concerns` says yes; `tests/lab/tuning.md` tells what other values cost."""
+LEAST = {"things": 0.3, "danger": -1.5}
+"""From these log odds on a text concerns safety; `tests/lab/tuning.md` tells what other values cost."""
+_SURE = 1.5  # log odds beyond the least
 _MOST_WORDS = 24
 MOST_TIMES = 4
 _ANNOTATED_CHARS = 2000
@@ -231,27 +234,30 @@ def _safety_models() -> dict[str, dict[str, SafetyModel]]:
     )
 
 
-def concerns(topic: str, text: str, vector: Vector | None = None, embedder: str = "") -> bool:
-    """Tell whether a text concerns somebody's safety.
+def safety_odds(topic: str, text: str, vector: Vector | None = None, embedder: str = "") -> float:
+    """Return the log odds, beyond the least, that a text concerns somebody's safety.
 
     Args:
         topic: `things`: food, drink, medicine, plants or cleaning agents come up; `danger`: it tells of harm to somebody's body.
         vector: the text's, of the embedder with this fingerprint.
     """
     if tells_of_safety(text):
-        return True
+        return math.inf
     models, features = _safety_models()[topic], safety_features(text)
     model = models.get(embedder.partition(":")[0], models["words"])
     if vector is None or len(model.vector) != len(vector) or language_in(text) not in model.languages:
         model, vector = models["words"], None
-    return model.odds(features, vector) >= LEAST[topic]
+    return model.odds(features, vector) - LEAST[topic]
 
 
 def safety_features(text: str) -> dict[str, float]:
     """Return a text's features by name: counts of its language's words of safety, whether it asks, its length, and its words."""
-    language, words, written = language_in(text), plain_words(text), small(text)
+    language, written = language_in(text), small(text)
     known = all_words().get(language)
     lists = msgspec.structs.asdict(known.safety) if known and known.safety else {}
+    if lists:  # what hurts nobody tells nothing
+        written = lists["none"].pattern.sub(" ", written)
+    words = plain_words(written)
     counts = {
         name: min(len({hit[0] for hit in lists[name].pattern.finditer(written)}), 2) if lists else 0
         for name in ("things", "acts", "harms", "tells", "speaker", "others")
@@ -266,20 +272,26 @@ def safety_features(text: str) -> dict[str, float]:
 
 
 def safety_flags(doc: Doc, vector: Vector | None = None, embedder: str = "") -> int:
-    """Return the flags of what a message or a fact tells of safety, by its words and by its vector of an embedder."""
+    """Return the flags of what a message or a fact tells of safety, by its vector of an embedder, or else by its words."""
     text, is_fact = doc.text[:_ANNOTATED_CHARS], doc.kind in (FACT, PREFERENCE)
+    if not (is_fact or doc.kind == TURN):
+        return 0
     keyed = is_fact and is_safety_key(text.partition(":")[0])
-    if not (keyed or ((is_fact or doc.kind == TURN) and concerns("danger", text, vector, embedder))):
+    odds = math.inf if keyed else safety_odds("danger", text, vector, embedder)
+    if odds < 0:
         return 0
     own = not (doc.owner is None and doc.subject) if is_fact else endangers_speaker(text, language_in(text))
-    return SAFETY | OWN * bool(own)
+    if own is None:  # who names nobody tells of themselves, as Spanish and Chinese do
+        own = not names_in(text)
+    return SAFETY | OWN * own | SURE * (odds >= _SURE)
 
 
-def add_flags(tx: Transaction, flags: Iterable[tuple[int, int]]) -> None:
-    """Add flags to docs, by their numbers, as what their vectors tell of safety."""
-    for number, added in flags:
+def set_safety_flags(tx: Transaction, flags: Iterable[tuple[int, int]]) -> None:
+    """Let docs, by their numbers, have the flags of what their vectors tell of safety, in place of those by words or another embedder."""
+    for number, its in flags:
         tx.execute(
-            "update docs set flags = flags | ? where id = ? and flags & ? <> ?", (added, number, added, added)
+            "update docs set flags = flags & ~? | ? where id = ? and flags & ? <> ?",
+            (_OF_SAFETY, its, number, _OF_SAFETY, its),
         )
         if tx.changes:
             note_removals(tx, [number])

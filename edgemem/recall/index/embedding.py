@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.errors import ModelError
 from edgemem.llama.protocols import Encoding
 from edgemem.preload import Pattern, np
-from edgemem.recall.index.docs import add_flags, safety_flags
+from edgemem.recall.index.docs import safety_flags, set_safety_flags
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.index.sources import EPISODE, digest_of
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name, packed
@@ -189,7 +189,7 @@ class Embedding:
                 return  # another model came meanwhile
             # A doc may be gone or have another text: its vector is not kept either.
             waiting = [row for row in done if row.doc not in aside and _is_pending(tx, row)]
-            add_flags(tx, [(row.doc, flags[row.doc]) for row in waiting if row.doc in flags])
+            set_safety_flags(tx, [(row.doc, flags[row.doc]) for row in waiting if row.doc in flags])
             add_vectors(tx, [(row.doc, row.past, by_doc.get(row.doc, ())) for row in waiting])
             dequeue(tx, [row.doc for row in waiting])
 

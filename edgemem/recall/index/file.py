@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """Errors of a file that is sound, or not ours."""
-RULES_VERSION = "19"
+RULES_VERSION = "20"
 """Changes when annotations, dates or vectors are made otherwise, or a record's text is."""
 FIRST_OTHER = 1 << 40  # the number of the first doc that is no message
 PRIVATE = 2
@@ -169,7 +169,8 @@ def _open(path: Path, truth: Database, zone: str) -> Database:
 
 def _is_of(database: Database, truth: Database, zone: str) -> bool:
     """Tell whether an index was made from this truth, in our tables and by our rules; stamp a new one."""
-    rules = crc32(f"{SCHEMA}/{RULES_VERSION}/{words_version()}/{zone}".encode())
+    learnt = crc32(Path(__file__).with_name("safety.toml").read_bytes())
+    rules = crc32(f"{SCHEMA}/{RULES_VERSION}/{learnt}/{words_version()}/{zone}".encode())
     stamp: dict[str, int | str] = {"truth": str(truth.created_at()), "rules": rules}
     meta = dict(database.query("select key, value from meta where key in ('truth', 'rules')"))
     if meta == stamp:

@@ -41,7 +41,7 @@ COLUMNS = """
 
 _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
-    "kind": "u1", "level": "u1", "past": "?", "flags": "u1", "dated": "?",
+    "kind": "u1", "level": "u1", "past": "?", "flags": "u2", "dated": "?",
 }  # fmt: skip
 _PAST = (0, 1)
 NOBODY = 0

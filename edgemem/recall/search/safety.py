@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.preload import np
-from edgemem.recall.index.docs import OWN, SAFETY
+from edgemem.recall.index.docs import OWN, SAFETY, SURE
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
 from edgemem.recall.people.names import parsed_name
 from edgemem.recall.search.selection import name_of
@@ -43,10 +43,11 @@ class SafetyDoc(NamedTuple):
     ref: int
     rank: int
     """0: the speaker; 1: somebody else who listens; 2: others."""
+    sure: bool
 
 
 def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -> list[SafetyDoc]:
-    """Return the docs that a question may find and that concern somebody's safety: by rank, what is near first, then the newest.
+    """Return the docs that a question may find and that concern somebody's safety: by rank, what is near or sure first, then the newest.
 
     Args:
         keys: further words of such facts' keys.
@@ -65,10 +66,11 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
     for name in filter(None, dict.fromkeys(reversed(who))):
         ranks[_concerns(view, slots, name)] = int(name != who[0])
     near = np.where(ranks > 0, view.words[slots] + view.cosines[slots], 0.0)
-    order = np.lexsort((-rows["at"][slots], -near, ranks))
+    sure = (rows["flags"][slots] & SURE) > 0
+    order = np.lexsort((-rows["at"][slots], ~sure, -near, ranks))
     chosen = np.concatenate([order[ranks[order] == rank][:_MOST] for rank in range(3)])
     kinds, refs = rows["kind"][slots[chosen]].tolist(), rows["ref"][slots[chosen]].tolist()
-    return list(map(SafetyDoc, kinds, refs, ranks[chosen].tolist()))
+    return list(map(SafetyDoc, kinds, refs, ranks[chosen].tolist(), sure[chosen].tolist()))
 
 
 def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
@@ -108,7 +110,7 @@ def with_safety(
     """Return what was found behind what is said of safety: the speaker's own, then, where it `comes_up`, that of others.
 
     Each thing is told once; left out are questions, the robot's own words, and the message in which a fact was told. What else
-    concerns others counts as found only by a word of what is `asked`.
+    surely concerns others counts as found only by a word of what is `asked`.
     """
     first: list[Recalled] = []
     places = [_OWN, _OTHERS if comes_up else 0]
@@ -123,7 +125,7 @@ def with_safety(
             places[doc.rank > 0] -= 1
             first.append(msgspec.structs.replace(item, safety=True, why=("safety",)))
     told = {name_of(item) for item in first}
-    others = {f"{KINDS[doc.kind]}:{doc.ref}" for doc in docs if doc.rank > 0}
+    others = {f"{KINDS[doc.kind]}:{doc.ref}" for doc in docs if doc.rank > 0 and doc.sure}
     rest = (item for item in results if name_of(item) not in told)
     return [
         *first,
@@ -136,6 +138,5 @@ def _repeats(item: Recalled, other: Recalled) -> bool:
     if item.kind != "turn":
         return False
     words, known = set(terms(item.text)), set(terms(other.value or other.text))
-    return words == known or (
-        other.value is not None and known <= words and item.recorded_at <= other.recorded_at + _SAME_TURN_S
-    )
+    told_then = abs(item.recorded_at - other.recorded_at) <= _SAME_TURN_S
+    return words == known or (other.value is not None and told_then and known <= words)

@@ -152,7 +152,7 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    ["times = '[[1,2'", "times = '\"x\"'", "flags = 300", "level = 900", "terms = x'ff'", "at = 'x'"],
+    ["times = '[[1,2'", "times = '\"x\"'", "flags = 70000", "level = 900", "terms = x'ff'", "at = 'x'"],
 )
 def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
     """A card turned a bit over: the file is to be made again, and whoever asks is told by the error that says so."""

@@ -102,6 +102,9 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("I have no allergies to nuts; I have one to milk.", "milk", "What shall we cook tonight?"),
         ("No tengo alergia a las nueces, a la leche sí.", "leche", "¿Qué cocinamos esta noche?"),
         ("我对花生没有过敏，对牛奶有。", "牛奶", "今晚做什么菜？"),
+        ("La última vez que comí mejillones acabé en urgencias.", "mejillones", "¿Qué cocinamos esta noche?"),
+        ("Chị ăn tôm là sưng môi liền.", "tôm", "Tối nay nấu món gì?"),
+        ("上次吃了几只虾，直接送急诊了。", "虾", "今晚做什么菜？"),
     ],
 )  # fmt: skip
 def test_what_was_said_of_oneself_counts_without_a_fact(
@@ -141,21 +144,28 @@ def test_what_was_said_of_another_is_told_with_food_alone(
 
 @pytest.mark.parametrize("memory", ["all-minilm-l6-v2"], indirect=True)
 def test_a_danger_is_known_by_what_it_means(memory: Memory) -> None:
-    """A vector tells what happened to somebody without a word of illness; and what is no danger."""
+    """A vector tells what happened to somebody without a word of illness; and what is no danger, whatever its words told."""
     tell(memory, "I had one cashew and woke up in intensive care.", "ines")
     tell(memory, "The cashews are in the blue tin.", "ines", "again")
+    tell(memory, "I need my coffee with milk and my bread with butter before eight or I am no use.", "ines")
+    assert "butter" in block_before(memory, "Wake me at seven.", "ines")
     memory.idle(60)
     block = block_before(memory, "Wake me at seven.", "ines")
     assert "intensive care" in block
     assert "blue tin" not in block
+    assert "butter" not in block
 
 
-def test_a_fact_of_another_is_told_with_food_alone(memory: Memory) -> None:
-    """So is what a parent stores in private of a child; a fact that names nobody is that of who told it."""
+def test_a_fact_of_another_is_told_with_food_alone(memory: Memory, hand: HandClock) -> None:
+    """So is what a parent stores in private of a child, which hides nobody else's; a fact that names nobody is that of who told it."""
+    tell(memory, "One egg and my throat shuts.", "karl", "before")
+    hand.advance(600)
     memory.store.add_fact("noah.allergy", "eggs", scope="user:ines")
     memory.store.add_fact("allergy", "celery", scope="household", heard=Heard(speaker="ines"))
     memory.idle(60)
-    assert "eggs" in tell(memory, "What shall we cook tonight?", "ines")
+    block = tell(memory, "What shall we cook tonight?", "ines")
+    assert "eggs" in block
+    assert "throat" in block
     block = block_before(memory, "Wake me at seven.", "ines")
     assert "celery" in block
     assert "eggs" not in block
@@ -190,25 +200,13 @@ def test_who_listens_comes_before_the_household_and_four_lines_are_enough(memory
 
 
 def test_no_line_takes_another_s_place(tmp_path: Path, hand: HandClock) -> None:
-    """A block of few tokens still has what was asked for."""
+    """A block of few tokens still has what was asked for, and six long lines; what is less sure is none of them, though newer."""
     profile = edgemem.Profile(llama=LlamaSettings(embedder=""), context=ContextSettings(block_tokens=40))
-    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
-        for danger in ("allergy", "medication", "intolerance"):
-            memory.store.add_fact(f"ines.{danger}", f"what the doctor wrote on the {danger} card in March")
-        memory.store.add_fact("door.code", "4711")
-        memory.idle(60)
-        block = block_before(memory, "What is the door code?", "ines")
-        assert "4711" in block
-        assert block.count("card in March") == 3
-
-
-def test_long_lines_take_none_either(tmp_path: Path, hand: HandClock) -> None:
-    """What may hurt somebody is beside the characters of a block, too."""
-    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
     with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
         for nut in ("hazelnuts", "almonds", "cashews", "pecans", "walnuts", "peanuts"):
             so_they = f"and so they keep {nut} away from me, " * 6
             tell(memory, f"I am allergic to {nut}, {so_they}always.", "ines")
+        tell(memory, "One bite of kiwi and my lips go numb.", "ines")
         memory.store.add_fact("door.code", "4711")
         memory.idle(60)
         block = tell(memory, "What is the door code?", "ines", "asked")
