@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Helps = Callable[[Recalled], bool]
 
 EMBEDDERS = ("all-minilm-l6-v2", "multilingual-e5-small")  # the first serves others as well
-WANTS = ("word_odds", "told_words", "vector_odds", "told_vector")  # by words, and by vectors
+WANTS = ("word_odds", "told_words", "earnest", "vector_odds", "told_vector")  # by words, and by vectors
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 LINES = 10  # of the best candidates
 KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")
@@ -57,7 +57,7 @@ OF_OLDER, OF_HELPED = 0.3, 0.15
 GRID = (1.5, 2, 2.5, 3, 4, 5, 7)
 _MEANT = ("nearest", "near", "uneven", "length")
 """What is known with an embedder alone."""
-_PENALTY, _FEW = 0.1, 0.003
+_PENALTY, _FEW = 0.03, 0.003
 """What the squares of weights cost, of words and vectors, and of the few features."""
 _SPREAD = 0.5
 """What the numbers of a vector, times the root of how many there are, and whether a word stands there, are divided by."""
@@ -154,7 +154,16 @@ def _samples(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Ite
         if home.language in languages:
             say(f"{path.stem} …")
             name = path.stem.removeprefix("train_")
-            yield from _of_home(f"{name}!", home, folder / path.stem, embedder_of and embedder_of(name))
+            embedder = embedder_of and embedder_of(name)
+            yield from _of_home(f"{name}!", home, folder / path.stem, embedder, small_talk(path))
+
+
+def small_talk(path: Path) -> list[str]:
+    """Return the questions that are small talk in a home: each is asked in one home of its language."""
+    language = path.stem.split("_")[1]
+    same = [other for other in judge_homes.paths("train") if other.stem.split("_")[1] == language]
+    said = msgspec.toml.decode(Path(__file__).with_name("small_talk.toml").read_bytes(), type=dict[str, str])
+    return said[language].strip().splitlines()[same.index(path) :: len(same)]
 
 
 def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
@@ -182,7 +191,9 @@ def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | N
             yield _asked(memory, name, kind, Reader(who), text, helps)
 
 
-def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
+def _of_home(
+    name: str, home: judge_homes.Home, folder: Path, embedder: Embedder | None, chat: Sequence[str]
+) -> Iterator[Sample]:
     profile = Profile() if embedder else Profile(llama=LlamaSettings(embedder=""))
     texts = {each.id: each.text for each in home.told}
     kept = KeptVectors(embedder, None) if embedder is not None else None  # which stays open
@@ -203,6 +214,8 @@ def _of_home(name: str, home: judge_homes.Home, folder: Path, embedder: Embedder
                 with judge.talked(living, asked) as talk:
                     before = talk.session if asked.before else ""
                     yield _asked(living.memory, name, kind, reader, asked.text, helps, session=before)
+        for text in chat:
+            yield _asked(living.memory, name, "talk", Reader(home.people[0]), text, lambda _: False)
 
 
 def _asked(
@@ -245,7 +258,7 @@ def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> 
         others = tuple(_directions([one for one in some if one.home != home]) for some in embedded)
         # What is known of a language that one household speaks alone is known of that household.
         of_others[home] = Gate(_NOTHING, others, {**said, **known})
-    words = _Lessons(by_words, of_others, WANTS[:2], [name for name in FITS if name not in _MEANT])
+    words = _Lessons(by_words, of_others, WANTS[:3], [name for name in FITS if name not in _MEANT])
     meanings = [_Lessons(some, of_others, WANTS, FITS) for some in embedded]
 
     def filled(gate: Gate, home: str = "") -> Gate:
@@ -260,7 +273,7 @@ _NOTHING = GateModels(LinearModel(0.0, {}), LinearModel(0.0, {}))
 
 
 def _with(bare: MeaningModels, models: GateModels) -> MeaningModels:
-    return MeaningModels(models.asks, models.tells, bare.told, bare.wants)
+    return MeaningModels(models.asks, models.tells, bare.told, bare.wants, bare.chats)
 
 
 def _vocabularies(samples: Sequence[Sample]) -> dict[str, Vocabulary]:
@@ -272,7 +285,7 @@ def _with_average(vocabularies: Mapping[str, Vocabulary], samples: Sequence[Samp
     """Return them with even odds for all questions of a language that one household alone asks: its words tell of that household."""
     import numpy as np
 
-    (asks, _), _ = _sides(samples)
+    (asks, _), *_ = _sides(samples)
     each = np.array([one.weight for one in asks])
     answered = float(np.average([one.kind in ANSWERED for one in asks], weights=each))
     average = LinearModel(round(float(np.log(answered / (1 - answered))), 3), {})
@@ -314,9 +327,13 @@ def _directions(samples: Sequence[Sample]) -> MeaningModels:
 
 
 def _sides(samples: Sequence[Sample]) -> tuple[tuple[list[Sample], Collection[str]], ...]:
-    """Return what asks for something, and the kinds that were told; and all that is said, and the kinds that want a memory."""
-    asks = [one for one in samples if one.utterance.asks and one.kind in WANTED]
-    return (asks, ANSWERED), (list(samples), WANTED)
+    """Return what is told from what by words and vectors: the samples, and the kinds that are meant.
+
+    A follow-up is left out: its words and its vector are of what was said before as well.
+    """
+    asks = [one for one in samples if one.utterance.asks and one.kind != "follow"]
+    tells = [one for one in samples if not one.utterance.asks]
+    return (asks, ANSWERED), (tells, WANTED), (asks, {"talk"})
 
 
 def _weights(
@@ -399,11 +416,11 @@ def file_of(gate: Gate) -> str:
     lines += _lines("words_only", gate.words_only)
     for models in gate.with_meaning:
         lines += ["", "[[with_meaning]]", *_lines("with_meaning", models)]
-        for name, meant in (("told", models.told), ("wants", models.wants)):
+        for name, meant in (("told", models.told), ("wants", models.wants), ("chats", models.chats)):
             lines += ["", f"[with_meaning.{name}]", f'embedder = "{meant.embedder}"', f"bias = {meant.bias}"]
             lines += ["weights = [", *_wrapped(map(str, meant.weights)), "]"]
     for code, known in gate.vocabularies.items():
-        for name, words in (("told", known.told), ("wants", known.wants)):
+        for name, words in (("told", known.told), ("wants", known.wants), ("chats", known.chats)):
             pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
             lines += ["", f"[vocabularies.{code}.{name}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]
     return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ things at all; of what tells, whether it wants a memory. `make lab ARGS=gate` le
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, log1p
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -105,14 +105,17 @@ class MeaningModels(GateModels, frozen=True, forbid_unknown_fields=True):
     told: Direction
     """Towards questions about what people tell."""
     wants: Direction
-    """Towards what wants a memory, whether it asks or tells."""
+    """Towards what wants a memory though it does not ask."""
+    chats: Direction
+    """Towards small talk that asks."""
 
 
 class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of a language, for the same as an embedder's two directions; a word counts once."""
+    """The words of a language, for the same as an embedder's directions; a word counts once."""
 
     told: LinearModel
     wants: LinearModel
+    chats: LinearModel
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,12 +136,14 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
         """Return the features by name.
 
-        word_odds and vector_odds tell whether a memory is wanted; told_words and told_vector, 0 where nobody asks, whether people
-        tell what is asked for. Those of words are 0 in a language that was not learnt, those of vectors with another embedder.
+        word_odds and vector_odds tell what only chats, of what asks, else what wants a memory; told_words and told_vector, 0 where
+        nobody asks, whether people tell what is asked for; earnest, the log of the chance that what asks does not only chat. Those of words are 0 in a language that was not learnt, those of vectors with another embedder.
         """
         known, models = self.vocabularies.get(utterance.language), self.models_of(utterance)
         vector = utterance.vector if models.wants.knows(utterance) else None
         words, asks = dict.fromkeys(utterance.words, 1.0), utterance.asks
+        said = (known.chats if asks else known.wants).odds_of(words) if known else 0.0
+        meant = (models.chats if asks else models.wants).odds(vector) if vector is not None else 0.0
         return {
             "nearest": evidence.nearest,
             "near": evidence.near,
@@ -150,8 +155,9 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,
-            "word_odds": known.wants.odds_of(words) if known else 0.0,
-            "vector_odds": models.wants.odds(vector) if vector is not None else 0.0,
+            "word_odds": said,
+            "vector_odds": meant,
+            "earnest": -log1p(exp(min(meant or said, _MOST_LOG_ODDS))) if asks else 0.0,
             "told_words": known.told.odds_of(words) if known and asks else 0.0,
             "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0,
         }
