@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     Helps = Callable[[Recalled], bool]
 
 EMBEDDERS = ("all-minilm-l6-v2", "multilingual-e5-small")  # the first serves others as well
-WANTS = ("word_odds", "told_words", "earnest", "vector_odds", "told_vector")  # by words, and by vectors
+BY_WORDS = ("told_words", "chat_words", "no_chat", "want_words")
+WANTS = (*BY_WORDS, "told_vector", "chat_vector", "want_vector")
 WORDS = 150  # words of a language that are weighed, the most frequent ones; 250 tell as much
 LINES = 10  # of the best candidates
 KINDS: tuple[Kind, ...] = ("fact", "preference", "note", "bank", "episode", "turn")
@@ -155,10 +156,10 @@ def _samples(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Ite
             say(f"{path.stem} …")
             name = path.stem.removeprefix("train_")
             embedder = embedder_of and embedder_of(name)
-            yield from _of_home(f"{name}!", home, folder / path.stem, embedder, small_talk(path))
+            yield from _of_home(f"{name}!", home, folder / path.stem, embedder, _small_talk(path))
 
 
-def small_talk(path: Path) -> list[str]:
+def _small_talk(path: Path) -> list[str]:
     """Return the questions that are small talk in a home: each is asked in one home of its language."""
     language = path.stem.split("_")[1]
     same = [other for other in judge_homes.paths("train") if other.stem.split("_")[1] == language]
@@ -258,7 +259,7 @@ def learnt(embedded: Sequence[Sequence[Sample]], by_words: Sequence[Sample]) -> 
         others = tuple(_directions([one for one in some if one.home != home]) for some in embedded)
         # What is known of a language that one household speaks alone is known of that household.
         of_others[home] = Gate(_NOTHING, others, {**said, **known})
-    words = _Lessons(by_words, of_others, WANTS[:3], [name for name in FITS if name not in _MEANT])
+    words = _Lessons(by_words, of_others, BY_WORDS, [name for name in FITS if name not in _MEANT])
     meanings = [_Lessons(some, of_others, WANTS, FITS) for some in embedded]
 
     def filled(gate: Gate, home: str = "") -> Gate:
@@ -329,10 +330,11 @@ def _directions(samples: Sequence[Sample]) -> MeaningModels:
 def _sides(samples: Sequence[Sample]) -> tuple[tuple[list[Sample], Collection[str]], ...]:
     """Return what is told from what by words and vectors: the samples, and the kinds that are meant.
 
-    A follow-up is left out: its words and its vector are of what was said before as well.
+    Follow-ups are left out: their words and vectors are of what was said before as well.
     """
-    asks = [one for one in samples if one.utterance.asks and one.kind != "follow"]
-    tells = [one for one in samples if not one.utterance.asks]
+    alone = [one for one in samples if one.kind != "follow"]
+    asks = [one for one in alone if one.utterance.asks]
+    tells = [one for one in alone if not one.utterance.asks]
     return (asks, ANSWERED), (tells, WANTED), (asks, {"talk"})
 
 

@@ -136,14 +136,16 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def features(self, utterance: Utterance, evidence: Evidence) -> dict[str, float]:
         """Return the features by name.
 
-        word_odds and vector_odds tell what only chats, of what asks, else what wants a memory; told_words and told_vector, 0 where
-        nobody asks, whether people tell what is asked for; earnest, the log of the chance that what asks does not only chat. Those of words are 0 in a language that was not learnt, those of vectors with another embedder.
+        Of what asks, told_words and told_vector tell whether people tell such things, chat_words and chat_vector whether it only
+        chats, no_chat the log of the chance that it does not; of what does not ask, want_words and want_vector tell whether it wants
+        a memory. Odds by words are 0 in a language that was not learnt, those by vectors with another embedder.
         """
         known, models = self.vocabularies.get(utterance.language), self.models_of(utterance)
         vector = utterance.vector if models.wants.knows(utterance) else None
         words, asks = dict.fromkeys(utterance.words, 1.0), utterance.asks
-        said = (known.chats if asks else known.wants).odds_of(words) if known else 0.0
-        meant = (models.chats if asks else models.wants).odds(vector) if vector is not None else 0.0
+        chat_words = known.chats.odds_of(words) if known and asks else 0.0
+        chat_vector = models.chats.odds(vector) if vector is not None and asks else 0.0
+        chats = chat_words if vector is None else chat_vector
         return {
             "nearest": evidence.nearest,
             "near": evidence.near,
@@ -155,11 +157,13 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "known": evidence.known,
             "terms": float(min(evidence.terms, MOST_TERMS)),
             "dated": evidence.dated,
-            "word_odds": said,
-            "vector_odds": meant,
-            "earnest": -log1p(exp(min(meant or said, _MOST_LOG_ODDS))) if asks else 0.0,
             "told_words": known.told.odds_of(words) if known and asks else 0.0,
             "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0,
+            "chat_words": chat_words,
+            "chat_vector": chat_vector,
+            "no_chat": -log1p(exp(min(chats, _MOST_LOG_ODDS))),
+            "want_words": known.wants.odds_of(words) if known and not asks else 0.0,
+            "want_vector": models.wants.odds(vector) if vector is not None and not asks else 0.0,
         }
 
     def chances(
