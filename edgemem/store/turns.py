@@ -415,9 +415,9 @@ def latest_epoch(db: Database, session: str) -> Epoch | None:
     )
     if not rows:
         return None
-    number, *begun, head, carried, level = rows[0]
+    number, first_turn, summary, reason, started_at, head, carried, level = rows[0]
     lines = tuple(msgspec.json.decode(carried, type=list[str])) if carried else ()
-    return Epoch(*(session, *begun, number, head or "", lines, LEVELS[level]))
+    return Epoch(session, first_turn, summary, reason, started_at, number, head or "", lines, LEVELS[level])
 
 
 def count_reasons(db: Database) -> dict[str, int]:

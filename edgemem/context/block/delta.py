@@ -29,7 +29,7 @@ from edgemem.context.block.render import (
 )
 from edgemem.context.budget import estimate
 from edgemem.fence import BULLET, clean, fence, storable
-from edgemem.recall.text.analyse import NOTHING, Analysis, terms
+from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, terms
 from edgemem.records import (
     ENDED_SUFFIX,
     EXCERPT_SUFFIX,
@@ -41,7 +41,7 @@ from edgemem.records import (
     Recalled,
     Subject,
 )
-from edgemem.scopes import RANK, Level, level_of_scope, name_key
+from edgemem.scopes import RANK, Level, level_of_scope
 
 ERASED = "something private above is no longer known"
 """The line for the owner of a private value that was erased and that the prompt still holds."""
@@ -212,7 +212,8 @@ def _value_text(about: Subject, value: str, before: str | None) -> str:
 
 def _named(about: Subject) -> str:
     kind, _, name = about[1].partition(":")
-    if name and name_key(about[2]).startswith(name_key(name)):
+    owner = plain_words(name)
+    if owner and plain_words(about[2])[: len(owner)] == owner:
         return about[2]
     return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
 

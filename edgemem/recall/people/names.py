@@ -256,7 +256,7 @@ def names_in(text: str) -> set[str]:
     return {
         word
         for match in _NAME.finditer(text[:_MOST_TEXT])
-        if match[0].lstrip()[0].isupper()  # the letters from Ā on come in pairs
+        if match[0].lstrip()[0].isupper()  # from Ā on the pattern takes small letters, too
         and len(word := "".join(plain_words(match[0]))) >= _LEAST_LETTERS
         and word not in _lists().common
     }

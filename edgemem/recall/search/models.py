@@ -3,10 +3,10 @@
 Candidates' log odds mean the same for texts and facts. `make lab ARGS=fit` learns them on `tests/lab/weeks.py` and writes
 `ranking.toml`; each weight can be read, and changed. What a candidate scores by its log odds is told by the gate (`gate.py`).
 
-Another model says of each of the best messages and facts how likely each newer one replaces it, by features of the pair. By so much
-of its share in answering goes to the newer one where the question asks for the present state, so that of many that replace one
-another, as readings of a day, the newest gathers all; where it asks for a former one, the older gains. One that is surely replaced is
-shown only for its past.
+Another model says of each of the best messages and facts how likely each newer one replaces it, by features of the pair. That part of
+its chance to answer passes to the newer one where the question asks for the present state. So the newest gathers all of many that
+replace one another, as daily readings do. Where the question asks for a former state, the older one gains. A message that is surely
+replaced is shown only for its past.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ COMPARED, _NEWEST = 64, 32
 """Top messages and facts compared pairwise, so many of them because they are the newest that answer about as well as the best."""
 _ABOUT = 3.0  # of log odds: what answers about as well as the best is compared
 _LIKELY, SURE = 0.5, 0.88
-"""From these chances on a message that is no reading passes that part of its share on, and is not shown at all."""
+"""From the first chance on a message passes that part of its share on; two with a number (readings, dates, ages) need none.
+
+From the second one on the older message is not shown.
+"""
 _MOST = 30.0  # of log odds: the most that a pair has
 _STEEP, _PASSED = 3.0, 0.95
 """How steeply log odds become shares in answering, and the most of one that is passed on."""
@@ -211,31 +214,9 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     rows = choose_compared(odds[rows], candidates, rows)
     at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
     supposes, earlier = (contents.flags & SUPPOSES) > 0, at < at[:, None]
-    own = odds[rows] - odds[rows].max(initial=-np.inf)
-    told = [*chain.from_iterable(contents.stems)]
-    places = {word: place for place, word in enumerate(dict.fromkeys(told))}
-    presence = np.zeros((len(rows), len(places)))
-    presence[
-        np.repeat(np.arange(len(rows)), [*map(len, contents.stems)]), [places[word] for word in told]
-    ] = 1.0
-    # Readings are alike but for their numbers.
-    words = np.array([word.isalpha() or not any(map(str.isdecimal, word)) for word in places], bool)
-    often = presence.sum(axis=0)
-    idf = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5)) * words
-    weighed = presence * idf
-    asked = [places[word] for word in contents.asked if word in places]
-    having_asked = presence[:, asked]
-    # What one message alone holds tells of no pair.
-    shared = np.flatnonzero(often > 1)
-    having_shared, weighed_shared = presence[:, shared], weighed[:, shared]
-    both = products(having_asked * idf[asked], having_asked) / max(float(idf[asked].sum()), 1e-6)
-    covers = products(weighed_shared, having_shared)
-    covers /= np.maximum(weighed.sum(axis=1, keepdims=True), 1e-6)
-    weighed_shared /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
-    alike = products(weighed_shared, weighed_shared)
-    rarest = np.log(1 + max(len(rows) - 1.5, 0.5) / 2.5)  # of a word that two have
-    rare = products(having_shared * (idf[shared] / rarest) ** 4, having_shared) ** 0.25
-    near = _nearness(contents.vectors, alike)
+    below = odds[rows] - odds[rows].max(initial=-np.inf)
+    words = _likeness(contents.stems, contents.asked)
+    near, length = _nearness(contents.vectors, words.alike), words.length
     tells = (features[:, _TELLING] > 0).any(axis=1) & (features[:, PLACES["asks"]] <= 0)
     same_speaker, about = contents.who[:, None] == contents.who, features[:, PLACES["about"]]
     surer = supposes[:, None] & ~supposes & (candidates.tense != "past")
@@ -248,28 +229,20 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     # Of two facts that hold neither replaces the other; what was stored may be anybody's.
     stored = contents.who == STORED
     allowed &= ~(stored & stored[:, None])
-    numbers = presence[:, [place for place in asked if not words[place]]]
-    allowed &= ~(numbers[:, None] > numbers).any(axis=-1)
-    allowed &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
-    length = presence[:, words].sum(axis=1)
-    lacks = (having_asked[:, None] > having_asked).any(axis=-1)
-    mean = (length[:, None] + length) / 2
-    alike_words = having_shared[:, words[shared]]
-    common = products(alike_words, alike_words)
-    allowed &= ~(lacks & (common >= np.minimum(_ALIKE * mean, mean - 1)))
+    allowed &= ~words.lacks & ((contents.who != NOBODY) | (contents.who == NOBODY)[:, None])
     later = ((near > _NEAR) & (at > at[:, None])).sum(axis=1)
     counts, changes = (contents.flags & COUNTS) > 0, (contents.flags & CHANGES) > 0
-    again = allowed & counts & counts[:, None] & ~supposes & (covers >= _SAME) & (length > 1)[:, None]
+    again = allowed & counts & counts[:, None] & ~supposes & (words.covers >= _SAME) & (length > 1)[:, None]
     pair_features = np.empty((len(rows), len(rows), len(PAIR_FEATURES)), np.float32)
     columns = (
-        own[:, None],
-        own,
-        1 / (1 + np.argsort(np.argsort(-own, kind="stable"))),
+        below[:, None],
+        below,
+        1 / (1 + np.argsort(np.argsort(-below, kind="stable"))),
         same_speaker | stored | stored[:, None],
         np.log1p(np.abs(at[:, None] - at) / _DAY_S),
         counts[:, None] == counts,
-        both,
-        rare,
+        words.both,
+        words.rare,
         near,
         _most(near, allowed),
         changes[:, None],
@@ -284,6 +257,45 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     for place, column in enumerate(columns):
         pair_features[..., place] = column
     return Pairs(rows, pair_features, allowed, again)
+
+
+class _Likeness(NamedTuple):
+    """How alike texts are by their words: of pairs by old and new, as `PAIR_FEATURES` and `Pairs` say."""
+
+    length: NDArray[np.float64]
+    both: NDArray[np.float64]
+    covers: NDArray[np.float64]
+    alike: NDArray[np.float64]
+    rare: NDArray[np.float64]
+    lacks: NDArray[np.bool_]
+
+
+def _likeness(stems: NDArray[np.object_], question: frozenset[str]) -> _Likeness:
+    told = [*chain.from_iterable(stems)]
+    places = {word: place for place, word in enumerate(dict.fromkeys(told))}
+    presence = np.zeros((len(stems), len(places)))
+    presence[np.repeat(np.arange(len(stems)), [*map(len, stems)]), [places[word] for word in told]] = 1.0
+    # Readings are alike but for their numbers.
+    words = np.array([word.isalpha() or not any(map(str.isdecimal, word)) for word in places], bool)
+    often = presence.sum(axis=0)
+    idf = np.log(1 + (len(stems) - often + 0.5) / (often + 0.5)) * words
+    weighed = presence * idf
+    asked = [places[word] for word in question if word in places]
+    having_asked = presence[:, asked]
+    # What one message alone holds tells of no pair.
+    shared = np.flatnonzero(often > 1)
+    having_shared, weighed_shared = presence[:, shared], weighed[:, shared]
+    both = products(having_asked * idf[asked], having_asked) / max(float(idf[asked].sum()), 1e-6)
+    covers = products(weighed_shared, having_shared) / np.maximum(weighed.sum(axis=1, keepdims=True), 1e-6)
+    weighed_shared /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
+    rarest = np.log(1 + max(len(stems) - 1.5, 0.5) / 2.5)  # of a word that two have
+    rare = products(having_shared * (idf[shared] / rarest) ** 4, having_shared) ** 0.25
+    length, alike_words = presence[:, words].sum(axis=1), having_shared[:, words[shared]]
+    mean = (length[:, None] + length) / 2
+    much = products(alike_words, alike_words) >= np.minimum(_ALIKE * mean, mean - 1)
+    lacking = having_asked[:, None] > having_asked
+    lacks = lacking[..., ~words[asked]].any(axis=-1) | (lacking.any(axis=-1) & much)
+    return _Likeness(length, both, covers, products(weighed_shared, weighed_shared), rare, lacks)
 
 
 def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -96,11 +96,11 @@ READERS = {
     "asks_when": lambda text: "yes" if asks_when(text) else "no",
     "past": lambda text: "yes" if read_question(text, NOW, ZONE).tense.past else "no",
     "first": lambda text: "yes" if tense_of(text).first else "no",
+    "speaks": lambda text: "yes" if read_question(text, NOW, ZONE).tense.speaks else "no",
     "all": lambda text: "yes" if tense_of(text).all else "no", "period": period,
     "digits": digits, "digits_of": lambda text: digits(text[3:], text[:2]),
     "language": language_in, "called": called, "asks": flagged(ASKS), "questions": lambda text: "yes" if has_question(text) else "no",
-    "greets": flagged(GREETS),
-    "says_i": flagged(SAYS_I), "counts": flagged(COUNTS),
+    "greets": flagged(GREETS), "says_i": flagged(SAYS_I), "counts": flagged(COUNTS),
 }  # fmt: skip
 
 
