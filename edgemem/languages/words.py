@@ -324,10 +324,10 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """The same, as to whom something is done: "tell me", and in Spanish verbs that end so."""
     my: Exact
     we: Exact
-    """The speaker and others as those who do something."""
+    us: Exact
+    """The speaker and others as those who do something, and as those to whom something is done."""
     others: Exact
     """Words for somebody or something named before: she, them, that one."""
-    us: Exact
     you: Exact
     please: Phrases
     """Polite words before a request or a question."""

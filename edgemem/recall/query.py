@@ -207,23 +207,29 @@ def parse_query(
     )
 
 
-def lacks_subject(question: ParsedQuery, reader: str | None, *, known: bool) -> bool:
+def lacks_subject(question: ParsedQuery, reader: str | None, counts: Mapping[str, int]) -> bool:
     """Tell whether a sentence of a few words names nobody but its `reader`, and nothing, or only "she" or "it".
 
-    One word that is `known` to the memory is its subject; one that is not tells what is asked about somebody named before.
+    `counts` are the texts with each of its terms. One word that some text has is its subject; one that none has tells what is asked
+    about somebody named before.
     """
     text, words = question.whole.text, len(question.whole.tokens)
     if question.people.keys() - {reader} or words > _FEW or any(map(str.isdigit, text)):
         return False
     language = all_words().get(question.whole.language)
-    refers = language is not None and language.others.stand_in(small(_without_determiners(text, language)))
-    return refers or (words <= 1 and not known and not question.people)
+    refers = language is not None and language.others.stand_in(
+        small(_without_determiners(question, language, counts))
+    )
+    return refers or (words <= 1 and not any(counts.values()) and not question.people)
 
 
-def _without_determiners(text: str, language: Words) -> str:
-    spoken = spoken_words(text)[::-1]
-    for after, word in pairwise(spoken):
-        if after.content and language.determiners.make_up(small(text[word.begin : word.end])):
+def _without_determiners(question: ParsedQuery, language: Words, counts: Mapping[str, int]) -> str:
+    """Leave out determiners before nouns: words with a capital, or, where the language or the writer has none, such as texts have."""
+    text, times = question.whole.text, question.date_terms
+    capitals = question.whole.language == "de" and text != text.lower()
+    for after, word in pairwise(spoken_words(text)[::-1]):
+        noun = text[after.begin].isupper() if capitals else counts.get(after.stem) and after.stem not in times
+        if after.content and noun and language.determiners.make_up(small(text[word.begin : word.end])):
             text = text[: word.begin] + text[word.end :]
     return text
 

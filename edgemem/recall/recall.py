@@ -138,7 +138,7 @@ class Recall:
         begin, settings = monotonic(), self._settings.now.recall
         reader = with_stored_spelling(self._truth, request.reader)
         when = checked_when(request.valid_at, request.known_at)
-        asked_text, said = self._read(query, request.session, reader)
+        asked_text, turns = self._read(query, request.session, reader)
         tense = asked_text.tense
         spans = past_times(asked_text, asked_text.at) if when is None and request.include_past is None else []
         wants_past = (tense.past or tense.all) if request.include_past is None else request.include_past
@@ -160,7 +160,7 @@ class Recall:
             reader,
             kinds=request.kinds,
             session_id=self._session_id(request.session),
-            turns=said if request.skip_turns is None else request.skip_turns,
+            turns=turns if request.skip_turns is None else request.skip_turns,
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
             facts=held,
@@ -227,10 +227,10 @@ class Recall:
     ) -> Ranking:
         """Return everything considered for a question, also one of a session, without a deadline."""
         reader = with_stored_spelling(self._truth, reader)
-        asked, said = self._read(query, session, reader)
+        asked, turns = self._read(query, session, reader)
         limits = Limits(candidates=self._settings.now.recall.candidates)
         past, session_id = asked.tense.past, self._session_id(session)
-        allowed = Filter(reader, kinds=kinds, session_id=session_id, turns=said, past=past)
+        allowed = Filter(reader, kinds=kinds, session_id=session_id, turns=turns, past=past)
         return self._search(asked, reader, {}, allowed, limits, self._embedder)[2]
 
     def _search(
@@ -265,11 +265,11 @@ class Recall:
         """Return a question with the last words of its session that its hearers may know, and the numbers of those turns."""
         now = self._clock.now()
         asked = read_question(query, now, self._settings.now.time.tzinfo())
+        if not session:
+            return asked, []
         since = now - _EXCHANGES_S
-        said = (
-            read_words(self._truth, session, most=_EXCHANGES, since=since, reader=reader) if session else []
-        )
-        return msgspec.structs.replace(asked, before=tuple(text for _, text in said)), [n for n, _ in said]
+        words = read_words(self._truth, session, most=_EXCHANGES, since=since, reader=reader)
+        return msgspec.structs.replace(asked, before=tuple(text for _, text in words)), [n for n, _ in words]
 
     def _session_id(self, session: str) -> int | None:
         if not session:

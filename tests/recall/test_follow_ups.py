@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from conftest import HandClock
 
+from edgemem.clock import RELEASED
 from edgemem.hooks.builtin import part_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.recall.query import lacks_subject, parse_query, read_question
+from edgemem.records import Heard
 from edgemem.session.log import log_of
 from support.homes import eventually, opened
 from support.models import Model
@@ -85,6 +88,33 @@ def test_what_was_said_before_picks_one_of_what_fits_alike(memory: Memory, quest
     assert answer in found[0].text
 
 
+def test_words_of_the_conversation_alone_take_no_place(memory: Memory) -> None:
+    """However many of them no other text has."""
+    told = AgentLoop(Model(), hooks=memory.hooks(session_id="yesterday"))
+    for speaker, text in TOLD.items():
+        told.run(text, speaker=speaker)
+    rare = " ".join(f"a{letter}zt" for letter in "bcdfghjklmnpqrstvwxyzaeiou")
+    Talk(memory).say(f"{rare}: they sent me up to the projection booth.")
+    found = memory.recall("Whereabouts is the spare key kept?", speaker="li", session="kitchen")
+    assert "film can" in found[0].text
+
+
+@pytest.mark.parametrize("name", ["Ikaika", "Ikaika Moana"])
+def test_one_of_two_names_means_somebody_and_not_what_they_told_of_others(memory: Memory, name: str) -> None:
+    """A fact of the household is not theirs."""
+    told = AgentLoop(Model(), hooks=memory.hooks(session_id="yesterday"))
+    told.run("My gloves are size twelve.", speaker="ikaika moana")
+    told.run("My gloves are size seven.", speaker="wren")
+    for key, speaker in (("bob.hat", "ikaika moana"), ("cal.hat", "wren")):
+        memory.store.add_fact(key, "green", scope="household", heard=Heard(speaker))
+    Talk(memory).say(f"{name} has holes in both thumbs.")
+    found = memory.recall("Which size of gloves should I buy?", speaker="li", session="kitchen")
+    assert "twelve" in found[0].text
+    hats = memory.recall("Which hat is green?", speaker="li", session="kitchen")
+    scores = {item.key: item.score for item in hats}
+    assert scores["bob.hat"] == pytest.approx(scores["cal.hat"])
+
+
 def test_the_robot_may_have_said_the_name(memory: Memory) -> None:
     """Its replies count as well."""
     talk = Talk(memory, reply="That was Okafor.")
@@ -106,7 +136,9 @@ def test_who_asks_for_somebody_else_is_told_of_them(memory: Memory) -> None:
     assert found.score == pytest.approx(alone.score, abs=0.1)
 
 
-@pytest.mark.parametrize("question", ["When is that dentist?", "wann ist der dentist"])
+@pytest.mark.parametrize(
+    "question", ["When is that dentist?", "wann ist der dentist", "Wann ist der Dentist?"]
+)
 def test_a_determiner_before_its_noun_means_nothing_named_before(memory: Memory, question: str) -> None:
     """What somebody asks for stands behind it."""
     Talk(memory).say("I wrote to Okafor.")
@@ -115,6 +147,15 @@ def test_a_determiner_before_its_noun_means_nothing_named_before(memory: Memory,
     alone = memory.recall(question, speaker="li")[0]
     found = memory.recall(question, speaker="li", session="kitchen")[0]
     assert (found.key, found.score) == ("dentist", pytest.approx(alone.score, abs=0.05))
+
+
+@pytest.mark.parametrize(
+    "question", ["Wo hast du den gekauft?", "Who made that yesterday?", "¿Dónde la compraste?"]
+)
+def test_a_pronoun_before_a_verb_or_a_time_is_no_determiner(question: str) -> None:
+    """Be they in some text."""
+    parsed = parse_query(read_question(question, RELEASED))
+    assert lacks_subject(parsed, None, dict.fromkeys(parsed.terms, 1))
 
 
 def test_what_somebody_present_may_not_know_names_nobody(memory: Memory) -> None:

@@ -260,11 +260,11 @@ class QueryView:
         return concerned
 
     def own(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
-        """Tell which texts one of these people said of themselves, and which facts are theirs."""
+        """Tell which texts one of these people said of themselves, and which facts belong to them alone."""
         rows, named = self.table.rows, np.zeros(len(self.table.codes), bool)
         named[[code for name in people if (code := self.table.codes.get(name)) is not None]] = True
-        says_i = (rows["flags"][slots] & SAYS_I) > 0
-        own: NDArray[np.bool_] = named[rows["who"][slots]] & (says_i | (rows["kind"][slots] == FACT))
+        own: NDArray[np.bool_] = named[rows["who"][slots]] & ((rows["flags"][slots] & SAYS_I) > 0)
+        own |= named[rows["owner"][slots]] & (rows["kind"][slots] == FACT)
         return own
 
     def _or_none(self, slots: Slots) -> Slots:

@@ -20,7 +20,7 @@ from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, split_compound, spread
 from edgemem.recall.query import lacks_subject, parse_query, with_subjects
-from edgemem.recall.text.analyse import MAX_CHARS, terms
+from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import on_dates
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _SMALL = 32
 """Texts of a memory that is too small to tell which words are rare: each is taken for as rare as among so many."""
 _FEW = 3  # texts with a code that is asked for
 _CODE = 3  # least letters and digits of one
-_TOPIC = 8  # candidates by what was said before
+_TOPIC, _SAID_CHARS = 8, 400  # candidates by what was said before, and of each text the last characters
 _AS_GOOD, _NEWEST = 0.7, 8
 """The share of the best score by words of the newest candidates, and how many these are."""
 
@@ -163,15 +163,15 @@ class WordSearch:
 
     def look_up(self, asked: Question) -> ParsedQuery:
         """Find a question's words, and return it with the memory's knowledge of it."""
-        own = question = self._parsed(asked)
-        counts = self.counts(question.terms)
-        if asked.before and lacks_subject(question, self._reader, known=any(counts.values())):
+        question = self._parsed(asked)
+        stems, counts = question.stems, self.counts(question.terms)
+        if asked.before and lacks_subject(question, self._reader, counts):
             question = self._parsed(with_subjects(asked))
             counts = self.counts(question.terms)
         docs, words = self._size
         statistics = Statistics(docs=docs, terms=words, counts=counts)
         if asked.before:
-            self._note_topic(asked.before, own.stems, statistics)
+            self._note_topic(asked.before, stems, statistics)
         if question.period is not None and not question.period.more:
             question = msgspec.structs.replace(question, terms=())
         # Words of a time that no text has find nothing, and as the rarest would count most.
@@ -294,15 +294,21 @@ class WordSearch:
         The name of somebody counts for what they told of themselves, too.
         """
         view, rarest = self._view, statistics.idf(1)
-        said = {term for text in before for term in terms(text[-MAX_CHARS:])}.difference(own)
+        said = {term for text in before for term in terms(text[-_SAID_CHARS:])}.difference(own)
         found = {term: view.visible(slots) for term, slots, _ in view.table.find(said)}
-        weights = {term: min(statistics.idf(len(slots)), rarest) for term, slots in found.items()}
-        for term in sorted(found, key=lambda term: (len(found[term]), term))[:MAX_TERMS]:
+        counts = {term: len(slots) for term, slots in found.items() if len(slots)}
+        statistics = msgspec.structs.replace(statistics, counts=counts)
+        weights = {term: statistics.idf(count) for term, count in counts.items()}
+        for term in statistics.informative([*counts]):
             view.topic[found[term]] += weights[term]
         for name, known in self._people.items():
-            if known.stems and said.issuperset(known.stems):
+            named = said.intersection(known.stems)
+            if named and (
+                len(named) == len({*known.stems}) or named & distinctive_stems(known, self._people)
+            ):
                 own_texts = view.own([name, self._names.get(name, name)], slice(view.n))
-                view.topic[view.visible(np.flatnonzero(own_texts))] += weights.get(known.stems[0], rarest)
+                weight = max(weights.get(stem, rarest) for stem in named)
+                view.topic[view.visible(np.flatnonzero(own_texts))] += weight
         view.candidates[_highest(np.arange(view.n), view.topic[: view.n], _TOPIC)] = True
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
