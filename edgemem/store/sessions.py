@@ -297,11 +297,12 @@ class _Revision:
         if keys[0] not in self._turn_by_text:  # a summary before the kept part
             answer, owner = _more_private((answer, owner), self._new[1:3])
             level = max(level, self._new[0])
-        own = session_id, part.n, ids[0], ids[-1], _COMPLETE, tx.recorded, part.utterance(ids)
+        row = [session_id, part.n, ids[0], ids[-1], _COMPLETE, tx.recorded, part.utterance(ids)]
+        row += [level, answer, owner, block, *rest]
         tx.execute(
             "insert into turns (session_id, n, first_message, last_message, state, recorded, utterance,"  # noqa: S608 - our own
-            f" {_PASSED_ON}) values ({', '.join('?' * 18)})",
-            (*own, level, answer, owner, block, *rest),
+            f" {_PASSED_ON}) values ({', '.join('?' * len(row))})",
+            row,
         )
 
 
