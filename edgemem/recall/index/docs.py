@@ -108,6 +108,8 @@ class _Known(NamedTuple):
     certain: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
+    common: frozenset[str]
+    """Words that are no names, wherever they have a capital."""
     greetings: Exact
     greeting: Pattern
     """Greetings, and perhaps to whom, in one word."""
@@ -129,6 +131,11 @@ def _known() -> _Known:
         in_any(lambda words: words.certain),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
+        frozenset()
+        .union(*(words.stop.plain() | words.counting.plain() for words in languages))
+        .union(
+            *(plain_words(item) for words in languages if words.safety for item in words.safety.acts.items)
+        ),
         greetings,
         Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),
         Pattern(
@@ -282,7 +289,7 @@ def safety_flags(doc: Doc, vector: Vector | None = None, embedder: str = "") -> 
         return 0
     own = not (doc.owner is None and doc.subject) if is_fact else endangers_speaker(text, language_in(text))
     if own is None:  # who names nobody tells of themselves, as Spanish and Chinese do
-        own = not names_in(text)
+        own = names_in(f"x {text}") <= _known().common  # the first word may be a name, too
     return SAFETY | OWN * own | SURE * (odds >= _SURE)
 
 

@@ -129,6 +129,11 @@ def test_what_was_said_of_oneself_counts_without_a_fact(
         ("I think Ben is allergic to mustard.", "mustard", "What shall we cook tonight?"),
         ("Ich glaube, Ben ist gegen Senf allergisch.", "Senf", "Soll ich uns eine Suppe kochen?"),
         ("Creo que Ben es alérgico a la mostaza.", "mostaza", "¿Qué cocinamos esta noche?"),
+        ("Bob has asthma.", "asthma", "What shall we cook tonight?"),
+        ("Milo can't eat eggs.", "eggs", "What shall we cook tonight?"),
+        ("Pedro es alérgico a las nueces.", "nueces", "¿Qué cocinamos esta noche?"),
+        ("Lan bị dị ứng tôm.", "tôm", "Tối nay nấu món gì?"),
+        ("小明对花生过敏。", "花生", "今晚做什么菜？"),
         ("Mein Sohn ist gegen Kiwi allergisch, das sag ich auch jedem Gast.", "Kiwi", "Soll ich uns eine Suppe kochen?"),
     ],
 )  # fmt: skip
