@@ -18,7 +18,10 @@ import msgspec
 from edgemem.languages.words import (
     Exact,
     all_words,
+    bare,
+    common_names,
     endangers_speaker,
+    function_words,
     in_any,
     is_safety_key,
     small,
@@ -108,8 +111,7 @@ class _Known(NamedTuple):
     certain: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
-    common: frozenset[str]
-    """Words that are no names, wherever they have a capital."""
+    listed: frozenset[str]  # words that name nobody where a sentence begins, in plain letters
     greetings: Exact
     greeting: Pattern
     """Greetings, and perhaps to whom, in one word."""
@@ -125,17 +127,17 @@ def _known() -> _Known:
     greets = "|".join(map(re.escape, sorted(greetings.items, key=len, reverse=True)))
     named = (words.names.titles.plain() | words.names.kin.plain() for words in languages)
     titles = "|".join(sorted(frozenset().union(*named)))
+    listed = {item.split()[0] for words in languages for item in words.dates.words["day"].split(",")}
+    for words, safety in ((words, words.safety) for words in languages if words.safety):
+        lists = (words.past.over, safety.tells, safety.things, safety.acts)
+        listed |= {way.rstrip("*") for each in lists for item in each.items for way in item.split("/")}
     return _Known(
         in_any(lambda words: words.changes),
         in_any(lambda words: words.hedges),
         in_any(lambda words: words.certain),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
-        frozenset()
-        .union(*(words.stop.plain() | words.counting.plain() for words in languages))
-        .union(
-            *(plain_words(item) for words in languages if words.safety for item in words.safety.acts.items)
-        ),
+        frozenset(map(bare, listed | function_words())),
         greetings,
         Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),
         Pattern(
@@ -289,16 +291,23 @@ def safety_flags(doc: Doc, vector: Vector | None = None, embedder: str = "") -> 
         return 0
     own = not (doc.owner is None and doc.subject) if is_fact else endangers_speaker(text, language_in(text))
     if own is None:  # who names nobody tells of themselves, as Spanish and Chinese do
-        own = names_in(f"x {text}") <= _known().common  # the first word may be a name, too
+        own = not _names_somebody(text)
     return SAFETY | OWN * own | SURE * (odds >= _SURE)
+
+
+def _names_somebody(text: str) -> bool:
+    """Tell whether a word of no list has a capital; of a language whose nouns all have one, the first, or a common first name."""
+    inside, known = names_in(text), all_words().get(language_in(text))
+    first = names_in(f"x {text}") - inside - _known().listed
+    return bool(first | (inside & common_names() if known and known.compounds else inside))
 
 
 def set_safety_flags(tx: Transaction, flags: Iterable[tuple[int, int]]) -> None:
     """Let docs, by their numbers, have the flags of what their vectors tell of safety, in place of those by words or another embedder."""
-    for number, its in flags:
+    for number, bits in flags:
         tx.execute(
             "update docs set flags = flags & ~? | ? where id = ? and flags & ? <> ?",
-            (_OF_SAFETY, its, number, _OF_SAFETY, its),
+            (_OF_SAFETY, bits, number, _OF_SAFETY, bits),
         )
         if tx.changes:
             note_removals(tx, [number])

@@ -182,7 +182,9 @@ class Embedding:
         self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
 
         fingerprint = self.embedder.fingerprint
-        flags = {n: safety_flags(docs[n], some[0].vector, fingerprint) for n, some in by_doc.items() if some}
+        pieces = [(n, piece.vector) for n, some in by_doc.items() for piece in some]
+        # What any piece tells.
+        flags = dict(sorted((n, safety_flags(docs[n], vector, fingerprint)) for n, vector in pieces))
 
         def store(tx: Transaction) -> None:
             if not tx.execute("select 1 from meta where key = 'model' and value = ?", (self._model,)):

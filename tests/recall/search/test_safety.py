@@ -103,6 +103,9 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("No tengo alergia a las nueces, a la leche sí.", "leche", "¿Qué cocinamos esta noche?"),
         ("我对花生没有过敏，对牛奶有。", "牛奶", "今晚做什么菜？"),
         ("La última vez que comí mejillones acabé en urgencias.", "mejillones", "¿Qué cocinamos esta noche?"),
+        ("Eine Haselnuss, und Hals und Zunge schwellen an.", "Haselnuss", "Soll ich uns eine Suppe kochen?"),
+        ("Comí dos gambas y acabé en urgencias.", "gambas", "¿Qué cocinamos esta noche?"),
+        ("Uống sữa là nổi mẩn.", "sữa", "Tối nay nấu món gì?"),
         ("Chị ăn tôm là sưng môi liền.", "tôm", "Tối nay nấu món gì?"),
         ("上次吃了几只虾，直接送急诊了。", "虾", "今晚做什么菜？"),
     ],
@@ -135,6 +138,7 @@ def test_what_was_said_of_oneself_counts_without_a_fact(
         ("Lan bị dị ứng tôm.", "tôm", "Tối nay nấu món gì?"),
         ("小明对花生过敏。", "花生", "今晚做什么菜？"),
         ("Mein Sohn ist gegen Kiwi allergisch, das sag ich auch jedem Gast.", "Kiwi", "Soll ich uns eine Suppe kochen?"),
+        ("Pedro ist gegen Haselnuss allergisch.", "Haselnuss", "Soll ich uns eine Suppe kochen?"),
     ],
 )  # fmt: skip
 def test_what_was_said_of_another_is_told_with_food_alone(
@@ -154,9 +158,13 @@ def test_a_danger_is_known_by_what_it_means(memory: Memory) -> None:
     tell(memory, "The cashews are in the blue tin.", "ines", "again")
     tell(memory, "I need my coffee with milk and my bread with butter before eight or I am no use.", "ines")
     assert "butter" in block_before(memory, "Wake me at seven.", "ines")
+    walk = "We walked along the river. The sun came out at noon. A train went by with old carriages. The bus was late again. "
+    walk += "The shop was shut. We sang all the way home. "
+    tell(memory, f"{walk}Cheap earrings make my ears weep, it's the nickel.", "ines")
     memory.idle(60)
     block = block_before(memory, "Wake me at seven.", "ines")
     assert "intensive care" in block
+    assert "earrings" in block
     assert "blue tin" not in block
     assert "butter" not in block
 
@@ -212,8 +220,13 @@ def test_no_line_takes_another_s_place(tmp_path: Path, hand: HandClock) -> None:
             so_they = f"and so they keep {nut} away from me, " * 6
             tell(memory, f"I am allergic to {nut}, {so_they}always.", "ines")
         tell(memory, "One bite of kiwi and my lips go numb.", "ines")
+        for danger in ("allergy", "medication", "intolerance"):
+            memory.store.add_fact(f"karl.{danger}", f"what the doctor wrote on the {danger} card in March")
         memory.store.add_fact("door.code", "4711")
         memory.idle(60)
+        block = block_before(memory, "What is the door code?", "karl")
+        assert "4711" in block
+        assert block.count("card in March") == 3
         block = tell(memory, "What is the door code?", "ines", "asked")
         assert block.count("I am allergic to") == 6
         assert "4711" in block
