@@ -270,13 +270,10 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     words: dict[DateWord, str]
-    """Words by their places: numbers from 0, ordinals and months from 1, seasons from spring, weekdays from Monday, days from the
-    day before yesterday, parts of a day from the morning, units from the day, shifts from "last", edges from the beginning."""
+    """Words by their places: numbers from 0, ordinals and months from 1, seasons from spring, weekdays from Monday, days from the day before yesterday, parts of a day from the morning, units from the day, shifts from "last", edges from the beginning."""
     forms: dict[DateForm, tuple[str, ...]]
     """Forms of what names a time: two days of one month (days), and so many units in the past (ago), to come (ahead) or up to
-    now (stretch; a few, where no number stands); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before
-    Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a
-    day, `{short}` day and month in figures, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives.
+    now (stretch; a few, where no number stands); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a day, `{short}` day and month in figures, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives.
     Of forms that begin at one place the first in the list counts."""
     prepositions: str
     """Words behind which a doubtful word is a time: in May."""
@@ -286,6 +283,9 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words of a sentence about the future."""
     before_coming: str
     """Words behind which a time is to come, whatever the sentence is about: booked for the 14th."""
+    either: str
+    before_other: str
+    """Words in whose sentence a day may be past or to come (moved, always), and those behind which a weekday is another time's."""
     asks: str
     """Phrases that ask for a time."""
     whole: dict[str, str] = {}

@@ -138,6 +138,29 @@ def test_a_line_says_the_day_that_its_words_mean(home: Home) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("day", "text", "said"),
+    [
+        (17, "I've been given the Tuesday for my knee, the twenty-fourth, half past two, at the physio's.", ""),
+        (15, "Rafferty's party for the knee is next weekend but one, the Saturday, two o'clock.", ""),
+        (25, "coach messaged the group, they've double booked the knee so sunday's not till half twelve.", ""),
+        (17, "the knee is in a fortnight, on Saturday", ""), (17, "the knee was wrapped on Sunday", "Sunday [15 November]"),
+        (17, "man hat mir am Freitag einen Platz für das Knie gegeben", ""), (17, "das Knie war am Freitag dran", "Freitag [13 November]"),
+        (17, "me han dado el viernes para la rodilla", ""), (17, "la rodilla fue operada el viernes", "viernes [13 November]"),
+        (17, "phòng khám đã xếp cho con thứ sáu", ""), (17, "诊所已经给我的膝盖约了星期五", ""),
+    ],
+)  # fmt: skip
+def test_a_day_that_may_be_past_or_to_come_is_not_said(home: Home, day: int, text: str, said: str) -> None:
+    """A perfect, a plan that was made, or another time beside it decides nothing; such a day is found as the coming one too."""
+    home.tell(text, f"2026-11-{day} 10:00")
+    about = next(word for word in ("knee", "Knie", "rodilla", "phòng khám", "膝盖") if word in text)
+    line = home.before(f"What about the {about}?", f"2026-11-{day} 20:00")
+    assert (text[:9] in line, said in line, "[" in line) == (True, True, bool(said)), line
+    if not said and day == 17 and "Saturday" not in text:
+        asked = "the twenty-fourth" if "twenty-fourth" in text else "Friday"
+        assert text[:9] in home.before(f"What's on {asked}?", "2026-11-18 20:00")
+
+
 COMING = {
     "What's on Friday?": "dentist", "Who comes on Tuesday?": "boiler",
     "What do we have on the eighth?": "boiler", "Is anybody coming next Tuesday?": "boiler",

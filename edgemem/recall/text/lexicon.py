@@ -41,6 +41,12 @@ _SLOT = re.compile(r"\{(\w+)\}")
 _PAST_FORM = Pattern(
     r"\b(?:[a-z]{3,}[^e\W]ed|(?:ab|an|auf|aus|bei|ein|fest|her|hin|los|mit|nach|um|vor|weg|zu|zurück)?ge[a-zäöüß]{3,}t|(?:hab|hast|hat|habe|haben|habt)\b[^.]*\b(?:be|er|ent|ver|zer)[a-zäöüß]{2,}(?:t|en)|[a-zñ]{2,}(?:aron|ieron|imos)|[a-zñ]{3,}amos|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
 )
+_PERFECT_FORM = {
+    "en": r"(?<!\w)(?:have|has|had|having|(?<=['’])(?:ve|s|d))(?:\s+[a-z]+){0,2}?\s+(?:[a-z]{2,}ed|been|given|made|put|told|taken|sent|done|gone|come|become|chosen|brought|bought|found|left|lost|kept|held|let|written|spoken)\b",
+    "de": r"\b(?:hab|habe|hast|hat|haben|habt|bin|bist|ist|is|sind|seid)\b[^.,;]*?\b(?!ersten|beiden)(?:[a-zäöüß]*ge[a-zäöüß]{2,}(?:t|en)|(?:be|er|ent|ver|zer|ueber|uber|über|unter)[a-zäöüß]{2,}(?:t|en)|[a-z]+iert)\b|\bge(?!burt|dicht|richt|sicht|wicht)[a-zäöüß]{3,}t\b",
+    "es": r"\b(?:he|has|ha|hemos|habéis|habeis|han)\s+(?:\w+\s+)?\w+(?:ado|ido|cho|sto|rto)\b",
+}
+"""A perfect tells that something is done, not that the day in its sentence is past: "I've been given Friday"."""
 _FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b|\b[a-zñ]{3,}amos\b")
 
 
@@ -65,6 +71,12 @@ class Lexicon(msgspec.Struct, frozen=True):
     coming: Pattern
     before_coming: Pattern
     """Finds, at the end of a text, a word behind which a time is to come."""
+    either: Pattern
+    """Finds what leaves open whether a day is past,"""
+    before_other: Pattern
+    """and, at the end of a text, what leaves open which of its weekdays is meant."""
+    longer: Pattern
+    """Finds units longer than a day."""
     whole_weeks: bool
 
     def tenses(self, written: str, plain: str) -> tuple[bool, bool]:
@@ -154,6 +166,7 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
         return Pattern(rf"(?<![\w/.-])(?:{either})(?!\w)" if spaced else rf"(?<![\d./-])(?:{either})")
 
     begin = r"(?<!\w)" if spaced else ""
+    longer = [word for word, unit in values["unit"].items() if unit != "day"] + list(values["weekend"])
     anchors = _escaped({word for kind in _ANCHORS for word in values.get(kind, ())})
     return Lexicon(
         code,
@@ -167,6 +180,9 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
         Pattern(_either(key(table.past), spaced=spaced)),
         Pattern(_either(key(table.coming), spaced=spaced)),
         Pattern(rf"{begin}(?:{_either(key(table.before_coming), spaced=False)})\s*$"),
+        Pattern(*filter(None, (_either(key(table.either), spaced=spaced), _PERFECT_FORM.get(code)))),
+        Pattern(rf"{begin}(?:{_either(key(table.before_other), spaced=False) or '(?!)'})\s*$"),
+        Pattern(_either(",".join(longer), spaced=spaced)),
         table.whole_weeks,
     )
 

@@ -31,10 +31,12 @@ _ALIASES = {"monthday": "nth", "later": "shift", "weeks": "unit"}
 _UNSAID = {"ahead": "week", "stretch": "day"}  # units of forms that may name none
 _FEW = 4  # units
 _DATED = {"month", "date", "year"}  # parts of a phrase that tell the date themselves
-_LONG = {"month", "season"}
+_LONG, _DAYS = {"month", "season"}, {"weekday", "nth"}
+_IS = {"'s", "’s"}
 _LONGEST_DAY_S = 25 * 3600.0
 _CAPITAL_BEFORE, _WORD_AFTER = re.compile(r"[A-ZÀ-Þ][^\W\d_]+\s+$"), re.compile(r"\s+[^\W\d_]+")
 _SENTENCE_END = Pattern(r"(?<!\d)[.!?;…]+(?=\s|$)|[。！？；\n]")
+_CLAUSE_END = Pattern(r"(?<!\d)[.!?;…,:](?=\s|$)|\s[–—-]\s|[。！？；，：\n]")
 _YEAR_IN_SIGNS = Pattern("[零〇一二三四五六七八九]{4}(?=年)")
 _SIGNS = str.maketrans("零〇一二三四五六七八九", "00123456789")
 
@@ -62,11 +64,13 @@ def times_in(text: str, now: float, zone: tzinfo | None) -> tuple[Range, ...]:
 
 
 def mentions(text: str, at: float, zone: tzinfo | None) -> tuple[Range, ...]:
-    """Return a statement's times, for an index: the likeliest reading of each, as of `at`, seconds since the epoch."""
-    best: dict[str, Range] = {}
+    """Return a statement's times, for an index: the likeliest readings of each, as of `at`, seconds since the epoch."""
+    best: dict[tuple[str, float], Range] = {}
     for span in _times(text, at, zone, asked=False):
         for named in (span, *span.ends):
-            best.setdefault(named.text, named)
+            first = best.setdefault((named.text, 0.0), named)
+            if named.sure == first.sure == EVEN and named.begin != first.begin:
+                best[named.text, named.begin] = named
     return tuple(best.values())
 
 
@@ -88,9 +92,18 @@ def days_in(text: str, at: float, zone: tzinfo | None) -> list[tuple[int, Range]
     days, phrases = [], _phrases(text, at, zone, asked=False)
     # "Every Monday and Friday": one habit makes the other doubtful.
     habits = any("weekly" in phrase.parts or (phrase.parts and not phrase.ranges) for phrase in phrases)
+    # "In a fortnight, on Saturday": not to the day.
+    near = any(
+        "weekday" in phrase.parts and phrase.ranges[1:] and phrase.ranges[0].sure == EVEN
+        for phrase in phrases
+    )
     for phrase in phrases:
         first, others = phrase.ranges[:1], phrase.ranges[1:]
-        if phrase.in_name or (habits and "weekday" in phrase.parts):
+        if (
+            phrase.in_name
+            or (habits and "weekday" in phrase.parts)
+            or (near and phrase.parts.keys() == {"within"})
+        ):
             continue
         if (
             not first
@@ -99,8 +112,12 @@ def days_in(text: str, at: float, zone: tzinfo | None) -> list[tuple[int, Range]
             or any(span.sure >= EVEN for span in others)
         ):
             continue
-        if phrase.parts == {"weekday": local(at, zone).weekday()}:
-            continue  # today, or in a week?
+        said = local(at, zone)
+        if {**phrase.parts, "part": ""} in (
+            {"weekday": said.weekday(), "part": ""},
+            {"nth": said.day, "part": ""},
+        ):
+            continue  # today, or the next?
         if first[0].sure >= LIKELY and not first[0].every and first[0].end - first[0].begin <= _LONGEST_DAY_S:
             days.append((phrase.end, first[0]))
     return days
@@ -179,6 +196,11 @@ class Sentence:
         for phrase in self._named:
             if phrase.doubtful and not self._lexicon.prepositions.search(self._plain[: phrase.begin]):
                 phrase.ranges = ()
+        for phrase in () if self._asked else self._named:
+            kinds, readings = phrase.parts.keys(), phrase.ranges
+            bare = len(readings) > 1 and kinds & _DAYS and kinds.isdisjoint(_DATED | {"shift"})
+            if bare and not self._is_certain(phrase):
+                phrase.ranges = tuple(msgspec.structs.replace(span, sure=EVEN) for span in readings)
         return [*bound, *self._named]
 
     def _name_times(self) -> Iterator[Phrase]:
@@ -203,6 +225,30 @@ class Sentence:
         capital, noun = _CAPITAL_BEFORE.search(before), _WORD_AFTER.match(after)
         return bool((capital and terms(capital[0])) or (noun and terms(noun[0])))
 
+    def _is_certain(self, phrase: Phrase) -> bool:
+        """Tell whether the tense of a day's clause, the word before it and the other times in its sentence leave one reading."""
+        known, before = self._lexicon, self._plain[: phrase.begin]
+        said, first = self._sentence(phrase.begin), phrase.ranges[0].begin
+        rest = self._plain[said]
+        if known.either.search(rest) and not known.before_coming.search(before):
+            return False
+        for other in self._named:
+            if said.start <= other.begin < said.stop and (other.ranges or not other.doubtful):
+                rest = rest.replace(self._plain[other.begin : other.end], ".")
+                if not any(span.begin <= first < span.end for span in other.ranges[:1]):
+                    return False
+        if known.longer.search(rest) or ("nth" not in phrase.parts and known.before_other.search(before)):
+            return False
+        clause = self._sentence(phrase.begin, _CLAUSE_END)
+        tenses = known.tenses(self._text[clause], self._plain[clause])
+        return first > self._now or (tenses == (True, False) and self._text[phrase.end :][:2] not in _IS)
+
+    def _sentence(self, place: int, ends: Pattern = _SENTENCE_END) -> slice:
+        """Return where the sentence at a place begins and ends, or its clause."""
+        begin = max((end.end() for end in ends.finditer(self._text, 0, place)), default=0)
+        end = ends.search(self._text, place)
+        return slice(begin, len(self._text) if end is None else end.start())
+
     def _past_at(self, place: int, parts: dict[str, Any]) -> bool | None:
         """Tell whether the sentence at a place is about the past; None: it has signs of both, or none where it may be either.
 
@@ -210,9 +256,7 @@ class Sentence:
         """
         if self._lexicon.before_coming.search(self._plain[:place]):
             return False
-        begin = max((end.end() for end in _SENTENCE_END.finditer(self._text, 0, place)), default=0)
-        end = _SENTENCE_END.search(self._text, place)
-        said = slice(begin, None if end is None else end.start())
+        said = self._sentence(place)
         past, coming = self._lexicon.tenses(self._text[said], self._plain[said])
         either = self._requests or (self._asked and parts.keys() <= _LONG)
         return None if past == coming and (past or either) else past
@@ -308,8 +352,10 @@ class Sentence:
                 habit.parts = {**habit.parts, "weekly": True}
                 habit.ranges = self._ranges(habit, past=False)
             return habit
+        if kind == "since" and not self._asked:
+            ends[0].ranges = self._ranges(ends[0], past=True)[:1]
         # After Monday's meeting is on Monday.
-        if not self._asked or kind == "beside" or self._text[end : end + 2] in {"'s", "’s"}:
+        if not self._asked or kind == "beside" or self._text[end : end + 2] in _IS:
             return None
         ranges = self._ranges(ends[0], past=True) if kind == "since" else ends[0].ranges
         if kind == "since":
