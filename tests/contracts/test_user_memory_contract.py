@@ -258,24 +258,23 @@ def test_a_loop_goes_on_where_messages_were_stored(tmp_path):
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_running_loop_leaves_out_what_was_deleted(tmp_path, compacted):
+def test_a_running_loop_leaves_out_what_was_deleted(memory, compacted):
     """Its next turn begins an epoch without it, and without the summary that told of it."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        model = Listener()
-        loop = AgentLoop(model, hooks=memory.hooks(session_id="hall", speaker="Ann"))
-        for text in ("The code is xyzzy.", "Good night.", "Good morning."):
-            loop.run(text, speaker="Ann")
-        if compacted:
-            (hook,) = memory.diagnostics.in_use.compactions
-            hook.prepared = Epoch("hall", 1, "Ann told the code xyzzy.", started_at=1.0)
-            loop.run("Still here?", speaker="Ann")
-            assert "xyzzy" in model.prompt
-        users = UserMemory.in_home(memory)
-        assert users.delete_messages_before("ann", "hall", keep_last=3) > 2
-        kept = [message.content for message in users.get_messages("ann", "hall")]
-        loop.run("And now?", speaker="Ann")
-        assert "xyzzy" not in model.prompt
-        assert "And now?" in model.prompt
-        assert kept[1] in model.prompt
-        memory.idle(10)
-        assert all(b"xyzzy" not in path.read_bytes() for path in memory.home.rglob("*.db*"))
+    model = Listener()
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="hall", speaker="Ann"))
+    for text in ("The code is xyzzy.", "Good night.", "Good morning."):
+        loop.run(text, speaker="Ann")
+    if compacted:
+        (hook,) = memory.diagnostics.in_use.compactions
+        hook.prepared = Epoch("hall", 1, "Ann told the code xyzzy.", started_at=1.0)
+        loop.run("Still here?", speaker="Ann")
+        assert "xyzzy" in model.prompt
+    users = UserMemory.in_home(memory)
+    assert users.delete_messages_before("ann", "hall", keep_last=3) > 2
+    kept = [message.content for message in users.get_messages("ann", "hall")]
+    loop.run("And now?", speaker="Ann")
+    assert "xyzzy" not in model.prompt
+    assert "And now?" in model.prompt
+    assert kept[1] in model.prompt
+    memory.idle(10)
+    assert all(b"xyzzy" not in path.read_bytes() for path in memory.home.rglob("*.db*"))

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_cpp import Llama
 
-import edgemem
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.replies import THOUGHTS, Call, read_reply
 from edgemem.llama.template.chat_template import CHATML
@@ -21,7 +20,6 @@ from edgemem.loop.replies import ChatReplies, Voice, typed
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
 from edgemem.session.tools import Tool
-from support.homes import BY_WORDS
 from support.models import Forced, Model, write_llama_gguf
 
 
@@ -53,17 +51,14 @@ def test_the_tools_stand_unchanged_in_every_hop() -> None:
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("speaker", [0, 1])
-def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
+def test_a_speaker_may_be_a_number(memory: Memory, speaker: int) -> None:
     """Recognisers that only tell voices apart number them; what a number says is its own, and a reply comes."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        model = Model(
-            Reply("", (ToolCall("remember_fact", {"key": "tea", "value": "green", "scope": "me"}),))
-        )
-        loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="alice")
-        assert loop.run("remember green tea for me", speaker=speaker).reply == "ok"  # type: ignore[arg-type]
-        assert loop.run("hello", speaker=speaker, audience=(speaker,)).reply == "ok"  # type: ignore[arg-type,arg-type]
-        assert loop.hooks.failures() == []
-        assert memory.store.get_fact("tea", scope=f"user:{speaker}") == "green"
+    model = Model(Reply("", (ToolCall("remember_fact", {"key": "tea", "value": "green", "scope": "me"}),)))
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="alice")
+    assert loop.run("remember green tea for me", speaker=speaker).reply == "ok"  # type: ignore[arg-type]
+    assert loop.run("hello", speaker=speaker, audience=(speaker,)).reply == "ok"  # type: ignore[arg-type,arg-type]
+    assert loop.hooks.failures() == []
+    assert memory.store.get_fact("tea", scope=f"user:{speaker}") == "green"
 
 
 def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:

@@ -20,7 +20,7 @@ from edgemem.store.backups import backup_paths
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import refused, run
 from support.homes import home_with, told, turns_of
-from support.loops import python, robot
+from support.loops import start_in_a_tool
 
 Lose = Callable[[Path], None]
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
@@ -285,26 +285,7 @@ def test_a_restore_that_is_cut_off_loses_nothing(home: Path, tmp_path: Path) -> 
 
 def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
     """Leave a turn that was accepted and never written, of a robot that was killed."""
-    process = python(
-        robot(
-            f"""
-            def run(minutes):
-                memory.diagnostics.database.enqueue(lambda: None).result()  # the turn is accepted
-                print("running", flush=True)
-                sys.stdin.readline()
-                return "set"
-
-            loop = loop_of(memory, run=run)
-            loop.run("good morning")
-            if {backed_up}:
-                memory.diagnostics.backups.make()
-            loop.run("a timer, zebra")
-            """
-        ),
-        home,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "running\n"
+    process = start_in_a_tool(home, *(["backed up"] if backed_up else []))
     process.kill()
     process.communicate()
 

@@ -90,14 +90,13 @@ def test_no_file_of_the_home_is_world_readable_under_an_open_umask(tmp_path: Pat
     assert (folders, modes) == ({0o700}, {0o600})
 
 
-def test_a_voice_that_nobody_recognised_is_not_the_operator(tmp_path):
+def test_a_voice_that_nobody_recognised_is_not_the_operator(memory):
     """`speaker=None`, as a recogniser gives it, reads only what is shared; nothing given reads everything."""
-    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        memory.store.add_fact("pin", "4711", scope="user:alice")
-        memory.store.add_fact("fridge.contents", "six eggs", scope="env:kitchen")
-        assert [item.key for item in memory.recall("pin")] == ["pin"]
-        assert [item.key for item in memory.recall("pin", speaker=None)] == []
-        assert [item.key for item in memory.recall("fridge contents", speaker=None)] == ["fridge.contents"]
+    memory.store.add_fact("pin", "4711", scope="user:alice")
+    memory.store.add_fact("fridge.contents", "six eggs", scope="env:kitchen")
+    assert [item.key for item in memory.recall("pin")] == ["pin"]
+    assert [item.key for item in memory.recall("pin", speaker=None)] == []
+    assert [item.key for item in memory.recall("fridge contents", speaker=None)] == ["fridge.contents"]
 
 
 NAMES = {

@@ -42,47 +42,44 @@ def test_who_may_read_a_file_finds_it(tmp_path, backend):
             memory.idle(seconds=60)
 
 
-def test_an_edit_by_hand_is_found_at_once(tmp_path):
+def test_an_edit_by_hand_is_found_at_once(memory):
     """What somebody writes into the folder, changes and removes there is so with the next recall, indexed or not."""
-    with opened(tmp_path / "home") as memory:
-        assert memory.recall("pumpkin") == []
-        path = memory.home / "bank" / "mara" / "garden" / "plan.md"
-        path.parent.mkdir(parents=True)
-        path.write_text("# Beds\nPumpkins go behind the shed.")
-        assert "shed" in memory.recall("pumpkins", speaker="Mara")[0].text
-        memory.idle(seconds=60)
-        path.write_text("# Beds\nPumpkins go beside the pond.")
-        assert [item.text for item in memory.recall("pumpkins", speaker="Mara")] == [
-            "plan.md: Beds: Pumpkins go beside the pond."
-        ]
-        memory.idle(seconds=60)
-        path.unlink()
-        assert memory.recall("pumpkins", speaker="Mara") == []
+    assert memory.recall("pumpkin") == []
+    path = memory.home / "bank" / "mara" / "garden" / "plan.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("# Beds\nPumpkins go behind the shed.")
+    assert "shed" in memory.recall("pumpkins", speaker="Mara")[0].text
+    memory.idle(seconds=60)
+    path.write_text("# Beds\nPumpkins go beside the pond.")
+    assert [item.text for item in memory.recall("pumpkins", speaker="Mara")] == [
+        "plan.md: Beds: Pumpkins go beside the pond."
+    ]
+    memory.idle(seconds=60)
+    path.unlink()
+    assert memory.recall("pumpkins", speaker="Mara") == []
 
 
-def test_a_name_that_is_spelled_later_keeps_its_files(tmp_path):
+def test_a_name_that_is_spelled_later_keeps_its_files(memory):
     """A folder made by hand belongs to the person of that name in any spelling, before and after they first speak."""
-    with opened(tmp_path / "home") as memory:
-        path = memory.home / "bank" / "mara" / "plan.md"
-        path.parent.mkdir(parents=True)
-        path.write_text("The pumpkins.")
-        memory.idle(seconds=60)
-        assert len(memory.recall("pumpkins", speaker="MARA")) == 1
-        memory.store.add_fact("colour", "red", scope="user:Mara")
-        memory.idle(seconds=60)
-        assert [item.owner for item in memory.recall("pumpkins", speaker="mARa")] == ["Mara"]
-        memory.bank.for_person("Mara", "one").write("a.md", "x")
-        assert sorted(path.name for path in (memory.home / "bank").iterdir()) == ["mara"]
+    path = memory.home / "bank" / "mara" / "plan.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("The pumpkins.")
+    memory.idle(seconds=60)
+    assert len(memory.recall("pumpkins", speaker="MARA")) == 1
+    memory.store.add_fact("colour", "red", scope="user:Mara")
+    memory.idle(seconds=60)
+    assert [item.owner for item in memory.recall("pumpkins", speaker="mARa")] == ["Mara"]
+    memory.bank.for_person("Mara", "one").write("a.md", "x")
+    assert sorted(path.name for path in (memory.home / "bank").iterdir()) == ["mara"]
 
 
-def test_a_long_section_is_found_by_its_paragraphs(tmp_path):
+def test_a_long_section_is_found_by_its_paragraphs(memory):
     """A section of many paragraphs is several items, each under its heading."""
-    with opened(tmp_path / "home") as memory:
-        paragraphs = [f"Paragraph of {name}. {'words ' * 150}" for name in ("apples", "pears", "quinces")]
-        memory.bank.shared.write("long.md", "# Fruit\n" + "\n\n".join(paragraphs))
-        items = memory.recall("quinces", kinds={"bank"})
-        assert items[0].text.startswith("long.md: Fruit: Paragraph of quinces")
-        assert len(items[0].text) < 1300
+    paragraphs = [f"Paragraph of {name}. {'words ' * 150}" for name in ("apples", "pears", "quinces")]
+    memory.bank.shared.write("long.md", "# Fruit\n" + "\n\n".join(paragraphs))
+    items = memory.recall("quinces", kinds={"bank"})
+    assert items[0].text.startswith("long.md: Fruit: Paragraph of quinces")
+    assert len(items[0].text) < 1300
 
 
 WORDS = ["apple", "lantern", "meadow", "copper", "violin", "harbour", "pepper", "window"]

@@ -20,14 +20,13 @@ from edgemem.memory import Memory
 from edgemem.records import Reader, Session, ToolCall, text_of
 from edgemem.store.turn_steps import BeginEpoch
 from support.homes import files_with, opened, told, turns_of
-from support.loops import OwnLoop, side_by_side, tool_named
+from support.loops import ASK, CALL, OwnLoop, look_late, side_by_side, tool_named
 from support.models import Listener
 from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-ASK = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+CAKE = {"role": "tool", "tool_call_id": "c1", "content": "a cake"}
 OPEN = {"role": "assistant", "content": "Open."}
 LOOK = Tool("look", "Looks.", {"type": "object", "properties": {}}, lambda: "a cake")
 
@@ -467,10 +466,7 @@ def test_a_hook_at_a_tool_is_heeded_or_counted(
     kitchen.hooks.register(mine)
     with kitchen.turn("Look.") as turn:
         turn.add(ASK)
-        if way == "call":
-            turn.call(CALL)
-        else:
-            turn.add({"role": "tool", "tool_call_id": "c1", "content": "a cake"})
+        turn.call(CALL) if way == "call" else turn.add(CAKE)
         turn.reply("Good.")
     (kept,) = turns_of(memory)
     if way == "call" or point == "after_tool":
@@ -485,10 +481,7 @@ def test_a_hook_behind_a_tool_may_give_the_reply(memory: Memory, way: str) -> No
     kitchen.hooks.register(edgemem.hook("after_tool")(lambda ctx, payload: HookResult.end("I stop.")))
     with kitchen.turn("Look.") as turn:
         turn.add(ASK)
-        if way == "call":
-            turn.call(CALL)
-        else:
-            turn.add({"role": "tool", "tool_call_id": "c1", "content": "a cake"})
+        turn.call(CALL) if way == "call" else turn.add(CAKE)
         assert turn.hook_reply == "I stop."
         assert turn.reply("Good.") == "I stop."
 
@@ -733,10 +726,7 @@ def test_an_agent_within_a_tool_knows_nothing_of_another_turns_agent(memory: Mem
 def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memory) -> None:
     """It stands behind the next utterance whose listeners may read the call, and stays there after a restart."""
     kitchen = memory.session("kitchen", tools=[LOOK])
-    with kitchen.turn("Look, in private.", speaker="alice", private=True) as turn:
-        assert turn.messages
-        turn.add(ASK)
-        turn.reply("I am looking.")
+    look_late(kitchen, private=True)
     kitchen.result("c1", "There is a cake for Bob.")
     with kitchen.turn("And?", speaker="bob") as turn:
         assert "cake" not in str(turn.messages)
@@ -770,9 +760,7 @@ def test_a_result_finds_its_call_after_a_restart(tmp_path: Path) -> None:
     """Before any turn was begun, and where the turn of the call has left the window."""
     with opened(tmp_path / "home") as memory:
         kitchen = memory.session("kitchen")
-        with kitchen.turn("Look.", speaker="alice") as turn:
-            turn.add(ASK)
-            turn.reply("I am looking.")
+        look_late(kitchen)
         kitchen.turn("Thanks.", speaker="alice").end()
         log = kitchen.log.prompt_log
         epoch = msgspec.structs.replace(log.epoch, session="kitchen", first_turn=1)
@@ -793,9 +781,7 @@ def test_a_result_of_calls_with_one_id_is_told_to_nobody_who_may_not_read_each(
     kitchen = memory.session("kitchen", tools=[LOOK])
     asked = [("Look in my safe.", "alice", True), ("Look at the clock.", "bob", False)]
     for text, speaker, private in (asked[n] for n in order):
-        with kitchen.turn(text, speaker=speaker, private=private) as turn:
-            turn.add(ASK)
-            turn.reply("I am looking.")
+        look_late(kitchen, text, speaker=speaker, private=private)
     with kitchen.turn("Look here.", speaker="bob") as turn:
         turn.add(ASK)
         turn.call(ASK["tool_calls"][0])
@@ -811,9 +797,7 @@ def test_a_result_of_calls_with_one_id_is_told_to_nobody_who_may_not_read_each(
 def test_a_call_has_one_late_result(memory: Memory) -> None:
     """Another one is refused in a sentence, also after a restart."""
     kitchen = memory.session("kitchen", tools=[LOOK])
-    with kitchen.turn("Look.", speaker="alice") as turn:
-        turn.add(ASK)
-        turn.reply("I am looking.")
+    look_late(kitchen)
     kitchen.result("c1", "a cake")
     with pytest.raises(InvalidInputError, match="has its result"):
         kitchen.result("c1", "a cup")
@@ -849,10 +833,7 @@ def test_a_late_result_stands_behind_the_results_of_open_calls(memory: Memory, h
         return "a cake"
 
     kitchen = memory.session("kitchen", tools=[Tool("look", "", {}, look)], speaker="alice")
-    with kitchen.turn("Heat the oven.") as turn:
-        assert turn.messages
-        turn.add(ASK)
-        turn.reply("It heats.")
+    look_late(kitchen, "Heat the oven.")
     call = {**CALL, "id": "c2"}
     with kitchen.turn("Look.") as turn:
         assert turn.messages
@@ -1236,9 +1217,7 @@ def test_nothing_is_told_to_a_closed_memory(tmp_path: Path, tell: Any) -> None:
     """It would be lost, so it is one sentence; closing the conversation is none."""
     with opened(tmp_path / "home") as memory:
         kitchen = memory.session("kitchen", tools=[LOOK])
-        with kitchen.turn("Where?", speaker="alice") as turn:
-            turn.add(ASK)
-            turn.reply("Here.")
+        look_late(kitchen)
     with pytest.raises(ClosedError, match=r"^The memory of this conversation is closed; open"):
         tell(kitchen)
     kitchen.close()
@@ -1262,14 +1241,6 @@ def test_no_time_is_negative(memory: Memory, tell: Any) -> None:
     assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["Here."]
 
 
-def look_late(kitchen: Any, call_id: str = "c1", speaker: str = "alice") -> None:
-    """Tell a turn whose tool has not answered."""
-    with kitchen.turn(f"Look for the {speaker[0]}zebra.", speaker=speaker) as turn:
-        assert turn.messages
-        turn.add({**ASK, "tool_calls": [{**CALL, "id": call_id}]})
-        turn.reply("I am looking.")
-
-
 @pytest.mark.parametrize("left", ["in the prompt", "out of the prompt", "before the epoch", "read beside"])
 def test_an_unread_result_is_told_once_after_a_restart(tmp_path: Path, left: str) -> None:
     """Behind the next utterance whose listeners may read the call, wherever that stands by then."""
@@ -1286,7 +1257,7 @@ def test_an_unread_result_is_told_once_after_a_restart(tmp_path: Path, left: str
             kitchen.result("c1", "under the sofa")
         if left == "read beside":
             with opened(tmp_path / "home") as beside:
-                look_late(beside.session("kitchen"), "c2")
+                look_late(beside.session("kitchen"), call_id="c2")
     for _ in range(2):
         with opened(tmp_path / "home") as memory:
             kitchen = memory.session("kitchen")
@@ -1313,9 +1284,9 @@ def test_no_prompt_tells_what_was_erased(tmp_path: Path, what: str, where: str) 
     """Neither turns of the prompt nor a result that nobody has read, or that comes later; what others said stays."""
     with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
         kitchen = memory.session("kitchen")
-        look_late(kitchen)
-        look_late(kitchen, "b1", "bob")
-        look_late(kitchen, "c2")
+        look_late(kitchen, "azebra")
+        look_late(kitchen, "bzebra", "b1", speaker="bob")
+        look_late(kitchen, "azebra", "c2")
         kitchen.result("c1", "under the sofa")
         kitchen.result("b1", "a book")
         FORGETS[what](memory if where == "here" or what == "messages" else other)
@@ -1336,8 +1307,8 @@ def test_no_prompt_tells_what_was_erased(tmp_path: Path, what: str, where: str) 
 def test_a_result_that_an_open_turn_has_read_is_erased_with_its_call(memory: Memory) -> None:
     """The turn that is open while somebody forgets is kept without it, and with the ids that the model generated."""
     kitchen = memory.session("kitchen")
-    look_late(kitchen, speaker="bob")
-    look_late(kitchen, "c2", speaker="bob")
+    look_late(kitchen, "A zebra.", speaker="bob")
+    look_late(kitchen, "A zebra.", "c2", speaker="bob")
     kitchen.result("c1", "under the sofa")
     with kitchen.turn("And?", speaker="alice") as turn:
         assert "sofa" in str(turn.messages)

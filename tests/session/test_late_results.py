@@ -9,17 +9,7 @@ import pytest
 
 import edgemem
 from support.homes import home_with, opened, told, turns_of
-
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-ASK = {"role": "assistant", "content": None, "tool_calls": [CALL]}
-
-
-def look_late(kitchen: Any, speaker: str = "alice", **more: Any) -> None:
-    """Tell a turn whose tool has not answered."""
-    with kitchen.turn("Look for it.", speaker=speaker, **more) as turn:
-        assert turn.messages
-        turn.add(ASK)
-        turn.reply("I am looking.")
+from support.loops import ASK, look_late
 
 
 @pytest.mark.parametrize("locked", ["the call", "the result"])

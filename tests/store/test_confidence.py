@@ -16,7 +16,6 @@ from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import run
-from support.homes import BY_WORDS
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
 
@@ -39,29 +38,27 @@ def test_a_doubt_is_about_its_own_time(store):
     assert [store.facts_as_of(t)[0].value for t in (240.0, 255.0, 265.0)] == ["monday", "friday", "monday"]
 
 
-def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path):
+def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(memory):
     """The value that holds is found, with the other one marked beside it; once settled, it is not marked any more."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        memory.store.add_fact("doctor", "comes at nine")
-        memory.store.add_fact("doctor", "comes at noon", heard=BADLY)
-        (hits,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
-        assert (hits.value, hits.doubt) == ("comes at nine", "comes at noon")
-        assert hits.text == "doctor: comes at nine (since then heard, perhaps misheard: comes at noon)"
-        lines = [line.line for line in lines_for([hits], visible=VisibleLines())]
-        assert lines == ["- doctor: comes at nine", "- perhaps misheard: doctor: comes at noon"]
-        memory.store.add_fact("doctor", "comes at nine")
-        assert memory.recall("doctor", k=1)[0].text == "doctor: comes at nine"
+    memory.store.add_fact("doctor", "comes at nine")
+    memory.store.add_fact("doctor", "comes at noon", heard=BADLY)
+    (hits,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
+    assert (hits.value, hits.doubt) == ("comes at nine", "comes at noon")
+    assert hits.text == "doctor: comes at nine (since then heard, perhaps misheard: comes at noon)"
+    lines = [line.line for line in lines_for([hits], visible=VisibleLines())]
+    assert lines == ["- doctor: comes at nine", "- perhaps misheard: doctor: comes at noon"]
+    memory.store.add_fact("doctor", "comes at nine")
+    assert memory.recall("doctor", k=1)[0].text == "doctor: comes at nine"
 
 
-def test_recall_and_the_prompt_say_who_is_not_believed(tmp_path):
+def test_recall_and_the_prompt_say_who_is_not_believed(memory):
     """What was heard well from somebody who is trusted less was not misheard: it says who said so."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        memory.store.add_fact("doctor", "comes on monday", heard=WELL)
-        memory.store.add_fact("doctor", "comes on friday", heard=Heard(asr_confidence=0.9))
-        (hit,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
-        assert "(since then heard, not believed: comes on friday; an unknown voice said so)" in hit.text
-        lines = lines_for([hit], visible=VisibleLines())
-        assert lines[1].line == "- not believed: doctor: comes on friday (an unknown voice said so)"
+    memory.store.add_fact("doctor", "comes on monday", heard=WELL)
+    memory.store.add_fact("doctor", "comes on friday", heard=Heard(asr_confidence=0.9))
+    (hit,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
+    assert "(since then heard, not believed: comes on friday; an unknown voice said so)" in hit.text
+    lines = lines_for([hit], visible=VisibleLines())
+    assert lines[1].line == "- not believed: doctor: comes on friday (an unknown voice said so)"
 
 
 def test_the_command_line_shows_doubts(tmp_path):

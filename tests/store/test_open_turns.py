@@ -21,23 +21,9 @@ from edgemem.store.spool import HEAD_BYTES, read_foreign_spool, spool_paths
 from edgemem.store.turn_steps import CountOutcome
 from support.disks import ordinary_user
 from support.homes import home_with, told, turns_of
-from support.loops import loop_of, python, robot
+from support.loops import loop_of, start_in_a_tool
 
 Talking = Callable[[Path], "subprocess.Popen[str]"]
-IN_A_TOOL = """
-def run(minutes):
-    memory.diagnostics.database.enqueue(lambda: None).result()  # the turn is accepted
-    print("running", flush=True)
-    sys.stdin.readline()
-    return "set"
-
-loop = loop_of(memory, run=run)
-loop.run("good morning")
-loop.run("a timer, zebra")
-print("ended", flush=True)
-sys.stdin.readline()
-"""
-"""A robot that stands still in the tool of its second turn."""
 
 
 @pytest.fixture
@@ -64,10 +50,8 @@ def talking() -> Iterator[Talking]:
     started: list[subprocess.Popen[str]] = []
 
     def start(home: Path) -> subprocess.Popen[str]:
-        process = python(robot(IN_A_TOOL), home)
-        started.append(process)
-        assert process.stdout.readline() == "running\n"
-        return process
+        started.append(start_in_a_tool(home))
+        return started[-1]
 
     yield start
     for process in started:

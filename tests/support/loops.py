@@ -31,6 +31,8 @@ from support.models import Caller, Listener, Model
 ROOT = Path(__file__).parents[2]
 Said = str | dict[str, Any] | Exception | Callable[[list[dict[str, Any]]], Any]
 """What a model answers: text, a whole message, a failure, or what a function makes of the prompt."""
+CALL: Message = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+ASK: Message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 
 
 def loop_of(
@@ -71,6 +73,42 @@ def robot(body: str) -> str:
             *(f"    {line}" for line in inspect.cleandoc(body).splitlines()),
         )
     )  # fmt: skip
+
+
+IN_A_TOOL = """
+def run(minutes):
+    memory.diagnostics.database.enqueue(lambda: None).result()  # the turn is accepted
+    print("running", flush=True)
+    sys.stdin.readline()
+    return "set"
+
+loop = loop_of(memory, run=run)
+loop.run("good morning")
+if "backed up" in sys.argv:
+    memory.diagnostics.backups.make()
+loop.run("a timer, zebra")
+print("ended", flush=True)
+sys.stdin.readline()
+"""
+"""A robot that stands still in the tool of its second turn."""
+
+
+def start_in_a_tool(home: Path, *more: str) -> subprocess.Popen[str]:
+    """Start that robot, and wait until it stands in its tool; "backed up" has it make a backup before."""
+    process = python(robot(IN_A_TOOL), home, *more)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    return process
+
+
+def look_late(
+    kitchen: Any, text: str = "Look for it.", call_id: str = "c1", *, speaker: str = "alice", **more: Any
+) -> None:
+    """Tell a turn whose tool has not answered."""
+    with kitchen.turn(text, speaker=speaker, **more) as turn:
+        assert turn.messages
+        turn.add({**ASK, "tool_calls": [{**CALL, "id": call_id}]})
+        turn.reply("I am looking.")
 
 
 def block_before(memory: Memory, text: str, speaker: str) -> str:

@@ -56,19 +56,18 @@ def test_a_forgotten_fact_leaves_no_trace(truth, store, index):
     check(index)
 
 
-def test_dropped_episodes_leave(store, truth, tmp_path):
+def test_dropped_episodes_leave(store, truth, index):
     """Episodes that the store trims are taken out."""
     small = SQLiteMemoryStore(truth, max_episodes=10)
-    with Index(tmp_path / "index.db", truth) as index:
-        for n in range(12):
-            small.add_episode("event", {"n": f"number{n}"}, "ok")
-        index.catch_up()
-        for n in range(12, 24):
-            small.add_episode("event", {"n": f"number{n}"}, "ok")
-        index.catch_up()
-        kept = {row[0] for row in truth.query("select id from episodes")}
-        assert {row[0] for row in index.database.query("select ref from docs")} == kept
-        assert count_docs(index) == len(kept)
+    for n in range(12):
+        small.add_episode("event", {"n": f"number{n}"}, "ok")
+    index.catch_up()
+    for n in range(12, 24):
+        small.add_episode("event", {"n": f"number{n}"}, "ok")
+    index.catch_up()
+    kept = {row[0] for row in truth.query("select id from episodes")}
+    assert {row[0] for row in index.database.query("select ref from docs")} == kept
+    assert count_docs(index) == len(kept)
 
 
 def test_notes_follow_their_file(tmp_path, truth):
@@ -169,17 +168,16 @@ def test_old_changes_are_dropped_from_the_truth(truth, store, index, hand):
     assert truth.query("select count(*) from index_queue") == [(1,)]
 
 
-def test_what_is_written_takes_along_what_waits(tmp_path, truth, store):
+def test_what_is_written_takes_along_what_waits(truth, store, index):
     """Few episodes wait for more; a fact does not, and brings them along in its commit."""
-    with Index(tmp_path / "index.db", truth) as index:
-        store.add_episode("dance", {"with": "bob"}, "ok")
-        assert index.catch_up(least=100, wait_s=3600.0) == 0
-        assert index.pending()["text"] == 1
-        store.add_fact("milk", "empty")
-        assert index.catch_up(least=100, wait_s=3600.0) == 2
-        assert index.pending()["text"] == 0
-        store.add_episode("dance", {"with": "mai"}, "ok")
-        assert index.catch_up(least=100, wait_s=-1.0) == 1
+    store.add_episode("dance", {"with": "bob"}, "ok")
+    assert index.catch_up(least=100, wait_s=3600.0) == 0
+    assert index.pending()["text"] == 1
+    store.add_fact("milk", "empty")
+    assert index.catch_up(least=100, wait_s=3600.0) == 2
+    assert index.pending()["text"] == 0
+    store.add_episode("dance", {"with": "mai"}, "ok")
+    assert index.catch_up(least=100, wait_s=-1.0) == 1
 
 
 def test_who_speaks_waits_for_one_text(truth, store, index):
