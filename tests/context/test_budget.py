@@ -15,9 +15,8 @@ from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
-from edgemem.memory import Memory
 from edgemem.records import Message
-from support.homes import BY_WORDS, opened
+from support.homes import BY_WORDS, check_of, opened
 from support.models import Model
 from support.tokenizers import WordTokenizer
 
@@ -137,21 +136,20 @@ def test_notes_have_their_tokens_and_show_nothing_twice(tmp_path: Path) -> None:
         assert "note" not in second
 
 
-def told(memory: Memory) -> Any:
-    return next(found for found in memory.check() if found.name == "window")
-
-
 def test_check_tells_which_window_counts(tmp_path: Path) -> None:
     """The profile's alone, a model's that is smaller, and one that is too small for what the loop was given later."""
     with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
-        assert (told(memory).state, told(memory).detail) == ("ok", "4,096 tokens, as the profile says")
+        assert (check_of(memory, "window").state, check_of(memory, "window").detail) == (
+            "ok",
+            "4,096 tokens, as the profile says",
+        )
         hooks = memory.hooks(session_id="s", tokenizer=Windowed())
-        found = told(memory)
+        found = check_of(memory, "window")
         assert found.state == "warn"
         assert found.detail == "the model's has 600 tokens and the profile says 4,096: the model's counts"
         assert "window_tokens = 600" in found.advice
         AgentLoop(Model(), hooks=hooks, instructions="word " * 700).run("Hello.")
-        found = told(memory)
+        found = check_of(memory, "window")
         assert found.state == "fail"
         assert "The instructions take 702 tokens" in found.detail
         assert "a window of at least 1,022 (n_ctx, or -c of its server), or shorten" in found.detail
@@ -168,12 +166,12 @@ def test_an_overflow_that_nobody_could_foresee_is_in_check(tmp_path: Path) -> No
                 loop.run("Hello.")
         assert loop.hooks.failures() == []
     with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
-        found = told(memory)
+        found = check_of(memory, "window")
         assert found.state == "warn"
         assert "the context window 512" in found.detail
         assert "at least 2 times" in found.detail
         assert "hooks(model=" in found.advice
-        assert next(one for one in memory.check() if one.name == "hooks").state == "ok"
+        assert check_of(memory, "hooks").state == "ok"
 
 
 messages = st.lists(

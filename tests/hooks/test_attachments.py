@@ -24,7 +24,7 @@ from edgemem.memory import Memory
 from edgemem.session.points import BEFORE_LLM
 from edgemem.session.tools import Tool
 from support.cli import run
-from support.homes import opened
+from support.homes import check_of, opened
 from support.models import write_llama_gguf
 from support.servers import RunningServer, free_port
 
@@ -213,10 +213,6 @@ def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict
     }
 
 
-def told(memory: Memory, name: str) -> Any:
-    return next(found for found in memory.check() if found.name == name)
-
-
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_window_below_the_profiles_is_kept(memory: Memory, models: dict[str, Path], idle: bool) -> None:
     """Twenty turns with a model of 1,024 tokens: none overflows, with time for upkeep between them and without."""
@@ -229,7 +225,7 @@ def test_a_window_below_the_profiles_is_kept(memory: Memory, models: dict[str, P
             if idle:
                 memory.idle(0.5)
         assert loop.hooks.failures() == []
-        found = told(memory, "window")
+        found = check_of(memory, "window")
         assert found.state == "warn"
         assert found.detail == "the model's has 1,024 tokens and the profile says 4,096: the model's counts"
 
@@ -289,14 +285,14 @@ def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: P
                 loop.run(f"{n}: {SAID}")
                 assert model.last.prompt_tokens <= 1024 - 256
             assert loop.hooks.failures() == []
-            assert "the model's has 1,024 tokens" in told(memory, "window").detail
+            assert "the model's has 1,024 tokens" in check_of(memory, "window").detail
             with pytest.raises(ContextOverflowError, match=r"opened with has 1,024"):
                 memory.hooks(model=model, instructions="Be nice to people. " * 300)
             much = [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}]
             larger = r"alone take .* start the server with a larger window"
             with pytest.raises(ContextOverflowError, match=larger):
                 model.stream(much, max_tokens=1)
-            found = told(memory, "compaction")
+            found = check_of(memory, "compaction")
             assert found.state == "warn"
             without = "summaries are made of sentences that were said: no session has a chat model"
             assert found.detail.startswith(without)

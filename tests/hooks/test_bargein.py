@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks import ON_INTERRUPT, ON_RUN_END, AgentResult
 from edgemem.records import Message, Reply
 from support.homes import BY_WORDS
+from support.kills import select
 from support.loops import OwnLoop
 from support.models import Model
 from support.selection import cases
@@ -238,10 +238,7 @@ def loop(memory: Memory) -> CutLoop:
 
 def replies(memory: Memory) -> list[tuple[Any, ...]]:
     memory.diagnostics.database.flush()
-    with closing(sqlite3.connect(f"file:{memory.home}/db/memory.db?mode=ro", uri=True)) as plain:
-        return plain.execute(
-            "select content, unheard from messages where role = 'assistant' order by id"
-        ).fetchall()
+    return select(memory.home, "select content, unheard from messages where role = 'assistant' order by id")
 
 
 def after(heard: str) -> str:

@@ -30,7 +30,7 @@ from edgemem.records import Epoch, Message, Reply, Session, ToolCall, Turn
 from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.turn_steps import BeginEpoch
 from support.homes import opened
-from support.loops import OwnLoop, side_by_side
+from support.loops import ASK, CALL, OwnLoop, side_by_side
 from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -203,10 +203,9 @@ def test_instructions_in_the_middle_come_back_after_a_restart(tmp_path: Path, ro
 @pytest.mark.parametrize("place", ["before the utterance", "behind it"])
 def test_a_result_that_comes_a_turn_later_joins_its_call(loop: OwnList, place: str) -> None:
     """A tool that works in the background answers in the list of a later turn: it is read once, and stored with its call."""
-    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     loop.messages = loop.ctx.session.messages
     loop.hear("What is in the cellar?")
-    loop.messages.append({"role": "assistant", "content": "I look.", "tool_calls": [call]})
+    loop.messages.append({"role": "assistant", "content": "I look.", "tool_calls": [CALL]})
     loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("I look."))
     result: Message = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": "a red cup"}
     asked: Message = {"role": "user", "content": "And now?"}
@@ -255,8 +254,7 @@ def test_a_late_result_is_read_by_those_who_may_read_its_call(
     tmp_path: Path, place: str, *, is_new_epoch: bool
 ) -> None:
     """Also where its call has left the prompt, and another turn has a call of the same id."""
-    call = {"id": "call_0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    asked: Message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    asked: Message = {**ASK, "tool_calls": [{**CALL, "id": "call_0"}]}
     with opened(tmp_path / "home") as memory:
         loop = OwnList(memory)
         for speaker, results in (("alice", []), ("ben", ["noon"])):
@@ -526,8 +524,7 @@ def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(
         loop.messages.append({"role": "user", "content": f"Number {n}?"})
         loop.ask()
         if with_tools:
-            call = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-            loop.messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+            loop.messages.append({**ASK, "tool_calls": [{**CALL, "id": f"c{n}"}]})
             loop.messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"{n}"})
             loop.ask(hop=1)
         loop.messages.append({"role": "assistant", "content": f"It is {n}."})

@@ -24,6 +24,7 @@ from edgemem.llama.state import KeptState, copy_out, headers_in, read_state, wri
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from support.homes import check_of
 from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24
@@ -285,8 +286,8 @@ def test_model_whose_memory_cannot_be_cut_is_left_alone(
         part = part_of(memory.hooks(model=chat), "state")
         list(chat.stream(said(), max_tokens=2))
         part.kept.work()
-        assert row(memory).state == "warn"
-        assert reason in row(memory).detail
+        assert check_of(memory, "kept state").state == "warn"
+        assert reason in check_of(memory, "kept state").detail
     assert not headers_in(home / "db")
 
 
@@ -320,10 +321,6 @@ def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
     return AgentLoop(ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=INSTRUCTIONS, tools=tools)
 
 
-def row(memory: Memory) -> Any:
-    return next(check for check in memory.check() if check.name == "kept state")
-
-
 def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) -> None:
     """From the second start on the first turn evaluates less than a tenth; `check` says what is kept, how old, and of damage."""
     evaluated: list[int] = []
@@ -333,7 +330,7 @@ def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) ->
             evaluated.append(chat.last.evaluated_tokens)
     assert evaluated[1] < evaluated[0] / 10
     with edgemem.open(home, worker=False) as memory:
-        told = row(memory)
+        told = check_of(memory, "kept state")
     assert told.state == "ok"
     assert "instructions and tools of phi-3.gguf" in told.detail
     assert " seconds old" in told.detail
@@ -341,7 +338,7 @@ def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) ->
     path.write_bytes(path.read_bytes()[:-1])
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
         memory.hooks(model=chat)
-        told = row(memory)
+        told = check_of(memory, "kept state")
     assert told.state == "warn"
     assert "damaged or cut short" in told.detail
 
@@ -409,7 +406,7 @@ def test_switched_off(file: Path, home: Path) -> None:
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[chat]\nkeep_state = "off"\n')
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
         assert part_of(memory.hooks(model=chat), "state") is None
-        assert row(memory).detail == "switched off ([chat] keep_state)"
+        assert check_of(memory, "kept state").detail == "switched off ([chat] keep_state)"
     assert not headers_in(home / "db")
 
 

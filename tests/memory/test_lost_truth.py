@@ -15,11 +15,10 @@ import edgemem
 from edgemem.config import BackupSettings, LlamaSettings, Profile, StoreSettings
 from edgemem.errors import BusyError, CorruptError, LostTruthError
 from edgemem.memory import Memory
-from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import refused, run
-from support.homes import home_with, told, turns_of
+from support.homes import check_of, home_with, told, turns_of
 from support.loops import start_in_a_tool
 
 Lose = Callable[[Path], None]
@@ -69,11 +68,6 @@ def swap(home: Path) -> None:
     """Put an empty memory in the truth's place, as a store that is opened by its path makes one."""
     delete(home)
     SQLiteMemoryStore(home / "db" / "memory.db").close()
-
-
-def losses(memory: Memory) -> Check:
-    (row,) = [check for check in memory.check() if check.name == "lost data"]
-    return row
 
 
 @pytest.mark.parametrize("lose", [cut, delete, swap])
@@ -133,7 +127,7 @@ def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Lose) -> Non
     assert [Path(path).exists() for path in done["aside"]] == ([] if lose is delete else [True])
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "green"
-        assert losses(memory).state == "ok"
+        assert check_of(memory, "lost data").state == "ok"
         memory.idle(10)
         assert [found.value for found in memory.recall("tea")] == ["green"]
         memory.store.add_fact("tea", "mint")
@@ -147,15 +141,15 @@ def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Lose) 
     newest = backup_paths(home / "backups")[0]
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "black"
-        told = losses(memory)
+        told = check_of(memory, "lost data")
         assert (told.state, newest.name in told.detail) == ("warn", True)
         memory.store.add_fact("tea", "mint")
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "mint"
-        assert losses(memory).state == "warn"
+        assert check_of(memory, "lost data").state == "warn"
     assert "lost data" in run("check", "--home", home, "--acknowledge").stdout
     with opened(home) as memory:
-        assert losses(memory).state == "ok"
+        assert check_of(memory, "lost data").state == "ok"
 
 
 @pytest.mark.parametrize(("lose", "damaged"), [(cut, True), (delete, False), (overwrite, True)])
@@ -171,16 +165,16 @@ def test_without_a_good_backup_it_begins_empty_and_says_so(home: Path, lose: Los
         opened(home)
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
-        assert "began empty" in losses(memory).detail
+        assert "began empty" in check_of(memory, "lost data").detail
         assert bool(memory.diagnostics.truth.aside()) == (lose is not delete)
         memory.store.add_fact("tea", "mint")
         memory.idle(10)
         assert memory.recall("tea")[0].value == "mint"
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "mint"
-        assert losses(memory).state == "warn"
+        assert check_of(memory, "lost data").state == "warn"
         memory.diagnostics.truth.acknowledge()
-        assert losses(memory).state == "ok"
+        assert check_of(memory, "lost data").state == "ok"
 
 
 def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path) -> None:
@@ -193,7 +187,7 @@ def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path)
         opened(home)
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "of another robot"
-        assert losses(memory).state == "warn"
+        assert check_of(memory, "lost data").state == "warn"
     assert run("restore", home / "db" / "memory.db", "--yes", "--home", home).exit_code == 0
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "of another robot"
@@ -369,7 +363,7 @@ def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
         opened(home)
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
-        assert "began empty" in losses(memory).detail
+        assert "began empty" in check_of(memory, "lost data").detail
 
 
 @pytest.mark.parametrize("command", [("backup",), ("restore", "--yes"), ("restore", "--empty", "--yes")])

@@ -16,10 +16,10 @@ import edgemem
 from edgemem.config import BackupSettings, LlamaSettings, Profile
 from edgemem.errors import ReplacedError
 from edgemem.memory import Memory
-from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.homes import check_of
 from support.loops import side_by_side
 from support.selection import cases
 
@@ -62,20 +62,15 @@ HANDS: dict[str, Callable[[Path], object]] = {
 }  # fmt: skip
 
 
-def database_row(memory: Memory) -> Check:
-    (row,) = [check for check in memory.check() if check.name == "database"]
-    return row
-
-
 @pytest.mark.parametrize("hand", HANDS)
 def test_a_write_to_files_that_are_gone_is_refused_and_check_says_so(memory: Memory, hand: str) -> None:
     """One sentence tells what to do, with each write, and in another thread too."""
-    assert database_row(memory).state == "ok"
+    assert check_of(memory, "database").state == "ok"
     HANDS[hand](memory.home)
     for _ in range(2):
         with pytest.raises(ReplacedError, match="stop the robot and start it again"):
             memory.store.add_fact("tea", "white")
-    row = database_row(memory)
+    row = check_of(memory, "database")
     assert (row.state, "nothing more is stored" in row.detail) == ("fail", True)
     memory.idle(1)
 

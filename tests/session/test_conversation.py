@@ -19,6 +19,7 @@ from edgemem.errors import ClosedError, InvalidInputError, ModelError, TurnEnded
 from edgemem.memory import Memory
 from edgemem.records import Reader, Session, ToolCall, text_of
 from edgemem.store.turn_steps import BeginEpoch
+from support.data import DATA
 from support.homes import files_with, opened, told, turns_of
 from support.loops import ASK, CALL, OwnLoop, look_late, side_by_side, tool_named
 from support.models import Listener
@@ -921,9 +922,7 @@ def test_words_are_kept_and_bytes_and_objects_are_not(memory: Memory, message: d
     assert SOUND not in str(kept)
 
 
-THOUGHTS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "thoughts.toml").read_bytes())[
-    "messages"
-]
+THOUGHTS = msgspec.toml.decode((DATA / "thoughts.toml").read_bytes())["messages"]
 
 
 @pytest.mark.parametrize("message", THOUGHTS)
@@ -1372,11 +1371,7 @@ def test_a_fact_that_is_forgotten_leaves_unread_results(memory: Memory) -> None:
     for n, forgotten in enumerate(({"key": "code", "scope": "user:alice"}, {"person": "alice"})):
         memory.store.add_fact("code", "4711", scope="user:alice")
         kitchen = memory.session(f"kitchen {n}")
-        call = {
-            "id": "c1",
-            "type": "function",
-            "function": {"name": "recall_fact", "arguments": '{"key": "code"}'},
-        }
+        call = {**CALL, "function": {"name": "recall_fact", "arguments": '{"key": "code"}'}}
         with kitchen.turn("What is it?", speaker=None) as turn:
             turn.add({**ASK, "tool_calls": [call]})
             turn.reply("I look it up.")

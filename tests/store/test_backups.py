@@ -19,6 +19,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.kinds import TRUTH, open_truth, origin_of
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.homes import check_of
 from support.kills import kill_after, start
 
 DAY = 86_400.0
@@ -72,12 +73,11 @@ def test_idle_time_backs_up_what_changed_once_a_day(memory: Memory, wall: Wall, 
     newest, older = backups_of(memory)
     assert first not in (newest, older)
     assert value_in(newest, "tea", tmp_path) == "white"
-    (check,) = [each for each in memory.check() if each.name == "backups"]
+    check = check_of(memory, "backups")
     assert (check.state, newest.name in check.detail) == ("ok", True)
     wall.ahead = 9 * DAY
     memory.store.add_fact("tea", "mint")
-    (check,) = [each for each in memory.check() if each.name == "backups"]
-    assert check.state == "warn"
+    assert check_of(memory, "backups").state == "warn"
 
 
 def test_forgetting_removes_the_backups_that_hold_it(memory: Memory) -> None:
@@ -113,7 +113,7 @@ def test_what_was_forgotten_goes_where_no_fresh_backup_can_be_made(memory: Memor
     memory.store.forget_fact("pin")
     memory.idle(10)
     assert list((memory.home / "backups").iterdir()) == []
-    (check,) = [each for each in memory.check() if each.name == "backups"]
+    check = check_of(memory, "backups")
     assert (check.state, "there is none" in check.detail) == ("warn", True)
 
 
@@ -143,8 +143,7 @@ def test_a_truth_begun_anew_pushes_out_no_backup_before(memory: Memory, wall: Wa
     assert years in backups_of(memory)
     assert len(backups_of(memory)) == 3
     assert memory.diagnostics.backups.newest() != years
-    (check,) = [each for each in memory.check() if each.name == "backups"]
-    assert "1 of another memory" in check.detail
+    assert "1 of another memory" in check_of(memory, "backups").detail
 
 
 def test_a_backup_is_made_before_the_schema_changes(memory: Memory, wall: Wall, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import ROOM, DeferredWrites, Record, Spool, read_foreign_spool, spool_paths
 from support.disks import LOCK, SQLITE, held, no_file_larger_than, ordinary_user
-from support.homes import told, turns_of
+from support.homes import check_of, told, turns_of
 from support.loops import loop_of
 from support.models import Listener
 
@@ -230,11 +230,6 @@ def said(memory: Memory, session: str = "kitchen") -> list[str | None]:
 
 def pending(memory: Memory) -> list[Path]:
     return [path for path in spool_paths(memory.diagnostics.database.path) if read_foreign_spool(path)[0]]
-
-
-def check_of(memory: Memory, name: str) -> Any:
-    (found,) = [each for each in memory.check() if each.name == name]
-    return found
 
 
 def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> None:

@@ -13,7 +13,7 @@ from edgemem.memory import Memory
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall, Request
 from edgemem.recall.text import analyse as words
-from edgemem.records import Heard, Message, Reader, StoredMessage, Turn
+from edgemem.records import Check, Heard, Message, Reader, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -71,6 +71,12 @@ def files_with(folder: Path, word: str) -> list[str]:
     """Return the names of the files below a folder in which a word stands."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return sorted(path.name for path in files if word.encode() in path.read_bytes())
+
+
+def check_of(memory: Memory, name: str) -> Check:
+    """Return the row of that name in `edgemem check`."""
+    (row,) = [check for check in memory.check() if check.name == name]
+    return row
 
 
 def opened(home: Path, more: str = "", **options: Any) -> Memory:

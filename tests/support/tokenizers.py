@@ -48,3 +48,10 @@ class WordTokenizer:
     ) -> int:
         self.counts += 1
         return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt).n
+
+
+def encode_whole(tokenizer: Any, text: str) -> list[int]:
+    """Return the ids of a text that is tokenised at once."""
+    vocabulary = tokenizer.vocabulary
+    begins = () if text.startswith(vocabulary.bos_text) else vocabulary.begins
+    return [*begins, *vocabulary.tokenize(text, special=True)]

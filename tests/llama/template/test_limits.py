@@ -28,6 +28,7 @@ from edgemem.session.tools import Tool
 from support.homes import BY_WORDS
 from support.models import write_llama_gguf
 from support.selection import LONG
+from support.tokenizers import encode_whole
 
 SYSTEM: Message = {"role": "system", "content": "Be a kind robot."}
 NAMES = ("lamp", "door")
@@ -267,7 +268,7 @@ class Talk:
         tokenizer = self.chat.tokenizer
         held = [int(token) for token in self._llama.input_ids[: self._llama.n_tokens]]
         prompt = tokenizer.render(messages, tools=tools, now=now)
-        assert prompt.ids == whole(tokenizer, prompt.text)
+        assert prompt.ids == encode_whole(tokenizer, prompt.text)
         reply = self.replies.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
         handed = self.handed
         assert len(handed) == self.chat.last.prompt_tokens
@@ -297,12 +298,6 @@ def booked(new: int) -> int:
     new = max(new, 1)  # the last token is evaluated again where nothing is new
     rest = new % BATCH
     return max(1, new - rest + (rest if rest > 1 else 0))
-
-
-def whole(tokenizer: Any, text: str) -> list[int]:
-    vocabulary = tokenizer.vocabulary
-    begins = () if text.startswith(vocabulary.bos_text) else vocabulary.begins
-    return [*begins, *vocabulary.tokenize(text, special=True)]
 
 
 @pytest.fixture(scope="module")

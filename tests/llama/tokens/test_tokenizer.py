@@ -15,6 +15,7 @@ from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.llama.tokens.vocabulary import FileVocabulary
 from support.selection import LONG
+from support.tokenizers import encode_whole
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
 BITS = [
@@ -41,12 +42,6 @@ def open_tokenizer(vocabularies: Path) -> Iterator[Open]:
     yield get
     for old in loaded.values():
         old.close()
-
-
-def whole(tokenizer: LlamaTokenizer, text: str) -> list[int]:
-    vocabulary = tokenizer.vocabulary
-    begins = () if text.startswith(vocabulary.bos_text) else vocabulary.begins
-    return [*begins, *vocabulary.tokenize(text, special=True)]
 
 
 def test_vectors(vocabularies: Path) -> None:
@@ -78,7 +73,7 @@ def test_segments_equal_the_whole_for_any_text(open_tokenizer: Open, vocabulary:
     def check(texts: list[str]) -> None:
         roles = ("user", "assistant")
         prompt = tokenizer.render([{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)])
-        assert prompt.ids == whole(tokenizer, prompt.text)
+        assert prompt.ids == encode_whole(tokenizer, prompt.text)
 
     check()
 

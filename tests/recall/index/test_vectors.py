@@ -17,11 +17,11 @@ from edgemem.records import Reader
 from edgemem.store import turns
 from lab.languages import household
 from support.embedders import HashEmbedder, TokenEmbedder
-from support.homes import bytes_of, check, count, say, tell, work
+from support.homes import bytes_of, check, check_of, count, say, tell, work
 
 
 def embedder_line(memory) -> str:
-    (line,) = [one for one in memory.check() if one.name == "embedder"]
+    line = check_of(memory, "embedder")
     assert line.state == "ok"
     return line.detail
 
@@ -261,7 +261,7 @@ def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
             memory.idle(30)
             assert memory.recall("tea?")[0].text == "tea: black, no sugar"
             assert memory.recall("Oyelaran?")[0].text or there
-            (line,) = [one for one in memory.check() if one.name == "embedder"]
+            line = check_of(memory, "embedder")
             assert line.state == ("ok" if there else "warn")
             assert "is gone" in line.detail or there
             assert memory.diagnostics.index.pending()["vectors"] == (0 if there else 1)
@@ -277,7 +277,7 @@ def test_a_home_that_speaks_another_language_hears_of_an_embedder_that_knows_it(
         for day, language, state in ((1, "en", "ok"), (2, "de", "warn"), (3, "zh", "warn"), (4, "en", "ok")):
             for turn, (_, _, text) in enumerate(household(language).said):
                 tell(memory, text, f"day {day}", turn)
-            (line,) = [one for one in memory.check() if one.name == "embedder"]
+            line = check_of(memory, "embedder")
             assert line.state == state
             assert state == "ok" or "edgemem models get multilingual-e5-small" in line.advice
             assert state == "ok" or f"({language})" in line.detail
@@ -355,8 +355,7 @@ def test_check_tells_how_far_the_vectors_are(tmp_path):
             memory.diagnostics.index.embed_pending(1)
             assert "waiting for vectors: 2 texts" in embedder_line(memory)
             memory.diagnostics.index.embed_pending(1)
-            (upkeep,) = (check for check in memory.check() if check.name == "upkeep")
-            assert "waiting for idle time: 1 vector;" in upkeep.detail
+            assert "waiting for idle time: 1 vector;" in check_of(memory, "upkeep").detail
             assert memory.idle(30)
             assert "wait" not in embedder_line(memory)
 

@@ -17,7 +17,7 @@ from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 from lab.judge import SetClock
 from lab.languages import LANGUAGES, household
-from support.data import sentences
+from support.data import DATA, sentences
 from support.embedders import HashEmbedder
 from support.homes import BY_WORDS, Robot, tell
 from support.loops import block_before
@@ -199,9 +199,7 @@ class Questions(msgspec.Struct):
     deeds: str
 
 
-QUESTIONS = msgspec.toml.decode(
-    (Path(__file__).parents[2] / "data" / "time_questions.toml").read_bytes(), type=dict[str, Questions]
-)
+QUESTIONS = msgspec.toml.decode((DATA / "time_questions.toml").read_bytes(), type=dict[str, Questions])
 
 
 class Home:
