@@ -53,11 +53,12 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
         keys: further words of such facts' keys.
     """
     rows, n = view.table.rows, view.n
-    flagged = (rows["flags"][:n] & SAFETY) > 0
+    flagged, sure = (rows["flags"][:n] & SAFETY) > 0, (rows["flags"][:n] & SURE) > 0
     if keys:
         facts = np.flatnonzero(np.isin(rows["kind"][:n], (FACT, PREFERENCE)))
         for key in keys:
-            flagged[facts] |= _having(view, facts, terms(key))
+            called = facts[_having(view, facts, terms(key))]
+            flagged[called] = sure[called] = True
     slots = np.flatnonzero(flagged & view.findable[:n])
     if not len(slots):
         return []
@@ -66,11 +67,10 @@ def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -
     for name in filter(None, dict.fromkeys(reversed(who))):
         ranks[_concerns(view, slots, name)] = int(name != who[0])
     near = np.where(ranks > 0, view.words[slots] + view.cosines[slots], 0.0)
-    sure = (rows["flags"][slots] & SURE) > 0
-    order = np.lexsort((-rows["at"][slots], ~sure, -near, ranks))
+    order = np.lexsort((-rows["at"][slots], ~sure[slots], -near, ranks))
     chosen = np.concatenate([order[ranks[order] == rank][:_MOST] for rank in range(3)])
     kinds, refs = rows["kind"][slots[chosen]].tolist(), rows["ref"][slots[chosen]].tolist()
-    return list(map(SafetyDoc, kinds, refs, ranks[chosen].tolist(), sure[chosen].tolist()))
+    return list(map(SafetyDoc, kinds, refs, ranks[chosen].tolist(), sure[slots[chosen]].tolist()))
 
 
 def _concerns(view: QueryView, slots: Slots, name: str) -> Mask:
@@ -109,14 +109,14 @@ def with_safety(
 ) -> list[Recalled]:
     """Return what was found behind what is said of safety: the speaker's own, then, where it `comes_up`, that of others.
 
-    Each thing is told once; left out are questions, the robot's own words, and the message in which a fact was told. What else
-    surely concerns others counts as found only by a word of what is `asked`.
+    What is less sure to be a danger waits until one comes up. Each thing is told once; left out are questions, the robot's own words,
+    and the message in which a fact was told. What else surely concerns others counts as found only by a word of what is `asked`.
     """
     first: list[Recalled] = []
     places = [_OWN, _OTHERS if comes_up else 0]
     for doc in sorted(docs, key=lambda doc: (doc.rank, doc.kind == TURN)):
         item = items.get((doc.kind, doc.ref))
-        if item is None or item.source == "assistant":
+        if item is None or item.source == "assistant" or not (doc.sure or comes_up):
             continue
         # Without its mark, what the speaker says of themselves is rather taken for no question.
         if only_asks(item.text) and (doc.rank > 0 or item.text.rstrip()[-1] in "?？"):
