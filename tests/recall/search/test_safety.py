@@ -157,8 +157,10 @@ def test_a_danger_is_known_by_what_it_means(memory: Memory) -> None:
     tell(memory, "I had one cashew and woke up in intensive care.", "ines")
     tell(memory, "The cashews are in the blue tin.", "ines", "again")
     tell(memory, "I need my coffee with milk and my bread with butter before eight or I am no use.", "ines")
-    cook = "What shall we cook tonight?"
-    assert "butter" in block_before(memory, cook, "ines")  # what is less sure waits until food comes up
+    tablets = "Can I take two of these tablets?"
+    assert "butter" in block_before(
+        memory, tablets, "ines"
+    )  # what is less sure waits until medicine comes up
     assert "butter" not in block_before(memory, "Wake me at seven.", "ines")
     walk = "We walked along the river. The sun came out at noon. A train went by with old carriages. The bus was late again. "
     walk += "The shop was shut. We sang all the way home. "
@@ -168,7 +170,7 @@ def test_a_danger_is_known_by_what_it_means(memory: Memory) -> None:
     assert "intensive care" in block
     assert "earrings" in block
     assert "blue tin" not in block
-    assert "butter" not in block_before(memory, cook, "ines")
+    assert "butter" not in block_before(memory, tablets, "ines")
 
 
 def test_a_fact_of_another_is_told_with_food_alone(memory: Memory, hand: HandClock) -> None:
