@@ -105,7 +105,7 @@ def test_a_sentence_of_two_words_that_tell_was_told_too(robot):
 
 def test_what_was_on_a_day_of_that_name_is_not_on_the_next(robot):
     """A question for a coming Friday is not answered by what happened on the last one."""
-    say(robot, 1, 15, "ann", "We got the wallpaper on Friday")
+    say(robot, 1, 15, "ann", "We hung the wallpaper on Friday")
     assert told(robot, "What's on on Friday?") == [PLUMBER]
 
 
