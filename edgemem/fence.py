@@ -96,8 +96,7 @@ def clean(text: str, *, max_chars: int) -> str:
     line = _defang(head)
     if len(line) <= max_chars and len(head) == len(text):
         return line
-    end = sign_start(line, min(len(line), max_chars - 1))
-    return line[:end].rstrip(" \u200c\u200d") + "…"
+    return line[: sign_start(line, min(len(line), max_chars - 1))].rstrip(" \u200c\u200d") + "…"
 
 
 def sign_start(text: str, at: int, *, forward: bool = False) -> int:
@@ -185,8 +184,7 @@ def _defang(text: str) -> str:
         return text if _PLAIN.fullmatch(text) else " ".join(_edit(text, _MARKER, _without_colon).split())
     text = _INVISIBLE.sub("", storable(text))
     text = _SELECTORS.sub(r"\1", _LOOSE_JOINER.sub("", text))
-    lines = (" ".join(line.split()) for line in _LINE_ENDS.split(text))
-    text = " / ".join(line for line in lines if line)
+    text = " / ".join(filter(None, (" ".join(line.split()) for line in _LINE_ENDS.split(text))))
     text = _HASHES.sub("", text)
     if _ANGLED.search(text):
         text = _edit(text, _TAG, _in_parentheses)

@@ -295,8 +295,7 @@ class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def as_message(self) -> Message:
         """Return the chat message that a loop and a template understand."""
-        role = "user" if self.role == AGENT else self.role
-        return {"role": role, "content": self.content, **self.extra}
+        return {"role": "user" if self.role == AGENT else self.role, "content": self.content, **self.extra}
 
     def as_prompted(self) -> Message:
         """Return the chat message without what programs keep and models do not know; an agent's is marked."""

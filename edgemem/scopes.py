@@ -49,8 +49,7 @@ def scope_of(name: str) -> str:
 
 def person_of(scope: str) -> str | None:
     """Return whose scope this is; None if it is not that of one person."""
-    name = scope[len(PERSON) :].strip() if scope.startswith(PERSON) else ""
-    return name or None
+    return (scope[len(PERSON) :].strip() or None) if scope.startswith(PERSON) else None
 
 
 def is_known_form(scope: str) -> bool:
@@ -111,8 +110,7 @@ def meant_by(scope: str) -> str | None:
 def _hint(scope: str) -> str:
     text = scope.strip()
     if (meant := meant_by(scope)) is None:
-        near = difflib.get_close_matches(look_alike(text), _WORDS, n=1, cutoff=_NEAR)
-        meant = next(iter(near), None)
+        meant = next(iter(difflib.get_close_matches(look_alike(text), _WORDS, n=1, cutoff=_NEAR)), None)
     if meant is None and ":" not in look_alike(text):
         return f"write {PERSON + text!r:.80} for what is theirs alone, {PLACE + text!r:.80} for a place, household or global"
     return f"write {'one of ' + _FORMS if meant is None else repr(meant)[:100]}"

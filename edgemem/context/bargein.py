@@ -170,8 +170,7 @@ def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> in
         if until is None or end <= until:
             played = len(heard)
     # All words, also the unheard ones, tell which belong to a number.
-    ends = _ends(reply, heard)
-    return ends[played - 1] if played else 0
+    return _ends(reply, heard)[played - 1] if played else 0
 
 
 def _words_of(text: str) -> list[_Word]:

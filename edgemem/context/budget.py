@@ -216,8 +216,7 @@ class PromptSize:
 
     def _bound_of_all(self, new: Sequence[Message], *, tokenised: bool) -> int:
         bounds, size = self._bounds[tokenised], self.cache.count if tokenised else self.cache.upper_bound
-        pairs = zip(bounds, new, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
+        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], zip(bounds, new, strict=False)))
         bounds[same:] = [(message, self._bound_of(message, size)) for message in new[same:]]
         return sum(bound for _, bound in bounds)
 

@@ -467,8 +467,7 @@ class LoopAdapter:
     def _result(self, ctx: Any, payload: Any) -> HookResult | None:
         leave_tool(self.state.loop.turn, call_key(payload))
         fired = self._take(AFTER_TOOL, payload)
-        outcome = fired.payload if fired is not None and fired.is_modify else payload
-        self.state.loop.outcomes.append(outcome)
+        self.state.loop.outcomes.append(fired.payload if fired is not None and fired.is_modify else payload)
         return fired
 
     def _moment(self, payload: Any) -> Moment:

@@ -113,8 +113,7 @@ def opened_thought(prompt: str) -> str:
 def begun(text: str, *marks: str) -> int:
     """Return how many characters at the end of a text may begin a marker, of any unless some are named."""
     among = marks or tuple(CLOSES)
-    longest = max(map(len, among)) - 1
-    for n in range(min(len(text), longest), 0, -1):
+    for n in range(min(len(text), max(map(len, among)) - 1), 0, -1):
         tail = text[-n:]
         if any(len(mark) > n and mark.startswith(tail) for mark in among):
             return n
@@ -233,8 +232,7 @@ def _python_calls(text: str) -> tuple[list[Call], int]:
         return [], 0
     try:
         body = ast.parse(text.strip(), mode="eval").body
-        nodes = body.elts if isinstance(body, ast.List) else [body]
-        calls = [_python_call(node) for node in nodes]
+        calls = [_python_call(node) for node in (body.elts if isinstance(body, ast.List) else [body])]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return [], 0
     return calls, len(text)

@@ -259,8 +259,7 @@ class AgentLoop:
                 self._amend({**self._heard, "prepared": True})
             started = perf_counter()
             if turn.is_open:
-                ended = turn.commit(error=self._error, interrupted=result.interrupted)
-                result.reply = ended.reply
+                result.reply = turn.commit(error=self._error, interrupted=result.interrupted).reply
             result.commit_ms = (perf_counter() - started) * 1e3
             return result
 

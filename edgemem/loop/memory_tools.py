@@ -468,8 +468,7 @@ def _of_speaker(key: str, scope: str, turn: ToolTurn) -> str:
     speaker = turn.reader.key
     if not speaker or turn.is_inner or person_of(scope) or "." in key:
         return key
-    own = is_safety_key(spell_out(key)) and _endangers_speaker(turn)
-    return _named_after(speaker, key) if own else key
+    return _named_after(speaker, key) if is_safety_key(spell_out(key)) and _endangers_speaker(turn) else key
 
 
 def _endangers_speaker(turn: ToolTurn) -> bool | None:

@@ -307,8 +307,7 @@ def _tokenizer(home: Home) -> Finding:
         )
     detail = "; ".join(costs)
     if any(costs.values()):
-        advice = "Replies are right, only later; pass another chat template if that is too slow."
-        return _warn(detail, advice)
+        return _warn(detail, "Replies are right, only later; pass another chat template if that is too slow.")
     return _ok(detail)
 
 

@@ -81,8 +81,7 @@ class Memory(Closable):
         watch: bool | None = None,
         restore: str | None = None,
     ) -> None:
-        equipment = Equipment(embedder, tokenizer, clock)
-        self._home = Home(home, profile, equipment, restore=restore)
+        self._home = Home(home, profile, Equipment(embedder, tokenizer, clock), restore=restore)
         self._home.start(worker=worker, watch=worker if watch is None else watch)
         self.store = self._home.store
         """Facts, preferences and episodes."""

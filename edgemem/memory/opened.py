@@ -371,8 +371,7 @@ class Upkeep(IdleWorker):
         """Work now, as `run` does; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
         self._thorough = thorough
         try:
-            done = self.run(seconds, yielding=yielding, stop=stop)
-            return done and not self._home.eraser.pending()
+            return self.run(seconds, yielding=yielding, stop=stop) and not self._home.eraser.pending()
         finally:
             self._thorough = False
 

@@ -216,8 +216,7 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
         return results if any(item.score >= least for item in results) else []
 
     def forget(key: str, scope: str) -> bool:
-        wait_s = settings.now.tools.write_wait_s
-        return bool(home.eraser.fact(key, scope=scope, wait_s=wait_s, at_once=False))
+        return bool(home.eraser.fact(key, scope=scope, wait_s=settings.now.tools.write_wait_s, at_once=False))
 
     def forget_episode(episode_id: str) -> bool:
         wait_s = settings.now.tools.write_wait_s

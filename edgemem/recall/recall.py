@@ -267,8 +267,7 @@ class Recall:
         asked = read_question(query, now, self._settings.now.time.tzinfo())
         if not session:
             return asked, []
-        since = now - _EXCHANGES_S
-        words = read_words(self._truth, session, most=_EXCHANGES, since=since, reader=reader)
+        words = read_words(self._truth, session, most=_EXCHANGES, since=now - _EXCHANGES_S, reader=reader)
         return msgspec.structs.replace(asked, before=tuple(text for _, text in words)), [n for n, _ in words]
 
     def _session_id(self, session: str) -> int | None:

@@ -79,8 +79,7 @@ class Conversation(Closable):
         ctx = TurnContext(log.record, agent_name=checked_text(agent, "agent"), llm=model)
         self.speaker = speaker
         ctx.speaker = self.speaker
-        schemas = [tool.schema() for tool in offered.values()]
-        self.agent = Agent(steps, ctx, [], offered, schemas)
+        self.agent = Agent(steps, ctx, [], offered, [tool.schema() for tool in offered.values()])
         self.instructions = instructions
         self._inner: tuple[OpenTurn, SessionLog] | None = None
         """The log of this agent within a tool of its own conversation, and the turn of that tool."""

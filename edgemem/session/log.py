@@ -409,8 +409,7 @@ class SessionLog:
         if self.journal is None:
             return
         heard = [text_of(turn.messages[n]) for n in speeches_of(turn.messages)]
-        session = self.prompt_log.session
-        self._writes.append(self.journal.amend(session, turn.n, heard, tick=turn.tick))
+        self._writes.append(self.journal.amend(self.prompt_log.session, turn.n, heard, tick=turn.tick))
 
     def keep_result(self, late: LateResult) -> None:
         """Keep a late result with the turn of its call."""

@@ -340,8 +340,7 @@ class HookRegistry:
         with self._lock:
             before = self._failures.get(key)
             failure = self._failures[key] = HookFailure(*key, before.count + 1 if before else 1, message)
-        listeners = [entry.note_failure for entry in self._entries]
-        for note in (self._note_failure, *listeners):
+        for note in (self._note_failure, *[entry.note_failure for entry in self._entries]):
             if note is not None:
                 note(failure)
         if before is None:

@@ -88,8 +88,7 @@ class Hooks:
         """Call them with the prompt; one put in its place goes to the model, and enters no history."""
         prompt = moment.prompt
         messages, tools = copied(prompt.messages), copied(list(prompt.tools or ()))
-        fields = {"messages": messages, "tools": tools, "hop": prompt.hop, "now": prompt.now}
-        moment.payload = fields
+        moment.payload = {"messages": messages, "tools": tools, "hop": prompt.hop, "now": prompt.now}
         self.fire(moment)
         changed = moment.payload
         prompt.messages, prompt.tools, prompt.now = changed["messages"], changed["tools"], changed["now"]

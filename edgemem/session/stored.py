@@ -211,8 +211,7 @@ class StoredSession:
                 raise StoreError("The session cannot be read, so nothing replaces it; it is tried again.")
             prompt_log = log.prompt_log
             messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
-            kept = Session(messages, with_levels(session.state, log))
-            self.store.save(self.session_id, kept)
+            self.store.save(self.session_id, Session(messages, with_levels(session.state, log)))
 
 
 TURNS_KEY, LATE_KEY = "edgemem_turns", "edgemem_late"

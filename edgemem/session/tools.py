@@ -252,8 +252,7 @@ def shorten(text: str, max_chars: int, name: str = "") -> str:
     """Return `max_chars` of a text's beginning and end, with a note between on the rest, and on the `name` of the whole."""
     if len(text) <= max_chars:
         return text
-    note = _note(len(text), len(text), name)
-    room = max_chars - len(note)
+    room = max_chars - len(_note(len(text), len(text), name))
     tail = int(room * SHARE_OF_END)
     begin, end = sign_start(text, room - tail), sign_start(text, len(text) - tail, forward=True)
     return f"{text[:begin].rstrip()}{_note(end - begin, len(text), name)}{text[end:].lstrip()}"

@@ -397,8 +397,7 @@ class OpenTurn:
         if not call.id or is_again:  # some models number their calls anew at each hop
             new = [entry for entry in entries if entry.name == call.name and entry.id not in self._asked]
             same = [entry for entry in new if entry.arguments == call.arguments]
-            call_id = (same or new)[0].id if new else self._new_id()
-            call = msgspec.structs.replace(call, id=call_id)
+            call = msgspec.structs.replace(call, id=(same or new)[0].id if new else self._new_id())
         if all(entry.id != call.id for entry in entries):
             self._append({"role": "assistant", "content": None, "tool_calls": [calling(call)]})
         self._asked.add(call.id)
@@ -558,8 +557,7 @@ def result_text(result: ToolCallResult) -> str:
     value = result.result
     if result.error is not None:
         # A hook may have put advice where a failed tool has no result.
-        advice = value if isinstance(value, dict) else {}
-        value = {"error": result.error, **advice}
+        value = {"error": result.error, **(value if isinstance(value, dict) else {})}
     return value if isinstance(value, str) else as_text(value)
 
 

@@ -128,8 +128,7 @@ class Backups:
 
     def _make(self, stop: Callable[[], bool]) -> bool:
         self._make_room()
-        target = self.folder / copy_name(self._database.clock.tick())
-        if not self._database.backup(target, stop=stop):
+        if not self._database.backup(self.folder / copy_name(self._database.clock.tick()), stop=stop):
             return False
         self._thin_out()
         return True

@@ -126,8 +126,7 @@ class Kind(NamedTuple):
 
     def statements(self) -> tuple[str, ...]:
         """Return the statements that make the table."""
-        parts = [f"{column.name} {column.sql}" for column in self.columns]
-        body = ",\n  ".join((*parts, *self.constraints))
+        body = ",\n  ".join((*[f"{column.name} {column.sql}" for column in self.columns], *self.constraints))
         return (
             f"create table {self.table} (\n  {body}\n){'' if self.rowid else ' without rowid'}",
             *self.extras,

@@ -299,8 +299,7 @@ def read_payload(payload: Any) -> dict[str, Any]:
     """Return a payload as it was stored; of one that is no dict, what it says as text."""
     if isinstance(payload, dict):
         return payload
-    text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
-    return {"text": text}
+    return {"text": payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()}
 
 
 def _episode_of(row: tuple[Any, ...]) -> Episode:

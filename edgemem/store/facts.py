@@ -229,8 +229,7 @@ def since_first_heard(tx: Transaction, key_id: int, statement: FactVersion) -> F
 
 def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
     """Return whose names are in the rows of a fact."""
-    key_id = find_key(tx, scope, key)
-    return {name for (name,) in tx.execute(_PEOPLE_OF_KEY, {"key": key_id})}
+    return {name for (name,) in tx.execute(_PEOPLE_OF_KEY, {"key": find_key(tx, scope, key)})}
 
 
 def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:

@@ -298,8 +298,7 @@ class TableMemoryStore(Closable):
             fields[name] = episodes.checked_texts(fields.get(name, ()), f"the {name} of an episode")
         fields["level"] = level_of_episode(level, checked_heard(heard))
         # As it is now, whatever the caller does with it.
-        given = msgspec.json.decode(episodes.checked_payload(payload))
-        episode = Episode(kind, given, outcome, **fields)
+        episode = Episode(kind, msgspec.json.decode(episodes.checked_payload(payload)), outcome, **fields)
         self._write(
             lambda tx: episodes.append_episode(
                 tx, episode, keep=self.max_episodes, episode_id=self._episode_id(tx)

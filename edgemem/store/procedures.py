@@ -117,8 +117,7 @@ class Procedures:
 
     def get(self, proc_id: str, *, reader: Reader | None = None) -> Procedure | None:
         """Return a procedure by its id; None: there is none that the reader may read."""
-        name = {"name": lookup(proc_id, _ID)}
-        return next(iter(self._read("name = :name", name, reader).values()), None)
+        return next(iter(self._read("name = :name", {"name": lookup(proc_id, _ID)}, reader).values()), None)
 
     def list(self, n: int = 100, *, reader: Reader | None = None) -> list[Procedure]:
         """Return those that were stored last, newest first."""

@@ -316,8 +316,7 @@ def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:
 def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
     """Return the loop's state as JSON without names in `__…`; what JSON lacks becomes text, with one warning a name (`warned`)."""
     kept, odd = {}, []
-    names = [_in_words(key) for key in state]
-    for name, value in zip(map(storable, names), state.values(), strict=True):
+    for name, value in zip(map(storable, [_in_words(key) for key in state]), state.values(), strict=True):
         if name.startswith("__"):
             continue
         strange: list[Any] = []

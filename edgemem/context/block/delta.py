@@ -107,8 +107,7 @@ def lines_for(
 
 def _told_by(item: Recalled, today: Today) -> str:
     """Return who told a value and when, where it is not their own, and whether it was heard badly."""
-    about = f"{item.scope} {item.key}".casefold()
-    told = item.speaker is not None and item.speaker.casefold() not in about
+    told = item.speaker is not None and item.speaker.casefold() not in f"{item.scope} {item.key}".casefold()
     who = f"{item.speaker} {day_of(item.event_time or item.recorded_at, today)}".strip()
     return f"{f' ({who})' if told else ''}{BADLY if item.heard_badly else ''}"
 

@@ -59,8 +59,7 @@ class Floors(NamedTuple):
 
     def score_for(self, item: Recalled, answer: Level | None) -> float:
         """Return the least score of an item, 0 for safety; `answer`: who may read the answer so far, None: no item closes it."""
-        closes = answer is not None and RANK[item.level] > RANK[answer]
-        odds = CLOSING if closes else 1.0
+        odds = CLOSING if answer is not None and RANK[item.level] > RANK[answer] else 1.0
         return 0.0 if item.safety else odds * self.any / (1 + (odds - 1) * self.any)
 
 

@@ -126,8 +126,7 @@ class EpochPlanner:
         return self._first(costs, max(0, tokens - sum(costs)) + summaries)
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:
-        most = self.budget.context.keep_last_turns
-        index = first_kept(costs, fixed=fixed, room=self.room, most_turns=most)
+        index = first_kept(costs, fixed=fixed, room=self.room, most_turns=self.budget.context.keep_last_turns)
         return None if index is None else self._turns()[index].n
 
     def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
@@ -145,8 +144,7 @@ class EpochPlanner:
             return
         most = sum(len(text_of(message).encode(errors="replace")) for message in turns[-1].messages[-1:])
         if tokens + most > _NEAR * self.room:
-            view = self.log.view_in(self.log.epoch)
-            counted = self.prompt_size.settle(view, tools=tools, limit=self.room)
+            counted = self.prompt_size.settle(self.log.view_in(self.log.epoch), tools=tools, limit=self.room)
             if counted is not None:
                 self.measured(turns[-1].n, counted, answered=True)
 
@@ -255,5 +253,4 @@ def _attributed(turn: PromptTurn) -> Sequence[Message]:
     messages = [message for message in turn.messages if message.get("content") != CLOSED]
     if speaker is None:
         return messages
-    named = {"name": speaker}
-    return [{**m, **named} if m.get("role") == "user" else m for m in messages]
+    return [{**m, "name": speaker} if m.get("role") == "user" else m for m in messages]

@@ -182,8 +182,7 @@ def _one_system(messages: Sequence[Message]) -> list[Message]:
 
 def _without_late_system(messages: Sequence[Message]) -> list[Message]:
     head, rest = _split_head(messages)
-    late = (_say("user", m["content"]) if m.get("role") == "system" else m for m in rest)
-    return [*head, *late]
+    return [*head, *(_say("user", m["content"]) if m.get("role") == "system" else m for m in rest)]
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
@@ -253,8 +252,7 @@ def find_limits(show: Show) -> TemplateLimits:
     limits = better(limits, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
 
     def takes(changes: dict[str, bool]) -> bool:
-        changed = msgspec.structs.replace(limits, **changes)
-        text = rendered(changed, _called("needle"), tools=True) or ""
+        text = rendered(msgspec.structs.replace(limits, **changes), _called("needle"), tools=True) or ""
         # Python's quotes tell that an object was glued to text.
         return "needle" in text and "Found number 0." in text and "'needle'" not in text
 

@@ -79,11 +79,9 @@ def annotate(text: str, at: float, zone: tzinfo | None = None) -> Annotations:
 
 
 def _times(text: str, at: float, zone: tzinfo | None) -> tuple[Span, ...]:
-    spans = mentions(text[:_ANNOTATED_CHARS], at, zone)
+    spans = mentions(text[:_ANNOTATED_CHARS], at, zone)[:MOST_TIMES]
     # The likeliest reading counts in full, as it does of a question.
-    return tuple(
-        (span.begin, span.end, min(1.0, span.sure / LIKELY), span.every) for span in spans[:MOST_TIMES]
-    )
+    return tuple((span.begin, span.end, min(1.0, span.sure / LIKELY), span.every) for span in spans)
 
 
 def _only_supposes(text: str) -> bool:

@@ -306,8 +306,7 @@ def _mean(parts: Sequence[Encoding | None]) -> Encoding | None:
     if len(known) < len(parts) or len(known) == 1:
         return known[0] if len(parts) == 1 and known else None
     summed = np.sum([part.vector for part in known], axis=0, dtype=np.float32)
-    mean: Vector = summed / np.float32(max(float(np.linalg.norm(summed)), 1e-6))
-    return Encoding(mean, known[0].tokens)
+    return Encoding(summed / np.float32(max(float(np.linalg.norm(summed)), 1e-6)), known[0].tokens)
 
 
 def _is_pending(tx: Transaction, row: _Row) -> bool:

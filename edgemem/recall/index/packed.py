@@ -130,8 +130,7 @@ class PackedVectors:
         distances = self._distances(packed, rows)
         near = near_enough(distances, k, self.dimensions)
         while True:
-            estimated = self._estimates(packed, near if rows is None else rows[near])
-            ids, cosines = _best_by_id(*estimated)
+            ids, cosines = _best_by_id(*self._estimates(packed, near if rows is None else rows[near]))
             if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
             near = lowest_of(distances, 4 * len(near))

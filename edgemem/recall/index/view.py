@@ -213,8 +213,7 @@ class QueryView:
             here = np.flatnonzero(kind == FACT)
             may[here] &= np.isin(rows["ref"][here], np.array(asked.facts, np.int64))
         if asked.known_at is not None:
-            known = np.where(np.isin(kind, _BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
-            may &= known <= asked.known_at
+            may &= np.where(np.isin(kind, _BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n]) <= asked.known_at
         return allowed
 
     def size(self) -> tuple[int, int]:

@@ -133,8 +133,7 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @preloaded
 def shipped_models() -> Models:
     """Read the package's models."""
-    text = Path(__file__).with_name(RANKING_FILE).read_text("utf-8")
-    return msgspec.toml.decode(text, type=Models)
+    return msgspec.toml.decode(Path(__file__).with_name(RANKING_FILE).read_text("utf-8"), type=Models)
 
 
 class Contents(NamedTuple):
@@ -202,8 +201,7 @@ def choose_compared(odds: Numbers, candidates: Candidates, rows: NDArray[np.intp
     best = np.lexsort((late, -odds))
     good = np.flatnonzero(odds >= odds.max(initial=-np.inf) - _ABOUT)
     newest = good[np.argsort(late[good], kind="stable")][:_NEWEST]
-    order = np.concatenate([best[: COMPARED - _NEWEST], newest, best])
-    chosen, first = np.unique(order, return_index=True)
+    chosen, first = np.unique(np.concatenate([best[: COMPARED - _NEWEST], newest, best]), return_index=True)
     compared: NDArray[np.intp] = rows[chosen[np.argsort(first)][:COMPARED]]
     return compared
 

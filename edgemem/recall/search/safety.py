@@ -127,10 +127,7 @@ def with_safety(
     told = {name_of(item) for item in first}
     others = {f"{KINDS[doc.kind]}:{doc.ref}" for doc in docs if doc.rank > 0 and doc.sure}
     rest = (item for item in results if name_of(item) not in told)
-    return [
-        *first,
-        *(item for item in rest if (asked and "words" in item.why) or name_of(item) not in others),
-    ]
+    return first + [item for item in rest if (asked and "words" in item.why) or name_of(item) not in others]
 
 
 def _repeats(item: Recalled, other: Recalled) -> bool:

@@ -256,8 +256,7 @@ def find_near(
         _add_candidates(view, vectors.nearest(vector, 4 * most, rough=True))
     about = _people_slots(view, question)
     if len(about):
-        docs = view.table.rows["id"][about]
-        theirs = vectors.nearest(vector, 2 * most, docs, rough=True)
+        theirs = vectors.nearest(vector, 2 * most, view.table.rows["id"][about], rough=True)
         first += theirs[:_FIRST]
         _add_candidates(view, theirs)
     slots = view.slots_of([doc for doc, _ in first])

@@ -105,8 +105,7 @@ def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
         if own.isdisjoint(stems):
             return False
         if left := own.difference(stems):
-            words = all_words().get(message.language)
-            polite = terms(without_politeness(text, words))
+            polite = terms(without_politeness(text, all_words().get(message.language)))
             if not left.intersection(polite) <= set(called_by(text).split()):
                 return False
     return only_asks(text)
@@ -172,8 +171,7 @@ def _best_of_group(
     # Messages of low scores would count as echoes of the query, and change the scores of all others.
     least = 0.0 if echoes is None and selection.says_list else selection.least
     while True:
-        hits = ranking.best(numbers, least=least)
-        others = (hit for hit in hits if hit.name not in selection.exclude)
+        others = (hit for hit in ranking.best(numbers, least=least) if hit.name not in selection.exclude)
         pairs = _read(others, rows, far, selection.known, echoes)
         if echoes is not None:
             repeats = [hit.row for hit, item in pairs if hit.score > 0 and echoes.is_echo(item)]

@@ -310,8 +310,7 @@ def _script_of(text: str) -> str:
     if text.isascii():
         return ""
     letters = [letter for letter in text if letter.isalpha()]
-    signs = sum(1 for letter in letters if _SIGN.match(letter))
-    if 2 * signs > len(letters):
+    if 2 * sum(1 for letter in letters if _SIGN.match(letter)) > len(letters):
         return "zh"
     return "other" if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters) else ""
 

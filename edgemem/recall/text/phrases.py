@@ -98,25 +98,14 @@ def days_in(text: str, at: float, zone: tzinfo | None) -> list[tuple[int, Range]
         for phrase in phrases
     )
     for phrase in phrases:
-        first, others = phrase.ranges[:1], phrase.ranges[1:]
-        if (
-            phrase.in_name
-            or (habits and "weekday" in phrase.parts)
-            or (near and phrase.parts.keys() == {"within"})
-        ):
+        parts, first, others = phrase.parts, phrase.ranges[:1], phrase.ranges[1:]
+        if phrase.in_name or (habits and "weekday" in parts) or (near and parts.keys() == {"within"}):
             continue
-        if (
-            not first
-            or not phrase.parts
-            or phrase.parts.keys() & _DATED
-            or any(span.sure >= EVEN for span in others)
-        ):
+        if not first or not parts or parts.keys() & _DATED or any(span.sure >= EVEN for span in others):
             continue
         said = local(at, zone)
-        if {**phrase.parts, "part": ""} in (
-            {"weekday": said.weekday(), "part": ""},
-            {"nth": said.day, "part": ""},
-        ):
+        same_day = ({"weekday": said.weekday(), "part": ""}, {"nth": said.day, "part": ""})
+        if {**parts, "part": ""} in same_day:
             continue  # today, or the next?
         if first[0].sure >= LIKELY and not first[0].every and first[0].end - first[0].begin <= _LONGEST_DAY_S:
             days.append((phrase.end, first[0]))
@@ -212,9 +201,8 @@ class Sentence:
             before = self._plain[: match.start()]
             if "nth" in parts and parts.keys() <= alone and not self._lexicon.before_monthday.search(before):
                 continue
-            phrase = Phrase(
-                *match.span(), parts, doubtful, parts.keys() == {"weekday"} and self._in_name(match)
-            )
+            in_name = parts.keys() == {"weekday"} and self._in_name(match)
+            phrase = Phrase(*match.span(), parts, doubtful, in_name)
             phrase.ranges = self._ranges(phrase, past=self._past_at(match.start(), parts))
             yield phrase
 
@@ -273,8 +261,7 @@ class Sentence:
                 continue
             kind = _ALIASES.get(kind, kind)
             value = self._value(name.partition("_")[0], word)
-            named = kind in {"whole", "short"}
-            parts |= value if named else {"last" if kind in parts else kind: value}
+            parts |= value if kind in {"whole", "short"} else {"last" if kind in parts else kind: value}
         if form == "weekly":
             parts["weekly"] = True
         if form in _UNSAID:
@@ -340,8 +327,7 @@ class Sentence:
             return None
         if kind == "span":
             # "From March to June" is surer than "what did June say to April".
-            alone = begin == ends[0].begin and end == ends[1].end
-            if alone and any(phrase.doubtful for phrase in ends):
+            if (begin, end) == (ends[0].begin, ends[1].end) and any(phrase.doubtful for phrase in ends):
                 return None
             return self._closed(ends[0], ends[1], begin, end)
         if kind in {"every", "seldom"}:

@@ -270,7 +270,6 @@ def register_vec0() -> bool:
         # A module built into the interpreter has no file; its symbols are the interpreter's own.
         library = ctypes.CDLL(getattr(module, "__file__", None))
         vec0 = ctypes.CDLL(str(Path(package.origin).with_name("vec0.so")))
-        entry = ctypes.cast(vec0.sqlite3_vec_init, ctypes.c_void_p)
-        return bool(library.sqlite3_auto_extension(entry) == 0)
+        return bool(library.sqlite3_auto_extension(ctypes.cast(vec0.sqlite3_vec_init, ctypes.c_void_p)) == 0)
     except (OSError, AttributeError):
         return False

@@ -47,8 +47,7 @@ class Erased(NamedTuple):
 
     def out_of(self, text: str, *, within: str = "") -> str:
         """Return a text, which may be a part of another one, without the values."""
-        named = self.key.casefold() in (within or text).casefold()
-        pattern = self.beside_key if named else self.anywhere
+        pattern = self.beside_key if self.key.casefold() in (within or text).casefold() else self.anywhere
         return text if pattern is None else pattern.sub(ERASED, text)
 
 
@@ -179,8 +178,7 @@ def _within(value: Any, erased: Erased, whole: str) -> Any:
     if isinstance(value, dict):
         return {name: _within(part, erased, whole) for name, part in value.items()}
     if isinstance(value, list):
-        joined = ", ".join(map(str, value))
-        if erased.out_of(joined, within=whole) == ERASED:
+        if erased.out_of(", ".join(map(str, value)), within=whole) == ERASED:
             return ERASED
         return [_within(part, erased, whole) for part in value]
     text = json.dumps(value)
