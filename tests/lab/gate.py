@@ -53,6 +53,7 @@ ANSWERED = ("answerable", "direct", "household", "replaced", "former", "series",
 WANTED = frozenset({*ANSWERED, "none", "helped"})
 """What wants something of a memory, whether that has it or not."""
 LEFT_OUT = "safety"  # a rule of its own shows it
+FEW_HOMES = 10
 OF_OLDER, OF_HELPED = 0.3, 0.15
 """What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
 GRID = (1.5, 2, 2.5, 3, 4, 5, 7)
@@ -160,11 +161,14 @@ def _samples(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Ite
 
 
 def _small_talk(path: Path) -> list[str]:
-    """Return the questions that are small talk in a home: each is asked in one home of its language."""
+    """Return the questions that are small talk in a home: each is asked in one home of its language.
+
+    None in a language of few homes: most that asks there would be small talk.
+    """
     language = path.stem.split("_")[1]
     same = [other for other in judge_homes.paths("train") if other.stem.split("_")[1] == language]
     said = msgspec.toml.decode(Path(__file__).with_name("small_talk.toml").read_bytes(), type=dict[str, str])
-    return said[language].strip().splitlines()[same.index(path) :: len(same)]
+    return said[language].strip().splitlines()[same.index(path) :: len(same)] if len(same) > FEW_HOMES else []
 
 
 def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
@@ -283,18 +287,20 @@ def _vocabularies(samples: Sequence[Sample]) -> dict[str, Vocabulary]:
 
 
 def _with_average(vocabularies: Mapping[str, Vocabulary], samples: Sequence[Sample]) -> dict[str, Vocabulary]:
-    """Return them with even odds for all questions of a language that one household alone asks: its words tell of that household."""
+    """Return them with the average odds for all questions of a language that few homes speak: its words tell of those homes."""
     import numpy as np
 
     (asks, _), *_ = _sides(samples)
     each = np.array([one.weight for one in asks])
-    answered = float(np.average([one.kind in ANSWERED for one in asks], weights=each))
-    average = LinearModel(round(float(np.log(answered / (1 - answered))), 3), {})
-    many = {
-        code for code, times in Counter(home[:2] for home in {one.home for one in asks}).items() if times > 1
-    }
+
+    def average(kinds: Collection[str]) -> LinearModel:
+        share = float(np.average([one.kind in kinds for one in asks], weights=each))
+        return LinearModel(round(float(np.log(share / (1 - share))), 3), {})
+
+    told, chats = average(ANSWERED), average({"talk"})
+    homes_of = Counter(home[:2] for home in {one.home for one in asks})
     return {
-        code: known if code in many else msgspec.structs.replace(known, told=average)
+        code: known if homes_of[code] > FEW_HOMES else msgspec.structs.replace(known, told=told, chats=chats)
         for code, known in vocabularies.items()
     }
 
