@@ -163,7 +163,7 @@ def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str,
             assert corpus.scores[text] == pytest.approx(scores, abs=SCORE), (corpus.name, text)
 
 
-BAR = 0.8  # 62 of 76; 65 as long as lines about others' dangers stood there, whose tokens made room for longer excerpts
+FLOOR = 0.8  # the goal of .85 is missed, 62 of 76: lines about others' dangers lend excerpts no more room
 BEFORE = 600  # messages of the weeks
 PEOPLE = ("Xiomara", "Oleg", "Jo")
 
@@ -210,7 +210,7 @@ def test_the_whole_answer_stands_in_the_block(answered: list[Answered]) -> None:
     found = {one.asked.text: one.scores[told] for one in answered if told in one.scores}
     assert len(found) > 70
     missed = [asks for asks, whole in found.items() if not whole]
-    assert sum(found.values()) >= BAR * len(found), missed
+    assert sum(found.values()) >= FLOOR * len(found), missed
 
 
 def test_a_password_stands_behind_the_sentence_that_the_question_repeats(answered: list[Answered]) -> None:
