@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
     "lines": (50_513, 50_513),
-    "lines of code": (35_886, 32_500),
-    "lines of the core": (39_604, 36_000),
+    "lines of code": (35_883, 32_500),
+    "lines of the core": (39_600, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),

@@ -193,6 +193,11 @@ class InjectionSettings(_Section, frozen=True):
     """Useless lines that are worth one that helps, at most: a line is put before an utterance where it helps with a
     likelihood of at least 1 / (1 + this). A useless line costs attention and silence, a missing one the answer."""
 
+    @property
+    def floor(self) -> float:
+        """Return how likely a line must be to help."""
+        return 1 / (1 + self.useless_per_useful)
+
 
 class LlamaSettings(_Section, frozen=True):
     """`[llama]`: models on llama.cpp."""

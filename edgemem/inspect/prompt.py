@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE
-from edgemem.context.block.select import Uttered, adds_information, is_question, select_items
+from edgemem.context.block.select import Uttered, adds_information, is_question, least_score, select_items
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt import PromptLog
 from edgemem.errors import InvalidInputError, TemplateError
@@ -187,10 +187,9 @@ def inspect_prompt(
         prompt_log.sections[name].shown if name in prompt_log.sections else () for name in ("memory", "notes")
     )
     alone = prompt_log.running is not None and is_alone(prompt_log.running.block)
-    floors = injection.floors
 
     def least(item: Recalled) -> float:
-        return floors.score_for(item, prompt_log.answer)
+        return least_score(item, injection.floor, prompt_log.answer)
 
     scores = {_name(item): (item.score, least(item), item.why) for item in injection.last}
 
@@ -341,7 +340,7 @@ class Judge:
         recalled = injection.last
         utterance = analyse(prompt_log.utterance)
         self._utterance = Uttered.split(utterance)
-        worth = select_items(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
+        worth = select_items(recalled, injection.floor, utterance=utterance, answer=prompt_log.answer)
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
@@ -358,7 +357,7 @@ class Judge:
         return not readable(self._prompt_log.reader, item.level, item.owner)
 
     def _is_near(self, item: Recalled) -> bool:
-        return item.score >= self._injection.floors.score_for(item, self._prompt_log.answer)
+        return item.score >= least_score(item, self._injection.floor, self._prompt_log.answer)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""

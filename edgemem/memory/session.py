@@ -8,7 +8,6 @@ from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING
 
-from edgemem.context.block.select import floors_of
 from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
@@ -174,14 +173,14 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Reque
     # A copy: while somebody speaks, the log's reader is still the one before.
     prompt_log = copy(log.prompt_log)
     prompt_log.reader = reader
-    committed, floors = prompt_log.committed(), floors_of(profile.injection)
+    committed = prompt_log.committed()
     return Request(
         reader=reader,
         asked=False,
         # Turns that only ask are left out afterwards, and must not take the place of those that tell.
         k=2 * profile.recall.k,
         apart=TURN_KIND_GROUPS,
-        min_score=floors.any,
+        min_score=profile.injection.floor,
         deadline_s=profile.recall.deadline_ms / 1e3,
         exclude=committed.visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
@@ -201,7 +200,7 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
 
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = settings.now
-        least = floors_of(profile.injection).any
+        least = profile.injection.floor
         results = home.search.recall(
             query,
             Request(

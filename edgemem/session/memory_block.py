@@ -20,7 +20,7 @@ from edgemem.clock import Clock, local
 from edgemem.config import InjectionSettings, NotesSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS, Today
-from edgemem.context.block.select import FittingLines, Floors, fit_lines, floors_of, select_items
+from edgemem.context.block.select import FittingLines, fit_lines, select_items
 from edgemem.context.budget import TokenCache, estimate
 from edgemem.context.prompt import interruption
 from edgemem.fence import CLOSE, OPEN, clean, storable
@@ -124,8 +124,8 @@ class MemoryBlock:
         self.max_facts = max_facts
         self.header = header
         self.max_episodes = max_episodes
-        self._settings = settings or Settings(Profile(injection=InjectionSettings(max_chars=max_chars)))
-        self._floors = Floors() if settings is None else None
+        everything = InjectionSettings(max_chars=max_chars, useless_per_useful=math.inf)
+        self._settings = settings or Settings(Profile(injection=everything))
         self._budget = budget
         self.last: list[Recalled] = []
         """The items recalled for the newest turn, before they were cut to the block."""
@@ -145,9 +145,9 @@ class MemoryBlock:
         return None if self._budget is None else self._budget.plan["memory"]
 
     @property
-    def floors(self) -> Floors:
-        """Return the least scores at which something is said."""
-        return self._floors or floors_of(self._settings.now.injection)
+    def floor(self) -> float:
+        """Return how likely something must be to help."""
+        return self._settings.now.injection.floor
 
     def end(self, moment: Moment) -> None:
         """Write what tools of this turn added, and, while the reply is spoken, do what no worker does."""
@@ -183,7 +183,7 @@ class MemoryBlock:
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
-        worth = select_items(self.last, self.floors, utterance=question, answer=prompt_log.answer)
+        worth = select_items(self.last, self.floor, utterance=question, answer=prompt_log.answer)
         considered = self.considered(worth)
         today = Today(None if self._clock is None else self._clock.now(), self._settings.now.time.tzinfo())
         candidates = lines_for(

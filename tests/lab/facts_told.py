@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from edgemem.context.block.select import floors_of
 from edgemem.recall.text.analyse import terms
 from edgemem.records import Heard
 from edgemem.store.facts import assert_fact
@@ -153,7 +152,7 @@ def fact_figures(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]])
         right = [_of(item) == one.right for item in _found(here, one, kinds=_VALUES)]
         scores.setdefault(one.category, []).append([float(any(right[:cut])) for cut in CUTS])
         if one.category in (*ASKED_FOR, PREFERENCE):
-            least = floors_of(here.memory.profile.injection).any
+            least = here.memory.profile.injection.floor
             kept.append(any(_of(item) == one.right for item in _found(here, one, kinds=_VALUES, least=least)))
             there = [_of(item) == one.right for item in _found(here, one, k=_DEPTH)]
             places.append(there.index(True) + 1 if any(there) else _DEPTH + 1)
@@ -186,7 +185,7 @@ def _unasked_for(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]])
         return float(any(key in line for line in lines for key in keys))
 
     def returned(text: str, speaker: str) -> float:
-        least = floors_of(here.memory.profile.injection).any
+        least = here.memory.profile.injection.floor
         return float(bool(here.memory.recall(text, speaker=speaker, kinds=_VALUES, min_score=least)))
 
     sorts = {

@@ -55,7 +55,7 @@ WANTED = frozenset({*ANSWERED, "none", "helped"})
 LEFT_OUT = "safety"  # a rule of its own shows it
 FEW_HOMES = 10
 OF_OLDER, OF_HELPED = 0.3, 0.15
-"""What an utterance of an older home weighs, all of one hand, and one that helps without being asked: most that people say wants nothing."""
+"""What an utterance of an older home or of `small_talk.toml` weighs, each all of one hand, and one that helps without being asked: most that people say wants nothing."""
 GRID = (1.5, 2, 2.5, 3, 4, 5, 7)
 _MEANT = ("nearest", "near", "uneven", "length")
 """What is known with an embedder alone."""
@@ -74,14 +74,11 @@ class Sample(NamedTuple):
     """The log odds of the best candidates."""
     helps: NDArray[np.bool_]
     """Which of them hold what helps."""
+    weight: float = 1.0
 
     @property
     def language(self) -> str:
         return self.home.split("_")[0]
-
-    @property
-    def weight(self) -> float:
-        return 1.0 if self.home.endswith("!") else OF_OLDER
 
     @property
     def further(self) -> NDArray[np.bool_]:
@@ -105,7 +102,7 @@ def run(*, write: Path | None = None, home: Path | None = None) -> dict[str, Any
     for name, some in (
         ("en", embedded[0]), ("de, multilingual", embedded[-1]), ("en, by words", by_words), ("de, by words", by_words),
     ):  # fmt: skip
-        strangers = [one for one in some if one.home.endswith("!") and one.language == name[:2]]
+        strangers = [one for one in some if one.weight == 1 and one.language == name[:2]]
         chances = [
             of_others[one.home].chances(
                 one.utterance, one.found, one.own, meaning=float(some is not by_words)
@@ -157,7 +154,7 @@ def _samples(folder: Path, embedder_of: Callable[[str], Embedder] | None) -> Ite
             say(f"{path.stem} …")
             name = path.stem.removeprefix("train_")
             embedder = embedder_of and embedder_of(name)
-            yield from _of_home(f"{name}!", home, folder / path.stem, embedder, _small_talk(path))
+            yield from _of_home(name, home, folder / path.stem, embedder, _small_talk(path))
 
 
 def _small_talk(path: Path) -> list[str]:
@@ -193,7 +190,7 @@ def _of_older(name: str, spoken: Household, folder: Path, embedder: Embedder | N
         for kind, rows in (("none", spoken.unanswerable), ("talk", spoken.small_talk), ("not_helped", spoken.statements)):  # fmt: skip
             said += [(kind, who, text, held()) for who, text in rows]
         for kind, who, text, helps in said:
-            yield _asked(memory, name, kind, Reader(who), text, helps)
+            yield _asked(memory, name, kind, Reader(who), text, helps)._replace(weight=OF_OLDER)
 
 
 def _of_home(
@@ -220,7 +217,8 @@ def _of_home(
                     before = talk.session if asked.before else ""
                     yield _asked(living.memory, name, kind, reader, asked.text, helps, session=before)
         for text in chat:
-            yield _asked(living.memory, name, "talk", Reader(home.people[0]), text, lambda _: False)
+            sample = _asked(living.memory, name, "talk", Reader(home.people[0]), text, lambda _: False)
+            yield sample._replace(weight=OF_OLDER)
 
 
 def _asked(

@@ -18,7 +18,6 @@ import msgspec
 
 from edgemem.bench.ground import Bar, at_least, at_most, real_embedder, real_tokenizer, report, say, scratch
 from edgemem.config import Profile
-from edgemem.context.block.select import floors_of
 from edgemem.errors import InvalidInputError
 from lab import weeks_days
 from lab.bootstrap import gains, interval, paired, read_scores, write_scores
@@ -79,7 +78,7 @@ def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block:
     """Ask for times in a home that holds the weeks, with the block of a turn if wanted, and return what was found."""
     here.clock.at = float(weeks_days.moment(DAYS, _SIX))
     said = {one.id: Said(one.id, one.session, one.at, one.speaker, one.text, one.role) for one in made.turns}
-    turns, least = Turns(here.memory) if block else None, floors_of(here.memory.profile.injection).any
+    turns, least = Turns(here.memory) if block else None, here.memory.profile.injection.floor
     scores: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
@@ -212,7 +211,7 @@ def run(
     )
     with_facts = form == "weeks" and not noise
     profile = _profile(block)
-    least = floors_of(profile.injection).any if min_score is None else min_score
+    least = profile.injection.floor if min_score is None else min_score
     answered: list[Answered] = []
     talked: list[bool] = []
     everyday: dict[str, float] = {}

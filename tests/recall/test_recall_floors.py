@@ -163,7 +163,7 @@ def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str,
             assert corpus.scores[text] == pytest.approx(scores, abs=SCORE), (corpus.name, text)
 
 
-FLOOR = 0.8  # the goal of .85 is missed, 62 of 76: lines about others' dangers lend excerpts no more room
+FLOOR = 0.85
 BEFORE = 600  # messages of the weeks
 PEOPLE = ("Xiomara", "Oleg", "Jo")
 

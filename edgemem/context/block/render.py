@@ -84,19 +84,20 @@ HERE = Today()
 
 
 class Excerpt(NamedTuple):
-    """Consecutive sentences of a text."""
+    """Consecutive sentences of a text, perhaps with its last one."""
 
     source: str
     spans: tuple[tuple[int, int], ...]
     """Where each sentence of the text begins and ends."""
     first: int = 0
     end: int = 1
-    """The number of the first sentence behind the excerpt."""
+    """The number of the first sentence behind them."""
+    last: int = 0  # 1: the last sentence too; between them some are left out
 
     @property
     def is_whole(self) -> bool:
         """Return whether nothing was left out."""
-        return self.end - self.first == len(self.spans)
+        return self.end - self.first + self.last == len(self.spans)
 
     @property
     def text(self) -> str:
@@ -104,12 +105,19 @@ class Excerpt(NamedTuple):
         if self.is_whole:
             return self.source
         text = self.source[self.spans[self.first][0] : self.spans[self.end - 1][1]]
-        return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}"
+        last = f" {self.source[slice(*self.spans[-1])]}" if self.last else ""
+        return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}{last}"
 
     def longer(self) -> Iterator[Excerpt]:
-        """Yield this excerpt with the sentence behind it, and with the one before it."""
-        if self.end < len(self.spans):
-            yield self._replace(end=self.end + 1)
+        """Yield this excerpt with the last sentence, with the sentence behind it, and with the one before it.
+
+        What a story comes to, and what corrects it, stands at its end. No clause of a sentence is passed over.
+        """
+        left = len(self.spans) - self.end - self.last
+        if left > 1 and not self.last and not self.source[: self.spans[-1][0]].rstrip()[-1:].isalnum():
+            yield self._replace(last=1)
+        if left:
+            yield self._replace(end=self.end + 1) if left > 1 else self._replace(end=len(self.spans), last=0)
         if self.first > 0:
             yield self._replace(first=self.first - 1)
 

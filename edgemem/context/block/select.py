@@ -15,9 +15,8 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
-from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
-from edgemem.context.block.render import HERE, LINE_CHARS, MOST_CHARS, Today, fitting
+from edgemem.context.block.render import GAP, HERE, MOST_CHARS, Today, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.languages.words import common_words, cues, either
@@ -51,35 +50,20 @@ CLOSING = 3.0
 """So many times the odds must an item have that would make the answer more private."""
 
 
-class Floors(NamedTuple):
-    """The least scores at which an item is shown."""
-
-    any: float = 0.0
-    """How likely it must be to help; see `edgemem.recall.search.gate`."""
-
-    def score_for(self, item: Recalled, answer: Level | None) -> float:
-        """Return the least score of an item, 0 for safety; `answer`: who may read the answer so far, None: no item closes it."""
-        odds = CLOSING if answer is not None and RANK[item.level] > RANK[answer] else 1.0
-        return 0.0 if item.safety else odds * self.any / (1 + (odds - 1) * self.any)
-
-
-def floors_of(injection: InjectionSettings) -> Floors:
-    """Return the least scores at which something is put before the model."""
-    return Floors(1 / (1 + injection.useless_per_useful))
+def least_score(item: Recalled, floor: float, answer: Level | None) -> float:
+    """Return the least score of an item, 0 for safety; `answer`: who may read the answer so far, None: no item closes it."""
+    odds = CLOSING if answer is not None and RANK[item.level] > RANK[answer] else 1.0
+    return 0.0 if item.safety else odds * floor / (1 + (odds - 1) * floor)
 
 
 def select_items(
-    recalled: Sequence[Recalled],
-    floors: Floors,
-    *,
-    utterance: Analysis = NOTHING,
-    answer: Level | None = None,
+    recalled: Sequence[Recalled], floor: float, *, utterance: Analysis = NOTHING, answer: Level | None = None
 ) -> list[Recalled]:
     """Return the items worth their tokens: what concerns safety, then facts, which are short, then the others, each best first."""
     worth = [
         item
         for item in recalled
-        if (item.score >= floors.score_for(item, answer) or item.named_list) and not is_question(item)
+        if (item.score >= least_score(item, floor, answer) or item.named_list) and not is_question(item)
     ]
     settled = sorted(
         (item for item in worth if item.kind in VALUES), key=lambda item: (item.heard_badly, -item.score)
@@ -175,7 +159,7 @@ def fit_lines(
         name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
     }
     # Most often all of them fit; where a text is cut, it had better be shortened.
-    cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
+    cut = any(line.line.endswith(GAP) for line in shown if line.id in items)
     if shown and not (cut and math.isfinite(tokens)):
         size = _size(shown, count, spent, alone=not header, most=tokens)
         if size <= tokens:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, Today, VisibleLines, day_of, excerpt, line_text
-from edgemem.context.block.select import Floors, Uttered, adds_information, fit_lines, select_items
+from edgemem.context.block.select import Uttered, adds_information, fit_lines, select_items
 from edgemem.context.prompt import PromptLog
 from edgemem.fence import clean
 from edgemem.loop.loop import AgentLoop
@@ -51,7 +51,7 @@ def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
     assert changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(False, None))) == []
 
 
-FLOORS = Floors(0.4)
+FLOOR = 0.4
 
 
 def test_each_line_is_shown_by_its_own_likelihood() -> None:
@@ -59,8 +59,8 @@ def test_each_line_is_shown_by_its_own_likelihood() -> None:
     best = Recalled("fact", "1", "wifi: frogs", 0.9)
     near = Recalled("turn", "2", "The gate has 1147.", 0.4)
     far = Recalled("turn", "3", "The oven has 250.", 0.39)
-    assert select_items([best, near, far], FLOORS) == [best, near]
-    assert select_items([far], FLOORS) == []
+    assert select_items([best, near, far], FLOOR) == [best, near]
+    assert select_items([far], FLOOR) == []
 
 
 def test_what_would_close_the_answer_must_be_likelier_to_help() -> None:
@@ -68,8 +68,8 @@ def test_what_would_close_the_answer_must_be_likelier_to_help() -> None:
     mine = Recalled("turn", "2", "I bought pills.", 0.42, level="private", owner="Ann")
     meant = Recalled("turn", "3", "The pills are for my back.", 0.44, level="private", owner="Ann")
     pollen = Recalled("fact", "4", "allergy: pollen", 0.06, safety=True, level="private", owner="Ann")
-    assert select_items([mine, meant, pollen], Floors(0.2), answer="household") == [pollen, meant]
-    assert select_items([mine, meant, pollen], Floors(0.2), answer="private") == [pollen, meant, mine]
+    assert select_items([mine, meant, pollen], 0.2, answer="household") == [pollen, meant]
+    assert select_items([mine, meant, pollen], 0.2, answer="private") == [pollen, meant, mine]
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:
@@ -78,14 +78,14 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
     asked = Recalled("turn", "2", "When is the doctor?", 0.9)
     weak = Recalled("episode", "3", "timer: runs", 0.1)
     told = fact("f_1", "doctor: Tuesday")
-    assert select_items([asked, turn, told, weak], FLOORS) == [told, turn]
+    assert select_items([asked, turn, told, weak], FLOOR) == [told, turn]
 
 
 def test_the_likelier_comes_first_whatever_it_is() -> None:
     """A score is how likely an item helps, of what a tool did as of what was said."""
     turn = Recalled("turn", "1", "The timer is for the eggs.", 0.9)
     did = Recalled("episode", "2", "set timer: rang", 0.8)
-    assert select_items([did, turn], FLOORS) == [turn, did]
+    assert select_items([did, turn], FLOOR) == [turn, did]
 
 
 def test_who_greets_and_asks_only_asks() -> None:
@@ -100,7 +100,7 @@ def test_who_greets_and_asks_only_asks() -> None:
         "When is the doctor? Mara said on Tuesday at ten.",
     )
     told = [Recalled("turn", str(n), text, 0.8) for n, text in enumerate((*asks, *tells))]
-    assert select_items(told, FLOORS) == told[len(asks) :]
+    assert select_items(told, FLOOR) == told[len(asks) :]
 
 
 def test_what_concerns_somebody_s_safety_is_said_first_whatever_its_score() -> None:
@@ -108,20 +108,20 @@ def test_what_concerns_somebody_s_safety_is_said_first_whatever_its_score() -> N
     nuts = Recalled("fact", "1", "ann allergy: nuts", 0.06, safety=True)
     milk = Recalled("turn", "2", "Milk makes me ill.", 0.0, safety=True)
     far = Recalled("turn", "3", "I like nuts.", 0.3)
-    assert select_items([nuts, milk, far], FLOORS) == [nuts, milk]
+    assert select_items([nuts, milk, far], FLOOR) == [nuts, milk]
     sure = Recalled("fact", "4", "cy allergy: eggs", 0.9, safety=True)
-    assert select_items([sure, far], FLOORS) == [sure]
+    assert select_items([sure, far], FLOOR) == [sure]
     best = fact("f_1", "cake: nut cake")
-    assert select_items([best, nuts, milk], FLOORS) == [nuts, milk, best]
+    assert select_items([best, nuts, milk], FLOOR) == [nuts, milk, best]
 
 
 def test_what_has_just_been_said_is_not_recalled() -> None:
     """A turn that says the utterance word for word tells nothing; one in other words does."""
     same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)
     other = Recalled("turn", "2", "The cup is not on the red shelf.", 0.9)
-    assert select_items([same, other], FLOORS, utterance=analyse("The cup is on the red shelf!")) == [other]
+    assert select_items([same, other], FLOOR, utterance=analyse("The cup is on the red shelf!")) == [other]
     asked = "Did I say the cup is on the red shelf?"
-    assert select_items([same], FLOORS, utterance=analyse(asked)) == [same], "a question is answered by it"
+    assert select_items([same], FLOOR, utterance=analyse(asked)) == [same], "a question is answered by it"
 
 
 def test_each_thing_is_said_once() -> None:
@@ -130,7 +130,7 @@ def test_each_thing_is_said_once() -> None:
     again = Recalled("turn", "2", "on Friday is the party", 0.8, speaker="ann")
     bob = Recalled("turn", "3", "The party is on Friday.", 0.7, speaker="bob")
     no = Recalled("turn", "4", "The party is not on Friday.", 0.6, speaker="ann")
-    assert select_items([first, again, bob, no], FLOORS, utterance=analyse("When is it?")) == [first, bob, no]
+    assert select_items([first, again, bob, no], FLOOR, utterance=analyse("When is it?")) == [first, bob, no]
 
 
 def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
@@ -138,10 +138,10 @@ def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
     party = fact("f_1", "party: Friday evening")
     source = Recalled("turn", "1", "By the way, the party is on Friday evening from now on.", 0.8)
     half = Recalled("turn", "2", "Not before Friday, I think.", 0.8)
-    assert select_items([party, source, half], FLOORS, utterance=analyse("When is it?")) == [party, half]
+    assert select_items([party, source, half], FLOOR, utterance=analyse("When is it?")) == [party, half]
     tea = fact("f_2", "tea: black")
     cat = Recalled("turn", "3", "The cat is black.", 0.8)
-    assert select_items([tea, cat], FLOORS, utterance=analyse("What is it?")) == [tea, cat]
+    assert select_items([tea, cat], FLOOR, utterance=analyse("What is it?")) == [tea, cat]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_fact_says_who_told_it_and_when(key: str, value: str, speaker: str | N
 def test_a_named_list_is_said_whatever_it_scores() -> None:
     """A model that adds to it must know all of it."""
     groceries = Recalled("fact", "1", "", 0.01, key="shopping list", value="dish soap", named_list=True)
-    assert select_items([groceries], FLOORS) == [groceries]
+    assert select_items([groceries], FLOOR) == [groceries]
 
 
 def test_a_fact_of_the_past_is_said_as_past() -> None:
@@ -340,9 +340,9 @@ def test_the_robot_s_words_are_told_where_nobody_else_said_as_much() -> None:
     fine = Recalled("turn", "3", "All right.", 0.8, source="assistant")
     found = Recalled("turn", "4", "The gate's code expires on Sunday.", 0.7, source="assistant")
     asked = analyse("When does the code of the gate expire?")
-    assert select_items([again, fine, said], FLOORS, utterance=asked) == [said]
-    assert select_items([found, said], FLOORS, utterance=asked) == [found, said]
-    assert select_items([again, fine], FLOORS, utterance=asked) == [again]
+    assert select_items([again, fine, said], FLOOR, utterance=asked) == [said]
+    assert select_items([found, said], FLOOR, utterance=asked) == [found, said]
+    assert select_items([again, fine], FLOOR, utterance=asked) == [again]
 
 
 def test_the_clause_that_dates_an_answer_stays_where_it_is_cut() -> None:
@@ -384,16 +384,16 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         for question in (
             "Where did we plant nine cherry trees behind the mill?",
             "Behind what did we plant the cherry trees?",
-            "On which day do the children learn to swim at the quarry with their teacher?",
+            "Where is the dealer who bought the silver spoons from Grandmother?",
         ):
             loop.run(question)
             prompt_log = log_of(loop.ctx).prompt_log
             blocks.append(prompt_log.turns[-1].block)
         assert "cherry trees" in blocks[0]
         assert GAP in blocks[0]
-        assert "quarry" not in blocks[0]
+        assert "spoons" not in blocks[0]
         assert blocks[1] == ""
-        assert "quarry" in blocks[2]
+        assert "spoons" in blocks[2]
         # As long as the turn is remembered, its blocks stand in the file; with it they go.
         memory.forget(session="hall")
         kept = memory.diagnostics.database.query("select block from turns where block is not null")
@@ -415,6 +415,23 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(tmp_pat
         assert "behind the rain gauge" in log_of(loop.ctx).prompt_log.turns[-1].block
 
 
+def test_what_a_story_comes_to_is_told_and_what_lies_between_is_left_out(tmp_path: Path) -> None:
+    """The end of a long message stands in the block, behind the sentence that the question repeats."""
+    said = (
+        "I rang the upholsterer about the armchair. First he told me at length about his holiday and about the ferry. Then it"
+        " was the turn of his brother in law, who has opened a bakery down by the harbour. He can fetch it on the ninth."
+    )
+    with opened(tmp_path, "[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 55\n") as memory:
+        AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
+        memory.idle(10.0)
+        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop.run("What did the upholsterer say about the armchair?")
+        block = log_of(loop.ctx).prompt_log.turns[-1].block
+        assert "the armchair." in block
+        assert f"{GAP} He can fetch it on the ninth" in block
+        assert "bakery" not in block
+
+
 _SOME = """
 the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey
 really, — ; . ! ? … 日本。 für "quoted" (aside) [x] peanuts tea 2,5 twice day
@@ -433,7 +450,7 @@ def test_an_excerpt_is_a_part_of_the_text(text: str, asked: list[str]) -> None:
     part = excerpt(text, frozenset(terms(" ".join(asked))))
     while not part.is_whole:
         assert GAP in part.text
-        assert part.text.removeprefix(GAP).removesuffix(GAP) in text
+        assert all(piece.strip() in text for piece in part.text.split(GAP))
         part = next(part.longer())
     assert part.text == text[:MOST_CHARS]
     assert not list(part.longer())

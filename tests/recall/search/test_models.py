@@ -11,7 +11,6 @@ from conftest import HandClock
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile, TimeSettings
-from edgemem.context.block.select import floors_of
 from edgemem.llama.models.catalog import MULTILINGUAL
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -206,4 +205,4 @@ def test_what_is_asked_for_is_told(memory: Memory) -> None:
     memory.idle(60)
     (note, *_) = memory.recall("Where is the spare fuse?", speaker="mia")
     assert note.kind == "note"
-    assert note.score >= floors_of(memory.profile.injection).any
+    assert note.score >= memory.profile.injection.floor
