@@ -171,16 +171,16 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> NDArray[np.float64]:
         """Return the chance of each candidate by its own log odds, in their order.
 
-        `meaning` weighs the vector: below 1 in a foreign language, 0 without an embedder.
+        `meaning`: 1 where the embedder knows the language; below it nothing was learnt of its vectors, and words alone tell.
         """
+        models: GateModels = self.models_of(utterance)
+        if meaning < 1:
+            models, utterance = self.words_only, utterance._replace(vector=None)
         features = self.features(utterance, evidence)
         margin = np.minimum(own.astype(np.float64) - evidence.best, 0.0)
-        chances = np.zeros(len(own))
-        for share, models in ((1 - meaning, self.words_only), (meaning, self.models_of(utterance))):
-            model = models.asks if utterance.asks else models.tells
-            if share:
-                odds = float(np.clip(model.odds_of(features), -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
-                chances += share / (1 + exp(-odds)) * np.exp(model.weights[MARGIN] * margin)
+        model = models.asks if utterance.asks else models.tells
+        odds = float(np.clip(model.odds_of(features), -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
+        chances: NDArray[np.float64] = np.exp(model.weights[MARGIN] * margin) / (1 + exp(-odds))
         return chances
 
 
