@@ -164,14 +164,12 @@ def test_words_tell_a_question_for_what_is_told_and_a_remark_that_wants_a_memory
 
 def test_the_vector_of_a_foreign_sentence_tells_nothing() -> None:
     """Where the embedder does not know a language, a question is judged as by words alone."""
-    gate, own = gate_models.shipped_gate(), np.array([1.0, 0.0], np.float32)
-    said = gate_models.Utterance(frozenset(["wann", "kommt"]), "de", None, "", asks=True)
-    vector = np.array(gate.with_meaning[0].chats.weights, np.float32)
-    meant = said._replace(vector=vector, embedder=f"{gate.with_meaning[0].chats.embedder}:1")
-    evidence = gate_models.Evidence(0.5, 1.0, 0.8, 4)
-    by_words = gate.chances(said, evidence, own, meaning=0.0).tolist()
-    assert gate.chances(meant, evidence, own, meaning=0.1).tolist() == by_words
-    assert gate.chances(meant, evidence, own, meaning=1.0).tolist() != by_words
+    gate, best = gate_models.shipped_gate(), (gate_models.Evidence(0.5, 1.0, 0.8, 4), np.ones(1, np.float32))
+    said = gate_models.Utterance(frozenset(["wann"]), "de", None, "", asks=True)
+    chats = gate.with_meaning[0].chats
+    meant = said._replace(vector=np.array(chats.weights, np.float32), embedder=f"{chats.embedder}:1")
+    by_words = gate.chances(said, *best, meaning=0.0)
+    assert gate.chances(meant, *best, meaning=0.1) == by_words != gate.chances(meant, *best, meaning=1.0)
 
 
 @pytest.fixture(params=["words", "meaning"])
