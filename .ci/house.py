@@ -82,7 +82,7 @@ PROCEDURES_MAY = ("edgemem/cli/", "edgemem/aio/", "edgemem/takeover/")
 MOST_ARGUMENTS = 7
 SEEDS = {
     "edgemem/aio/protocols.py save_message", "edgemem/aio/protocols.py save_session_state",
-    "edgemem/aio/users.py save_message", "edgemem/aio/users.py save_session_state",
+    "edgemem/memory/users.py save_message", "edgemem/memory/users.py save_session_state",
     "edgemem/hooks/builtin.py __init__", "edgemem/session/memory_block.py __init__",
     "edgemem/store/memory_store.py episodes",
 }  # fmt: skip

@@ -7,6 +7,7 @@ change only an import; fields of edgemem follow them. One thing differs: a `Fact
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 import re
 import time
@@ -221,15 +222,17 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_ms: float | None = None
 
 
-class ProcedureStep(msgspec.Struct, frozen=True, omit_defaults=True):
+@dataclasses.dataclass(frozen=True)
+class ProcedureStep:
     """One call of a tool in a procedure."""
 
     tool_name: str
-    args_template: dict[str, Any] = {}
+    args_template: dict[str, Any] = dataclasses.field(default_factory=dict)
     expected_outcome: str = ""
 
 
-class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
+@dataclasses.dataclass(frozen=True)
+class Procedure:
     """A sequence of tool calls that does something, and how often it did."""
 
     id: str
@@ -241,7 +244,7 @@ class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
     success_count: int = 0
     failure_count: int = 0
     tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
     level: Level | None = None
     """Who may read it; None: nobody has said so yet."""
     owner: str | None = None

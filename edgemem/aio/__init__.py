@@ -13,24 +13,18 @@ from edgemem.aio.conversation import AsyncTurn as AsyncTurn
 from edgemem.aio.memory import AsyncMemory as AsyncMemory
 from edgemem.aio.memory import open as open  # noqa: A004 - as `edgemem.open`
 from edgemem.aio.protocols import (
-    Episode as Episode,
     EpisodicMemory as EpisodicMemory,
     FactStore as FactStore,
-    GoalState as GoalState,
     GoalStore as GoalStore,
     MemoryBankProvider as MemoryBankProvider,
-    MemoryMessage as MemoryMessage,
     MemoryProvider as MemoryProvider,
     MessageStore as MessageStore,
-    PhaseState as PhaseState,
     PhaseStore as PhaseStore,
     ProceduralMemory as ProceduralMemory,
     SessionStateStore as SessionStateStore,
     SummaryGenerator as SummaryGenerator,
     SummaryStore as SummaryStore,
-    ToolEvent as ToolEvent,
     ToolEventStore as ToolEventStore,
-    UserProfile as UserProfile,
     UserStore as UserStore,
 )
 from edgemem.aio.providers import (
@@ -42,11 +36,20 @@ from edgemem.aio.providers import (
     LlmSummaryGenerator as LlmSummaryGenerator,
     SqliteEpisodicMemory as SqliteEpisodicMemory,
     SQLiteMemoryProvider as SQLiteMemoryProvider,
+    SqliteMemoryProvider as SqliteMemoryProvider,
     SqliteProceduralMemory as SqliteProceduralMemory,
     TemplateSummaryGenerator as TemplateSummaryGenerator,
     create_memory_bank_tools as create_memory_bank_tools,
 )
 from edgemem.errors import MemoryBankViolation as MemoryBankViolation
+from edgemem.memory.users import (
+    Episode as Episode,
+    GoalState as GoalState,
+    MemoryMessage as MemoryMessage,
+    PhaseState as PhaseState,
+    ToolEvent as ToolEvent,
+    UserProfile as UserProfile,
+)
 from edgemem.records import Procedure as Procedure, ProcedureStep as ProcedureStep
 from edgemem.store.bank.rules import (
     MemoryBankConfig as MemoryBankConfig,

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.conversation import AsyncConversation, async_tools, run_upkeep
-from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Memory
 from edgemem.memory.opened import Home
+from edgemem.memory.users import EpisodicMemory, UserMemory
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
@@ -92,14 +92,46 @@ class AsyncProcedures(Face[Procedures]):
     forget = asynchronous(Procedures.forget, lane="long")
 
 
+class AsyncUserMemory(Face[UserMemory]):
+    """All that is kept of users, for programs that run on an event loop: it is each of the eight stores."""
+
+    save_message = asynchronous(UserMemory.save_message, lane="store")
+    get_messages = asynchronous(UserMemory.get_messages, lane="store")
+    count_messages = asynchronous(UserMemory.count_messages, lane="store")
+    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="long")
+    upsert_fact = asynchronous(UserMemory.upsert_fact, lane="store")
+    get_facts = asynchronous(UserMemory.get_facts, lane="store")
+    save_goal = asynchronous(UserMemory.save_goal, lane="store")
+    get_active_goal = asynchronous(UserMemory.get_active_goal, lane="store")
+    save_summary = asynchronous(UserMemory.save_summary, lane="store")
+    get_summary = asynchronous(UserMemory.get_summary, lane="store")
+    ensure_user = asynchronous(UserMemory.ensure_user, lane="store")
+    get_user_profile = asynchronous(UserMemory.get_user_profile, lane="store")
+    save_session_state = asynchronous(UserMemory.save_session_state, lane="store")
+    get_session_state = asynchronous(UserMemory.get_session_state, lane="store")
+    save_phase_state = asynchronous(UserMemory.save_phase_state, lane="store")
+    get_phase_state = asynchronous(UserMemory.get_phase_state, lane="store")
+    save_tool_event = asynchronous(UserMemory.save_tool_event, lane="store")
+
+
+class AsyncEpisodes(Face[EpisodicMemory]):
+    """What an agent did."""
+
+    store = asynchronous(EpisodicMemory.store, lane="store")
+    recall = asynchronous(EpisodicMemory.recall)
+    recall_recent = asynchronous(EpisodicMemory.recall_recent, lane="store")
+    recall_by_tag = asynchronous(EpisodicMemory.recall_by_tag, lane="store")
+    count = asynchronous(EpisodicMemory.count, lane="store")
+
+
 class AsyncScopedBank(Face[ScopedBank]):
     """One bank."""
 
-    read = asynchronous(ScopedBank.read, lane="store")
-    write = asynchronous(ScopedBank.write, lane="store")
-    append = asynchronous(ScopedBank.append, lane="store")
-    list = asynchronous(ScopedBank.list, lane="store")
-    delete = asynchronous(ScopedBank.delete, lane="store")
+    read_file = asynchronous(ScopedBank.read_file, lane="store")
+    write_file = asynchronous(ScopedBank.write_file, lane="store")
+    append_to_file = asynchronous(ScopedBank.append_to_file, lane="store")
+    list_files = asynchronous(ScopedBank.list_files, lane="store")
+    delete_file = asynchronous(ScopedBank.delete_file, lane="store")
 
 
 class AsyncBank(Face[MemoryBank]):
@@ -139,9 +171,10 @@ class AsyncMemory(Face[Memory]):
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
-        users = AsyncUserMemory(self._worker, lambda: UserMemory.in_home(self._opened()))
-        self.messages = self.facts = self.goals = self.summaries = users
-        self.users = self.session_state = self.phases = self.tool_events = users
+        self.episodes = AsyncEpisodes(self._worker, lambda: self._opened().episodes)
+        self.users = AsyncUserMemory(self._worker, lambda: self._opened().users)
+        self.messages = self.facts = self.goals = self.summaries = self.users
+        self.session_state = self.phases = self.tool_events = self.users
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)

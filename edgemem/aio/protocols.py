@@ -1,82 +1,11 @@
-"""Protocols: what agents of Cognitia need of a memory, with its names, signatures, defaults, and records as data classes."""
+"""Protocols: what agents of Cognitia need of a memory, with its names, signatures and defaults."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any, Protocol, runtime_checkable
 
+from edgemem.memory.users import Episode, GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
 from edgemem.records import Procedure
-
-
-@dataclass(frozen=True)
-class MemoryMessage:
-    """A message of a conversation."""
-
-    role: str
-    content: str
-    name: str | None = None
-    tool_calls: list[dict[str, Any]] | None = None
-    metadata: dict[str, Any] | None = None
-    content_blocks: list[dict[str, Any]] | None = None
-
-
-@dataclass
-class UserProfile:
-    """A user, with the facts believed of them outside of topics."""
-
-    user_id: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    created_at: str = ""
-    """When `ensure_user` first had them, in ISO 8601 and UTC; empty where it never had."""
-
-
-@dataclass
-class GoalState:
-    """What a user is after."""
-
-    goal_id: str
-    title: str
-    target_amount: int | None = None
-    current_amount: int = 0
-    phase: str = ""
-    plan: dict[str, Any] | None = None
-    is_main: bool = False
-
-
-@dataclass
-class PhaseState:
-    """In which phase a user is."""
-
-    user_id: str
-    phase: str = ""
-    notes: str = ""
-
-
-@dataclass(frozen=True)
-class ToolEvent:
-    """One run of a tool."""
-
-    topic_id: str
-    tool_name: str
-    input_json: dict[str, Any] | None = None
-    output_json: dict[str, Any] | None = None
-    latency_ms: int = 0
-
-
-@dataclass(frozen=True)
-class Episode:
-    """What happened while an agent worked."""
-
-    id: str
-    summary: str
-    key_decisions: tuple[str, ...] = ()
-    tools_used: tuple[str, ...] = ()
-    outcome: str = "unknown"
-    session_id: str = ""
-    timestamp: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
-    tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -7,48 +7,49 @@ an index beside it (`x.db` has `x.index.db`) that finds by words. A robot's home
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from typing_extensions import Self
+from typing_extensions import Never, Self
 
-from edgemem.aio.conversation import async_tools
-from edgemem.aio.memory import AsyncProcedures
-from edgemem.aio.protocols import Episode, MemoryMessage
-from edgemem.aio.users import AsyncUserMemory, UserMemory
-from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.aio.memory import AsyncEpisodes, AsyncProcedures, AsyncScopedBank, AsyncUserMemory
+from edgemem.aio.protocols import MemoryBankProvider
+from edgemem.aio.worker import Face, Worker
 from edgemem.clock import Clock
 from edgemem.context.compaction.model import check_summary
-from edgemem.errors import InvalidInputError
+from edgemem.errors import ClosedError, InvalidInputError
+from edgemem.fence import check_key
 from edgemem.llama.tokens.estimate import EstimateTokenizer
-from edgemem.loop import file_tools
+from edgemem.loop.file_tools import SCHEMAS, answer_of, as_texts, methods_of
+from edgemem.memory.users import EpisodicMemory, MemoryMessage, UserMemory
 from edgemem.recall.index.index import Index
-from edgemem.recall.recall import Recall, Request
+from edgemem.recall.recall import Recall
 from edgemem.recall.vector_store import index_path
-from edgemem.records import Heard
+from edgemem.records import BANK_TOOLS
 from edgemem.session.tools import Tool
 from edgemem.store.bank.bank import BankTable, ScopedBank
 from edgemem.store.bank.files import BankFolder
-from edgemem.store.bank.rules import MemoryBankConfig, scope_of_user
+from edgemem.store.bank.rules import MemoryBankConfig, limits_of, scope_of_user
 from edgemem.store.db.database import Database
 from edgemem.store.db.wal import scratch_folder
-from edgemem.store.episodes import as_seed_fields, find_episodes
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.validation import checked_path
 
 T = TypeVar("T")
 
-_KIND = "episode"  # tells what an agent stored from what tools did, which may be in the same file
-_LEAST = 0.04  # how relevant an episode must be, 0 to 1
+_PATH = {"type": "string", "description": "A path such as plans/feature.md."}
 _INDEX_ROWS = 200  # rows that wait until they are indexed; until then they are searched directly
 
 _log = logging.getLogger(__name__)
@@ -63,12 +64,30 @@ _MOST_TOKENS = 2000
 
 
 class FileMemory:
-    """A file that belongs to no home, with its stores; without a path a temporary one."""
+    """A file that belongs to no home, with its stores and their threads; without a path a temporary one."""
 
-    def __init__(self, path: str | Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None) -> None:
+        self.worker = Worker()
+        self._path, self.providers = path, 0
         self._lock = threading.Lock()
         self._close: Callable[[], object] | None = None
+
+    @classmethod
+    def shared(cls, path: str | Path | None) -> FileMemory:
+        """Return the file at a path for one more provider: the same for all; raise InvalidInputError where there can be none."""
+        with _files_lock:
+            place = _checked_place(path)
+            file = cls(None) if place is None else _files.setdefault((os.getpid(), place), cls(place))
+            file.providers += 1
+            return file
+
+    def release(self) -> None:
+        """Have one provider less; without any, the file is closed."""
+        with _files_lock:
+            self.providers -= 1
+            if not self.providers:
+                _files.pop((os.getpid(), self._path), None)
+                self.worker.close(self.close)
 
     def opened(self) -> FileMemory:
         """Open the file, unless it is open; return this."""
@@ -81,12 +100,13 @@ class FileMemory:
 
     def _open(self, files: ExitStack) -> None:
         path = files.enter_context(scratch_folder()) / "memory.db" if self._path is None else self._path
+        beside = index_path(path)
         self.database = files.enter_context(open_truth(path))
         self.store = SQLiteMemoryStore(self.database, max_episodes=0)
         sessions = files.enter_context(SQLiteSessionStore(self.database))
-        self.index = Index(index_path(self.database.path), self.database)
+        self.index = Index(beside, self.database)
         files.callback(self.index.close)
-        self.recall = Recall(self.database, self.index)
+        recall = Recall(self.database, self.index)
         eraser = Eraser(
             self.database,
             sessions.journal,
@@ -97,7 +117,8 @@ class FileMemory:
         )
         eraser.work()  # a forgetting that was cut off
         self.users = UserMemory(self.store, eraser)
-        self.procedures = Procedures(self.database, recall=self.recall.procedures, eraser=eraser)
+        self.episodes = EpisodicMemory(self.store, recall)
+        self.procedures = Procedures(self.database, recall=recall.procedures, eraser=eraser)
 
     def searched(self) -> FileMemory:
         """Open the file, and index new rows; return this."""
@@ -110,25 +131,48 @@ class FileMemory:
             self._close()
 
 
+_files: dict[tuple[int, Path | None], FileMemory] = {}
+"""The files in use, by process (a fork has no threads) and path."""
+_files_lock = threading.RLock()  # a provider may be collected while one is made
+
+
+def _checked_place(path: str | Path | None) -> Path | None:
+    if path is None or path == ":memory:":
+        return None
+    if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
+        raise InvalidInputError(
+            "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no session_factory, engine"
+            " or URL of SQLAlchemy, and has no PostgreSQL. `edgemem import swarmline` takes over what such a database holds."
+        )
+    return checked_path(path, "A memory")
+
+
 class Provider(Face[T]):
     """The async face of something in one file; closed with `close`, or once nobody has it any more."""
 
     def __init__(self, path: str | Path | None, of: Callable[[FileMemory], T]) -> None:
-        file, worker = FileMemory(path), Worker()
-        super().__init__(worker, lambda: of(file))
-        self._file = file
+        self._file = file = FileMemory.shared(path)
+        super().__init__(file.worker, lambda: of(file))
+        self._release = weakref.finalize(self, file.release)
         # At the end of a program, its file closes itself.
-        weakref.finalize(self, worker.close, file.close).atexit = False
+        self._release.atexit = False
 
     async def close(self) -> None:
-        """Finish what has begun and close the file; a second call does nothing."""
-        await asyncio.shield(asyncio.wrap_future(self._worker.close(self._file.close)))
+        """Finish what has begun and, as the last provider of a file, close that; a second call does nothing."""
+        self._of = _raise_closed
+        self._release()
+        if not self._file.providers:
+            await asyncio.shield(asyncio.wrap_future(self._worker.close(self._file.close)))
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _raise_closed() -> Never:
+    raise ClosedError("This memory is closed; make another provider.")
 
 
 class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
@@ -138,67 +182,11 @@ class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
         super().__init__(db_path, lambda file: file.opened().users)
 
 
-class EpisodeFile:
-    """The episodes of a file, as Cognitia's records."""
-
-    def __init__(self, file: FileMemory) -> None:
-        self._file = file
-
-    def store(self, episode: Episode) -> None:
-        """Store an episode, in place of the one with its id."""
-        self._file.opened().store.add_episode(
-            _KIND,
-            episode.metadata,
-            episode.outcome,
-            name=episode.id,
-            summary=episode.summary,
-            decisions=episode.key_decisions,
-            tools=episode.tools_used,
-            tags=episode.tags,
-            session=episode.session_id or None,
-            heard=Heard(event_time=episode.timestamp.timestamp()),
-        )
-
-    def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:
-        """Return the episodes that a text is about, best first."""
-        file = self._file.searched()
-        items = file.recall.recall(query, Request(reader=None, k=top_k, kinds={"episode"}, min_score=_LEAST))
-        stored = (file.store.get_episode(item.id) for item in items)
-        return [_episode(as_seed_fields(row)) for row in stored if row is not None and row.kind == _KIND]
-
-    def recall_recent(self, n: int = 10) -> list[Episode]:
-        """Return the newest episodes, by when they happened, newest first."""
-        return self._newest(n)
-
-    def recall_by_tag(self, tag: str) -> list[Episode]:
-        """Return all episodes with a tag, newest first."""
-        return self._newest(self.count(), tag)
-
-    def _newest(self, n: int, tag: str | None = None) -> list[Episode]:
-        stored = find_episodes(self._file.opened().database, tag=tag, n=n, kind=_KIND)
-        return [_episode(as_seed_fields(episode)) for episode in stored]
-
-    def count(self) -> int:
-        """Return how many episodes are stored."""
-        sql = "select count(*) from episodes where kind = ?"
-        return int(self._file.opened().database.query(sql, (_KIND,))[0][0])
-
-
-def _episode(fields: dict[str, Any]) -> Episode:
-    return Episode(**{**fields, "timestamp": datetime.fromtimestamp(fields["timestamp"], timezone.utc)})
-
-
-class SqliteEpisodicMemory(Provider[EpisodeFile]):
+class SqliteEpisodicMemory(Provider[EpisodicMemory], AsyncEpisodes):
     """Episodes in one file."""
 
     def __init__(self, db_path: str | Path | None = None) -> None:
-        super().__init__(db_path, EpisodeFile)
-
-    store = asynchronous(EpisodeFile.store, lane="store")
-    recall = asynchronous(EpisodeFile.recall, lane="store")
-    recall_recent = asynchronous(EpisodeFile.recall_recent, lane="store")
-    recall_by_tag = asynchronous(EpisodeFile.recall_by_tag, lane="store")
-    count = asynchronous(EpisodeFile.count, lane="store")
+        super().__init__(db_path, lambda file: file.searched().episodes)
 
 
 class SqliteProceduralMemory(Provider[Procedures], AsyncProcedures):
@@ -208,55 +196,90 @@ class SqliteProceduralMemory(Provider[Procedures], AsyncProcedures):
         super().__init__(db_path, lambda file: file.searched().procedures)
 
 
-class BankProvider(Provider[ScopedBank]):
-    """The bank of one user and topic."""
+class BankProvider(Provider[ScopedBank], AsyncScopedBank):
+    """The bank of one user and topic, within the limits of `config`."""
 
-    read_file = asynchronous(ScopedBank.read, lane="store")
-    write_file = asynchronous(ScopedBank.write, lane="store")
-    append_to_file = asynchronous(ScopedBank.append, lane="store")
-    list_files = asynchronous(ScopedBank.list, lane="store")
-    delete_file = asynchronous(ScopedBank.delete, lane="store")
+    def __init__(
+        self,
+        path: str | Path | None,
+        of: Callable[[FileMemory], BankFolder | BankTable],
+        whose: tuple[str, str],
+        config: MemoryBankConfig,
+    ) -> None:
+        (user, topic), limits, clock = whose, limits_of(config), Clock()
+        check_key(topic, what="a topic")
+        scope = scope_of_user(user)
+
+        def bank_in(file: FileMemory) -> ScopedBank:
+            bank = ScopedBank(lambda: of(file), scope, topic, lambda: limits)
+            bank.retain(clock.now())
+            return bank
+
+        super().__init__(path, bank_in)
 
 
 class FilesystemMemoryBankProvider(BankProvider):
-    """A bank in a folder of `config.root_path`, within the limits of `config`."""
+    """A bank in a folder of `config.root_path`."""
 
     def __init__(self, config: MemoryBankConfig, user_id: str, topic_id: str) -> None:
-        if config.root_path is None:
+        if (root := limits_of(config).root_path) is None:
             raise InvalidInputError("A bank of files needs a folder; give MemoryBankConfig(root_path=…).")
-        folder = BankFolder(Path(config.root_path), clock=Clock(), default_folders=config.default_folders)
-        bank = ScopedBank(lambda: folder, scope_of_user(user_id), topic_id, lambda: config)
-        super().__init__(None, lambda _file: bank)
+        folder = BankFolder(Path(root), clock=Clock(), default_folders=config.default_folders)
+        super().__init__(None, lambda _file: folder, (user_id, topic_id), config)
 
 
 class DatabaseMemoryBankProvider(BankProvider):
-    """A bank in an open database of ours, or one at a path, within the limits of `config`."""
+    """A bank in an open database of ours, or one at a path."""
 
     def __init__(
         self,
         session_factory: Database | str | Path,
         user_id: str,
         topic_id: str,
-        config: MemoryBankConfig = MemoryBankConfig(),  # noqa: B008 - it cannot be changed
+        config: MemoryBankConfig | int = MemoryBankConfig(),  # noqa: B008 - it cannot be changed
+        *,
+        max_depth: int | None = None,
     ) -> None:
-        given, scope = session_factory, scope_of_user(user_id)
+        opened = session_factory if isinstance(session_factory, Database) else None
+        path = None if isinstance(session_factory, Database) else session_factory
+        if isinstance(config, int):  # the place of Cognitia's `max_depth`
+            config = MemoryBankConfig(max_depth=config)
+        limits = config if max_depth is None else replace(config, max_depth=max_depth)
+        table = lambda file: BankTable(opened or file.opened().database)  # noqa: E731
+        super().__init__(path, table, (user_id, topic_id), limits)
 
-        def bank_in(file: FileMemory) -> ScopedBank:
-            table = BankTable(given if isinstance(given, Database) else file.opened().database)
-            return ScopedBank(lambda: table, scope, topic_id, lambda: config)
 
-        super().__init__(None if isinstance(given, Database) else given, bank_in)
-
-
-InMemoryMemoryProvider = SQLiteMemoryProvider
+SqliteMemoryProvider = InMemoryMemoryProvider = SQLiteMemoryProvider
 InMemoryEpisodicMemory = SqliteEpisodicMemory
 InMemoryProceduralMemory = SqliteProceduralMemory
 """Without a path, each has a temporary file."""
 
 
-def create_memory_bank_tools(provider: BankProvider) -> list[Tool]:
-    """Return the five tools of a bank, for an async loop."""
-    return async_tools(provider._worker, file_tools.create_memory_bank_tools(provider._of))
+Executor = Callable[[dict[str, Any]], Awaitable[str]]
+
+
+def create_memory_bank_tools(provider: MemoryBankProvider) -> tuple[dict[str, Tool], dict[str, Executor]]:
+    """Return by name what a model is told of the five tools of one bank, and what runs them: with a dict, to JSON."""
+    tools = [_tool(provider, name) for name in BANK_TOOLS]
+    return {tool.name: tool for tool in tools}, {tool.name: tool.run for tool in tools}
+
+
+def _tool(provider: MemoryBankProvider, name: str) -> Tool:
+    about, properties, required = SCHEMAS[name]
+    if "path" in properties:
+        properties = {**properties, "path": _PATH}
+    schema = {"type": "object", "properties": properties, "required": required}
+
+    async def run(arguments: dict[str, Any]) -> str:
+        try:
+            texts = as_texts(name, schema, arguments)
+            given = [texts.get(key, "") for key in properties]
+            answer = answer_of(name, given[0], await methods_of(provider)[name](*given))
+        except Exception as error:  # noqa: BLE001 - of anybody's provider
+            answer = {"status": "error", "message": str(error)}
+        return json.dumps(answer, ensure_ascii=False)
+
+    return Tool(name, about, schema, run)
 
 
 class TemplateSummaryGenerator:

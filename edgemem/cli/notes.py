@@ -102,7 +102,7 @@ def _bank(memory: Memory, user: str | None, scope: str | None, topic: str) -> Sc
 
 
 def _read(bank: ScopedBank, path: str) -> str:
-    if (text := bank.read(path)) is None:
+    if (text := bank.read_file(path)) is None:
         raise InvalidInputError(f"There is no file {path!r}; `edgemem bank` lists those that there are.")
     return text
 
@@ -150,7 +150,7 @@ def write(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose:
     """Write TEXT into the file PATH, in place of what it held; `-` reads it from standard input."""
     text = options.typed(words)
     with options.open_home(home) as memory:
-        _bank(memory, **whose).write(path, text)
+        _bank(memory, **whose).write_file(path, text)
     answer(as_json, {"path": path, "text": text}, f"Written: {plain(path)}.")
 
 
@@ -164,5 +164,5 @@ def delete(path: str, yes: bool, home: Path, as_json: bool, **whose: Any) -> Non
         _read(place, path)
         if not yes:
             options.agreed(f"Delete {plain(path)}?")
-        place.delete(path)
+        place.delete_file(path)
     answer(as_json, {"path": path}, f"Deleted: {plain(path)}.")

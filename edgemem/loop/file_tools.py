@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.render import Today, day_of
@@ -26,13 +25,10 @@ if TYPE_CHECKING:
     from edgemem.config import Settings
     from edgemem.scopes import Level
     from edgemem.session.tools import ToolTurn
-    from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.bank.bank import MemoryBank, ScopedBank
     from edgemem.store.notes import NotesFile
-    from edgemem.store.protocols import Bank
 
     _Json = dict[str, Any]
-    _Open = Callable[[ToolTurn, str, "str | None"], tuple[Bank, str]]
-    """Returns the bank of a path, and the path in it; gets the text to write there as well."""
 
 _NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."
 _NOTES_SCHEMA: dict[str, Any] = {
@@ -52,7 +48,7 @@ _READ_CHARS = 1500  # of one call
 _WHERE = "plans/a.md is the speaker's own, household/a.md everybody's here, shared/a.md anyone's."
 _TEXT = {"type": "string"}
 _PATH = {"path": _TEXT}
-_SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "memory_read": ("Read a file of the memory bank.", {"path": {**_TEXT, "description": _WHERE}}, ["path"]),
     "memory_write": ("Write a file.", {**_PATH, "content": _TEXT}, ["path", "content"]),
     "memory_append": ("Append to a file.", {**_PATH, "content": _TEXT}, ["path", "content"]),
@@ -139,42 +135,20 @@ def _note_lines(turn: ToolTurn, notes: NotesFile, lines: list[str]) -> None:
     turn.note_shown(BlockLine(f"note:{shown_line(line)}", "", notes.level) for line in lines)
 
 
-def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
-    """Return the five tools over one bank, or a function that returns it, for any speaker; they answer in JSON as Cognitia's."""
-
-    def open_one(_turn: ToolTurn, path: str, _content: str | None) -> tuple[Bank, str]:
-        return provider() if callable(provider) else provider, path
-
-    return _tools(open_one, lambda turn, prefix: open_one(turn, "", None)[0].list(prefix), None)
-
-
 def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
     """Return the five tools within the rights of the speaker.
 
     `speaker` counts where the loop names none; None: an unknown voice, which has shared files only.
     """
-    return _tools(partial(_open, bank), partial(_list, bank), speaker)
-
-
-def _tools(open_: _Open, list_: Callable[[ToolTurn, str], list[str]], speaker: str | None) -> list[Tool]:
 
     def act(turn: ToolTurn, name: str, path: str = "", content: str | None = None, prefix: str = "") -> _Json:
         if name == "memory_list":
-            return {"status": "ok", "files": list_(turn, prefix)}
-        bank, inner = open_(turn, path, content)
-        if name == "memory_read":
-            text = bank.read(inner)
-            if text is None:
-                return {"status": "not_found", "path": path}
-            return {"status": "ok", "content": text, "path": path}
-        if name == "memory_delete":
-            bank.delete(inner)
-        else:
-            (bank.write if name == "memory_write" else bank.append)(inner, content or "")
-        return {"status": "ok", "path": path}
+            return answer_of(name, path, _list(bank, turn, prefix))
+        place, inner = _open(bank, turn, path, content)
+        return answer_of(name, path, methods_of(place)[name](inner, *([] if content is None else [content])))
 
     def tool(name: str) -> Tool:
-        about, properties, required = _SCHEMAS[name]
+        about, properties, required = SCHEMAS[name]
         schema = {"type": "object", "properties": properties, "required": required}
 
         def call(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
@@ -189,19 +163,38 @@ def _tools(open_: _Open, list_: Callable[[ToolTurn, str], list[str]], speaker: s
     return [tool(name) for name in BANK_TOOLS]
 
 
+def methods_of(bank: Any) -> dict[str, Callable[..., Any]]:
+    """Return what each tool calls of a bank, which may be anybody's."""
+    methods = bank.read_file, bank.write_file, bank.append_to_file, bank.list_files, bank.delete_file
+    return dict(zip(BANK_TOOLS, methods, strict=True))
+
+
+def answer_of(name: str, path: str, result: Any) -> _Json:
+    """Return what a tool answers, by what the bank returned."""
+    if name == "memory_list":
+        return {"status": "ok", "files": result}
+    if name == "memory_read":
+        return (
+            {"status": "not_found", "path": path}
+            if result is None
+            else {"status": "ok", "content": result, "path": path}
+        )
+    return {"status": "ok", "path": path}
+
+
 def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
     """Return the paths that the speaker may use; the turn becomes as closed as what it is told."""
     paths = []
     for head in ("", f"{HOUSEHOLD}/", f"{SHARED}/"):
         part, level = _of(bank, turn, head)
-        inside = [] if part is None else [f"{head}{path}" for path in part.list()]
+        inside = [] if part is None else [f"{head}{path}" for path in part.list_files()]
         if listed := [path for path in inside if path.startswith(prefix)]:
             paths += listed
             turn.close(level)
     return paths
 
 
-def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> tuple[Bank, str]:
+def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> tuple[ScopedBank, str]:
     """Return the bank of a path and the path in it, and close the turn to its level; raise MemoryBankViolation where refused."""
     part, level = _of(bank, turn, path)
     if part is None:
@@ -216,7 +209,7 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
     return part, path if level == "private" else path.partition("/")[2]
 
 
-def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level]:
+def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[ScopedBank | None, Level]:
     """Return the bank of a path, and who may read it; None: not this speaker."""
     head, slash, _ = path.partition("/")
     level = _HEADS.get(name_key(head) if slash else "", "private")

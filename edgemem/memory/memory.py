@@ -24,6 +24,7 @@ from edgemem.hooks.builtin import hooks_of
 from edgemem.hooks.loader import OwnHook
 from edgemem.memory.opened import Equipment, Home
 from edgemem.memory.session import default_tools, session_log, session_parts
+from edgemem.memory.users import EpisodicMemory, UserMemory
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.recall import Request
@@ -93,6 +94,13 @@ class Memory(Closable):
         """Ways of doing things, and how often each worked."""
         self.bank = self._home.bank
         """Files of text: each person's own by topic, the household's and anyone's."""
+        self.episodes = EpisodicMemory(self.store, self._home.search)
+        """What an agent did, under the names of Cognitia, as all that follow here."""
+        level = lambda: self.profile.memory.default_level  # noqa: E731
+        self.users = UserMemory(self.store, self._home.eraser, level=level)
+        """What an agent keeps of each user: the eight stores."""
+        self.messages = self.facts = self.goals = self.summaries = self.users
+        self.session_state = self.phases = self.tool_events = self.users
         self.diagnostics = self._home
         """The parts, which a robot's program does not need; any version may change them."""
 

@@ -19,6 +19,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT, FACT_SOURCE
 from edgemem.recall.recall import Recall, Request
 from edgemem.store import fact_queries
+from edgemem.store.backups import read_mark
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 if TYPE_CHECKING:
@@ -252,5 +253,12 @@ class VectorMemoryStore(SQLiteMemoryStore):
 
 
 def index_path(path: Path) -> Path:
-    """Return where the index of a truth opened by path lies: `x.db` has `x.index.db`."""
+    """Return where the index of a truth opened by path lies: `x.db` has `x.index.db`.
+
+    Raise InvalidInputError for the truth of a home: a second index there would keep what the home forgets.
+    """
+    if read_mark(path.parent) is not None:
+        raise InvalidInputError(
+            f"{path} belongs to a home; open that: edgemem.open({str(path.parent.parent)!r})."
+        )
     return path.with_name(f"{path.stem}.index{path.suffix or '.db'}")

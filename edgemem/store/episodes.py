@@ -169,6 +169,11 @@ def find_episodes(db: Tables, *, n: int = 20, reader: Reader | None = None, **fi
     return [_episode_of(row) for row in rows]
 
 
+def count_episodes(db: Tables, kind: str) -> int:
+    """Return how many episodes of a kind are kept."""
+    return int(db.query("select count(*) from episodes where kind = ?", (kind,))[0][0])
+
+
 def recent_episodes(
     db: Tables, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
 ) -> list[Episode]:

@@ -13,7 +13,7 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
 from edgemem.records import Procedure, ProcedureStep
-from edgemem.store.episodes import MAX_PAYLOAD_BYTES, checked_name, checked_payload, checked_texts
+from edgemem.store.episodes import MAX_PAYLOAD_BYTES, checked_name, checked_texts
 from edgemem.store.facts import storable_value
 from edgemem.store.kinds import PROCEDURES
 from edgemem.store.rights import (
@@ -30,6 +30,7 @@ from edgemem.store.validation import (
     as_text,
     checked_count,
     checked_heard,
+    checked_object,
     checked_text,
     heard_columns,
     heard_of,
@@ -154,7 +155,7 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     trigger = storable_value(procedure.trigger, what="the trigger of a procedure")
     steps = _checked_steps(procedure.steps)
     tags = checked_texts(procedure.tags, "the tags of a procedure")
-    metadata = checked_payload(procedure.metadata).decode() if procedure.metadata else None
+    metadata = checked_object(procedure.metadata, "the metadata of a procedure", MAX_PAYLOAD_BYTES)
     heard = checked_heard(procedure.heard)
     level, owner = procedure.level, procedure.owner
     if level is None and procedure.turn is not None:  # made of a turn, it is as private as its answer
@@ -177,7 +178,16 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     row = (procedure.id, title, description, trigger, steps, successes, failures, listed)
     tx.execute(
         f"insert into procedures ({_COLUMNS}, id) values ({', '.join('?' * 20)})",  # noqa: S608 - our own constant
-        (*row, metadata, number, owner, session, procedure.turn, *heard_columns(heard), row_id),
+        (
+            *row,
+            as_text(metadata) if metadata else None,
+            number,
+            owner,
+            session,
+            procedure.turn,
+            *heard_columns(heard),
+            row_id,
+        ),
     )
     return row_id
 
@@ -210,8 +220,9 @@ def _checked_steps(steps: Sequence[ProcedureStep]) -> str:
             raise InvalidInputError(f"A step must be a ProcedureStep, not {type(step).__name__}.")
         check_key(step.tool_name, what="the tool of a step")
         expected = storable_value(step.expected_outcome, what="the expected outcome of a step")
-        given = msgspec.json.decode(checked_payload(step.args_template))
-        kept.append(ProcedureStep(step.tool_name, given, expected))
+        given = checked_object(step.args_template, "the arguments of a step", MAX_PAYLOAD_BYTES)
+        parts = {"tool_name": step.tool_name, "args_template": given, "expected_outcome": expected}
+        kept.append({name: part for name, part in parts.items() if part})
     text = as_text(kept)
     if len(text) > MAX_PAYLOAD_BYTES:
         raise InvalidInputError(f"A procedure's steps may have {MAX_PAYLOAD_BYTES:,} bytes; shorten them.")

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    import builtins
-
     from edgemem.records import Episode, Fact, Preference, Session
 
 
@@ -58,26 +56,6 @@ class SessionStore(Protocol):
 
     def list_ids(self) -> list[str]:
         """Return the ids of all conversations."""
-
-
-@runtime_checkable
-class Bank(Protocol):
-    """Files of text by their paths, such as `plans/feature.md`: what one person, or everybody, keeps about one topic."""
-
-    def read(self, path: str) -> str | None:
-        """Return the text of a file; None: there is none."""
-
-    def write(self, path: str, content: str) -> None:
-        """Write a file, in place of what it held."""
-
-    def append(self, path: str, content: str) -> None:
-        """Write at the end of a file, on a line of its own; one that is missing is made."""
-
-    def delete(self, path: str) -> None:
-        """Delete a file; does nothing where there is none."""
-
-    def list(self, prefix: str = "") -> builtins.list[str]:
-        """Return the paths that begin with a text, in order."""
 
 
 class Abilities(NamedTuple):

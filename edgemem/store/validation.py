@@ -145,23 +145,33 @@ def checked_tick(seconds: float, what: str) -> int:
     return round(max(-MOST, min(checked_time(seconds, what) * 1e6, MOST)))
 
 
-def checked_json(value: Any, what: str) -> tuple[str, str]:
-    """Return a value that is no text in words, and as JSON; raise InvalidInputError if JSON cannot hold it, or at length."""
+def json_text(value: Any, what: str) -> str:
+    """Return a value as JSON that gives the same back; raise InvalidInputError for NaN, bytes, and keys that are no text."""
     try:
         text = "null" if value is NULL else json.dumps(value, allow_nan=False, ensure_ascii=False)
-        given = json.loads(text)
-        if value is not NULL and given != value:
+        if value is not NULL and json.loads(text) != value:
             raise ValueError("keys must be text, and sequences lists")
-        words = words_of(given)
     except (TypeError, ValueError, RecursionError) as error:
         kind = type(value).__name__
         raise InvalidInputError(f"{what} must be text or JSON, and this {kind} is not: {error}.") from error
-    text = storable(text)
-    if len(text.encode()) > MAX_JSON_BYTES:
+    return storable(text)
+
+
+def checked_json(value: Any, what: str, max_bytes: int = MAX_JSON_BYTES) -> tuple[str, str]:
+    """Return a value that is no text in words, and as JSON; raise InvalidInputError if JSON cannot hold it, or at length."""
+    text = json_text(value, what)
+    if len(text.encode()) > max_bytes:
         raise InvalidInputError(
-            f"{what} has {len(text.encode()):,} bytes as JSON; at most {MAX_JSON_BYTES:,} are kept, so shorten it."
+            f"{what} has {len(text.encode()):,} bytes as JSON; at most {max_bytes:,} are kept, so shorten it."
         )
-    return storable(words), text
+    return storable(words_of(json.loads(text))), text
+
+
+def checked_object(value: dict[str, Any], what: str, max_bytes: int) -> dict[str, Any]:
+    """Return a dict as a file can hold it; raise InvalidInputError as `checked_json` does, or if it is none."""
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{what} must be a dict, not {type(value).__name__}.")
+    return dict(json.loads(checked_json(value, what, max_bytes)[1]))
 
 
 def words_of(value: Any, depth: int = 0) -> str:

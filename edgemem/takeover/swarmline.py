@@ -7,11 +7,13 @@ A user becomes a speaker, a topic a session, and a user's fact is private to tha
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,15 +87,17 @@ def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> Ta
 
 
 def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
-    for table, write in _WRITERS.items():
-        # Each table begins at its own times; rows of one time keep their order.
-        then.last = 0
-        for n, row in enumerate(sorted(old.rows[table], key=_moment_of), 1):
-            then.shown = then.tick_of(_moment_of(row))
-            try:
-                scratch.write(partial(write, row=row))  # a transaction has one time
-            except (InvalidInputError, KeyError, TypeError, ValueError) as error:
-                old.remarks.append(f"Row {n} of {table} was skipped: {error}")
+    rows = [
+        (_moment_of(row), table, n, row) for table in _WRITERS for n, row in enumerate(old.rows[table], 1)
+    ]
+    # What has no time was there from the beginning: the same with each takeover.
+    begin = min((at for at, *_ in rows if at), default=old.modified)
+    for at, table, n, row in sorted(rows, key=itemgetter(0)):
+        then.shown = then.tick_of(at or begin)
+        try:
+            scratch.write(partial(_WRITERS[table], row=row))  # a transaction has one time
+        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
+            old.remarks.append(f"Row {n} of {table} was skipped: {error}")
 
 
 def _fact(tx: Transaction, row: Row) -> None:
@@ -150,7 +154,7 @@ def _episode(tx: Transaction, row: Row) -> None:
 
 def _procedure(tx: Transaction, row: Row) -> None:
     procedure = msgspec.convert(row["data"], Procedure)
-    put_procedure(tx, msgspec.structs.replace(procedure, level="household", owner=None))
+    put_procedure(tx, dataclasses.replace(procedure, level="household", owner=None))
 
 
 _WRITERS: dict[str, Callable[..., object]] = {
@@ -160,7 +164,10 @@ _WRITERS: dict[str, Callable[..., object]] = {
     "summaries": lambda tx, row: put_summary(tx, *_topic(row), row["summary"], row["messages_covered"] or 0),
     "topics": lambda tx, row: put_state(tx, *_topic(row), _rest(row, "updated_at")),
     "goals": lambda tx, row: put_goal(
-        tx, row["user_id"], row["topic_id"], row["title"], _rest(row, "title", "created_at")
+        tx,
+        *_topic(row)[::-1],
+        row["title"],
+        {**_rest(row, "title", "created_at"), "is_main": bool(row["is_main"])},
     ),
     "phase_state": lambda tx, row: put_phase(tx, row["user_id"], row["phase"] or "", row["notes"] or ""),
     "tool_events": _tool_event,
@@ -182,9 +189,9 @@ def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineM
     user, topic, path = str(row["user_id"]), str(row["topic_id"]), str(row["path"])
     try:
         place = bank.for_person(user, topic)
-        here, given = place.read(path), storable(str(row["content"]))
+        here, given = place.read_file(path), storable(str(row["content"]))
         if here is None:
-            place.write(path, given)
+            place.write_file(path, given)
         elif here != given:
             report.refused.append(f"The file {path!r} of {user!r} is another one here, which stays.")
             return
@@ -204,6 +211,7 @@ class SwarmlineMemory:
         """Missing and skipped records, with the reason: a sentence each."""
         hint = "name a database or a memory bank of Swarmline."
         read_files(path, self._read_file, self.remarks, hint=hint)
+        self.modified = path.expanduser().stat().st_mtime
 
     def _read_file(self, file: Path, name: str, database: bool) -> None:
         parts = Path(name).parts

@@ -23,9 +23,6 @@ from support.homes import BY_WORDS
 from support.loops import Gate, Loop, on_loop, opened, raised, until
 from support.selection import cases
 
-SEED = {"messages", "facts", "goals", "summaries", "users", "session_state", "phases", "tool_events"}
-"""Cognitia's eight protocols."""
-
 
 class Slow:
     """Lines of an import, the last two of which come once it is opened; until then the long calls are held up."""
@@ -59,9 +56,9 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
         assert [item.text for item in await memory.recall("which tea?", kinds={"fact"})] == ["tea: black"]
         assert await memory.sessions.list_ids() == ["hall"]
         assert isinstance(await memory.hints(), list)
-        await memory.bank.for_person("Ann").write("plan.md", "Buy a kettle.")
-        assert await memory.bank.for_person("ann").list() == ["plan.md"]
-        assert await memory.bank.household.read("plan.md") is None
+        await memory.bank.for_person("Ann").write_file("plan.md", "Buy a kettle.")
+        assert await memory.bank.for_person("ann").list_files() == ["plan.md"]
+        assert await memory.bank.household.read_file("plan.md") is None
         assert await memory.procedures.suggest("boil water") == []
         tools = {tool.name: tool for tool in await memory.tools()}
         assert "black" in str(await tools["recall_fact"].run(None, key="tea"))
@@ -199,12 +196,12 @@ def test_open_takes_what_edgemem_open_takes() -> None:
 
 @on_loop
 async def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
-    """No public name is missing, and none is more but those of Cognitia's protocols."""
+    """No public name is missing, and none is more."""
     async with opened(tmp_path) as memory:
         assert (memory.home, memory.profile) == (tmp_path, BY_WORDS)
         seen = {name for name in dir(memory) if not name.startswith("_")}
     with edgemem.open(tmp_path, profile=BY_WORDS) as plain:
-        assert seen - SEED == {name for name in dir(plain) if not name.startswith("_")} - {"hooks"}
+        assert seen == {name for name in dir(plain) if not name.startswith("_")} - {"hooks"}
 
 
 async def started(memory: AsyncMemory, *hooks: Any, session: str = "talk") -> Loop:

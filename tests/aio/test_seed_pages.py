@@ -1,7 +1,14 @@
 """The examples of Cognitia's two pages on memory, with the import changed and nothing else."""
 
 import asyncio
+import dataclasses
 import json
+import os
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -22,7 +29,7 @@ from edgemem.aio import (
     TemplateSummaryGenerator,
     get_memory_bank_ddl,
 )
-from edgemem.errors import InvalidInputError
+from edgemem.errors import ClosedError, InvalidInputError
 from support.loops import on_loop
 
 
@@ -176,6 +183,109 @@ async def test_procedures(name, tmp_path):
     await memory.close()
 
 
+@on_loop
+async def test_one_file_is_one_database_however_many_providers_open_it(tmp_path):
+    """They share its threads and handles; each is closed by itself, and the file with the last one."""
+
+    def opened():
+        files = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return threading.active_count(), sum(name.startswith(str(tmp_path)) for name in files)
+
+    async def used(memory):
+        await memory.upsert_fact("ann", "key", "value")
+        return opened()
+
+    path = tmp_path / "agent.db"
+    first = SQLiteMemoryProvider(path)
+    threads, handles = await used(first)
+    others = [SQLiteMemoryProvider(str(path)) for _ in range(4)]
+    seen = [await used(other) for other in others]
+    assert all(more <= threads for more, _ in seen)  # those of older tests may end meanwhile
+    assert {more for _, more in seen} == {handles}
+    await first.close()
+    await first.close()
+    with pytest.raises(ClosedError):
+        await first.get_facts("ann")
+    assert await others[0].get_facts("ann") == {"key": "value"}
+    await asyncio.gather(*(other.close() for other in others))
+    assert opened()[1] == 0
+    async with SQLiteMemoryProvider(path) as again:
+        assert await again.get_facts("ann") == {"key": "value"}
+
+
+@pytest.mark.parametrize(
+    "given", [lambda: None, object(), "sqlite+aiosqlite:///agent.db", "postgresql+asyncpg://u:p@localhost/db"]
+)
+def test_what_sqlalchemy_makes_is_refused_in_one_sentence(given, tmp_path, monkeypatch):
+    """By every provider, before anything is made."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("SQLiteMemoryProvider", "SqliteEpisodicMemory", "SqliteProceduralMemory"):
+        with pytest.raises(InvalidInputError, match="SQLAlchemy"):
+            getattr(edgemem.aio, name)(given)
+    with pytest.raises(InvalidInputError, match="SQLAlchemy"):
+        DatabaseMemoryBankProvider(given, "alice", "t")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), b"raw", {1, 2}, (1, 2), {1: "one"}, object()])
+@on_loop
+async def test_what_json_would_change_is_refused(odd):
+    """In the metadata of episodes and procedures and the arguments of steps, as in facts: nothing is stored."""
+    episodes, procedures = (
+        provider(name, Path()) for name in ("InMemoryEpisodicMemory", "InMemoryProceduralMemory")
+    )
+    plain = Procedure("p", "n", "d", "t")
+    for store, record in (
+        (episodes, Episode("e", "happened", metadata={"odd": odd})),
+        (procedures, dataclasses.replace(plain, metadata={"odd": [odd]})),
+        (procedures, dataclasses.replace(plain, steps=(ProcedureStep("web", {"odd": odd}),))),
+    ):
+        with pytest.raises(InvalidInputError, match="JSON"):
+            await store.store(record)
+        assert await store.count() == 0
+    await episodes.close()
+    await procedures.close()
+
+
+@on_loop
+async def test_a_timestamp_without_a_zone_is_of_utc(monkeypatch):
+    """Wherever the machine is."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        async with edgemem.aio.InMemoryEpisodicMemory(":memory:") as memory:
+            await memory.store(Episode("e", "happened", timestamp=datetime(2026, 3, 15, 9, 30)))  # noqa: DTZ001
+            (episode,) = await memory.recall_recent()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert episode.timestamp == datetime(2026, 3, 15, 9, 30, tzinfo=timezone.utc)
+
+
+@on_loop
+async def test_what_was_stored_again_under_other_ids_is_recalled_once():
+    """The newest tells of all; what tools did in the same file takes no place."""
+    async with edgemem.aio.InMemoryEpisodicMemory() as memory:
+        for n in range(6):
+            await memory.store(Episode(f"e{n}", "Watered the orchids in the hall."))
+        await memory.store(Episode("other", "Turned the orchids to the light."))
+        assert {episode.id for episode in await memory.recall("orchids", top_k=3)} == {"e5", "other"}
+
+
+@on_loop
+async def test_the_truth_of_a_home_is_opened_by_its_home(tmp_path):
+    """A second index beside it would keep what the home forgets, so none is made."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("key", "value")
+    truth = tmp_path / "db" / "memory.db"
+    async with edgemem.aio.SqliteEpisodicMemory(truth) as episodes:
+        with pytest.raises(InvalidInputError, match="belongs to a home"):
+            await episodes.count()
+    with pytest.raises(InvalidInputError, match="belongs to a home"):
+        edgemem.VectorMemoryStore(truth, embed_fn=lambda _: [1.0], embedding_dim=1)
+    assert [*truth.parent.glob("*.index.db*")] == []
+
+
 def a_bank(form, folder, user_id="alice", topic_id="my-project"):
     if form == "database":
         return DatabaseMemoryBankProvider(
@@ -205,8 +315,12 @@ async def test_an_agent_with_persistent_knowledge(form, tmp_path):
     assert await mb.list_files() == ["MEMORY.md", "notes/status.md", "progress.md"]
     assert await mb.list_files(prefix="notes/") == ["notes/status.md"]
     assert await a_bank(form, tmp_path, topic_id="another").list_files() == []
-    tools = {tool.name: tool for tool in edgemem.aio.create_memory_bank_tools(mb)}
-    assert [*tools] == ["memory_read", "memory_write", "memory_append", "memory_list", "memory_delete"]
+    specs, executors = edgemem.aio.create_memory_bank_tools(mb)
+    assert (
+        [*specs]
+        == [*executors]
+        == ["memory_read", "memory_write", "memory_append", "memory_list", "memory_delete"]
+    )
     progress = {"path": "progress.md"}
     for name, given, answer in (
         ("write", {**progress, "content": "one"}, progress),
@@ -216,13 +330,88 @@ async def test_an_agent_with_persistent_knowledge(form, tmp_path):
         ("delete", progress, progress),
         ("read", progress, {"status": "not_found", **progress}),
     ):
-        assert json.loads(await tools[f"memory_{name}"].run(**given)) == {"status": "ok", **answer}
+        assert json.loads(await executors[f"memory_{name}"](given)) == {"status": "ok", **answer}
     for name, given in (("write", {"path": "../x", "content": ""}), ("read", {}), ("write", progress)):
-        assert json.loads(await tools[f"memory_{name}"].run(**given))["status"] == "error"
+        assert json.loads(await executors[f"memory_{name}"](given))["status"] == "error"
     assert await mb.list_files() == ["MEMORY.md", "notes/status.md"]
     with pytest.raises(edgemem.aio.MemoryBankViolation):
         await mb.write_file("a/b/c.md", "too deep")
     await mb.close()
+
+
+class Shelf:
+    """A bank of somebody's own."""
+
+    def __init__(self):
+        self.files = {}
+
+    async def read_file(self, path):
+        return self.files.get(path)
+
+    async def write_file(self, path, content):
+        if path == "full.md":
+            raise OSError("the shelf is full")
+        self.files[path] = content
+
+    append_to_file = write_file
+
+    async def list_files(self, prefix=""):
+        return [path for path in self.files if path.startswith(prefix)]
+
+    async def delete_file(self, path):
+        self.files.pop(path, None)
+
+
+@on_loop
+async def test_the_tools_of_any_bank():
+    """Whoever wrote the provider: what fails there is told to the model, which hears of no bank that is not there."""
+    specs, executors = edgemem.aio.create_memory_bank_tools(Shelf())
+    assert json.loads(await executors["memory_write"]({"path": "a.md", "content": "x"})) == {
+        "status": "ok", "path": "a.md",
+    }  # fmt: skip
+    assert json.loads(await executors["memory_read"]({"path": "a.md"}))["content"] == "x"
+    assert json.loads(await executors["memory_list"]({})) == {"status": "ok", "files": ["a.md"]}
+    answer = json.loads(await executors["memory_write"]({"path": "full.md", "content": "x"}))
+    assert answer == {"status": "error", "message": "the shelf is full"}
+    assert "household" not in str([spec.schema() for spec in specs.values()])
+
+
+@pytest.mark.parametrize("form", ["files", "database"])
+@on_loop
+async def test_every_limit_of_a_bank_is_kept_or_refused(form, tmp_path):
+    """In a folder and in a database alike."""
+
+    def bank(**limits):
+        config = MemoryBankConfig(enabled=True, root_path=tmp_path / "mb", **limits)
+        if form == "files":
+            return FilesystemMemoryBankProvider(config, "alice", "t")
+        return DatabaseMemoryBankProvider(tmp_path / "banks.db", "alice", "t", config)
+
+    for limits in (
+        {"max_file_size_bytes": 3}, {"max_total_size_bytes": 3}, {"max_entries": 0}, {"max_depth": 1},
+    ):  # fmt: skip
+        async with bank(**limits) as small:
+            with pytest.raises(edgemem.aio.MemoryBankViolation):
+                await small.write_file("notes/a.md", "four")
+    async with bank() as mb:
+        await mb.write_file("old.md", "x")
+    then = time.time() - 10 * 86400
+    for path in tmp_path.rglob("old.md"):
+        os.utime(path, (then, then))
+    if form == "database":
+        with closing(sqlite3.connect(tmp_path / "banks.db")) as database:
+            database.execute("update bank_files set updated = ?", (then,))
+            database.commit()
+    async with bank(retention_days=7) as mb:
+        assert await mb.read_file("old.md") is None
+        await mb.write_file("new.md", "x")
+        assert await mb.list_files() == ["new.md"]
+    for limits in (
+        {"prompt_path": tmp_path}, {"tiered_enabled": True}, {"auto_load_max_lines": 9}, {"retention_days": 0},
+        {"max_entries": -1}, {"max_depth": "two"},
+    ):  # fmt: skip
+        with pytest.raises(InvalidInputError, match=next(iter(limits))):
+            bank(**limits)
 
 
 def test_the_configuration_of_a_bank():

@@ -14,7 +14,6 @@ import pytest
 import edgemem
 from edgemem import aio
 from edgemem.aio import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
-from edgemem.aio.users import UserMemory
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Epoch
@@ -32,7 +31,12 @@ STORES = {
 @asynccontextmanager
 async def in_a_home(folder):
     async with opened(folder / "home") as memory:
-        assert all(isinstance(getattr(memory, name), store) for name, store in STORES.items())
+        of = {**STORES, "episodes": aio.EpisodicMemory, "procedures": aio.ProceduralMemory}
+        with edgemem.open(folder / "sync", profile=BY_WORDS, worker=False) as plain:
+            for home in (memory, plain):
+                assert all(isinstance(getattr(home, name), store) for name, store in of.items())
+                banks = home.bank.household, home.bank.for_person("ann", "t")
+                assert all(isinstance(bank, aio.MemoryBankProvider) for bank in banks)
         yield memory.messages
 
 
@@ -269,7 +273,7 @@ def test_a_running_loop_leaves_out_what_was_deleted(memory, compacted):
         hook.prepared = Epoch("hall", 1, "Ann told the code xyzzy.", started_at=1.0)
         loop.run("Still here?", speaker="Ann")
         assert "xyzzy" in model.prompt
-    users = UserMemory.in_home(memory)
+    users = memory.users
     assert users.delete_messages_before("ann", "hall", keep_last=3) > 2
     kept = [message.content for message in users.get_messages("ann", "hall")]
     loop.run("And now?", speaker="Ann")

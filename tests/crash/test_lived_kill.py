@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 import edgemem
 from edgemem.aio import GoalState
-from edgemem.aio.users import UserMemory
 from edgemem.config import BankSettings
 from edgemem.records import Procedure, ProcedureStep
 from support.homes import BY_WORDS
@@ -29,7 +28,7 @@ opened = partial(edgemem.open, profile=replace(BY_WORDS, bank=BankSettings(backe
 
 
 def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
-    users, text = UserMemory.in_home(memory), f"begin {n} " * 200
+    users, text = memory.users, f"begin {n} " * 200
     return [
         partial(memory.store.add_episode, "task", {"n": n}, "ok", summary=text, tags=["all", f"t{n}"]),
         partial(memory.procedures.store, Procedure("p", text, "", "go", (ProcedureStep("a", {"n": n}),) * 9)),
@@ -41,12 +40,12 @@ def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
         partial(users.save_message, *ANN, "user", text),
         partial(users.save_message, *ANN, "assistant", text),
         partial(users.upsert_fact, "Ann", "tea", {"n": [n, text]}, "boats"),
-        partial(memory.bank.for_person(*ANN).write, "MEMORY.md", text),
+        partial(memory.bank.for_person(*ANN).write_file, "MEMORY.md", text),
     ]
 
 
 def read(memory: edgemem.Memory) -> list[object]:
-    users, procedures = UserMemory.in_home(memory), memory.procedures.list()
+    users, procedures = memory.users, memory.procedures.list()
     messages = users.get_messages(*ANN, 10**6)
     return [
         [(it.summary, it.payload, it.tags) for it in memory.store.episodes(tag="all", n=500)],
@@ -54,7 +53,7 @@ def read(memory: edgemem.Memory) -> list[object]:
         users.get_active_goal(*ANN), users.get_phase_state("Ann"), users.get_session_state(*ANN),
         users.get_summary(*ANN),
         *([it.content for it in messages if it.role == role] for role in ("user", "assistant")),
-        users.get_facts(*ANN), memory.bank.for_person(*ANN).read("MEMORY.md"),
+        users.get_facts(*ANN), memory.bank.for_person(*ANN).read_file("MEMORY.md"),
     ]  # fmt: skip
 
 

@@ -47,8 +47,8 @@ def test_each_speaker_has_their_own_files_and_those_of_all(memory: Memory) -> No
     files = ["a.md", "household/b.md", "shared/c.md"]
     for path in files:
         assert answer(memory, "memory_write", {"path": path, "content": "x"}, speaker="ann") == "ok"
-    assert memory.bank.for_person("Ann", "s").read("a.md") == "x"
-    assert memory.bank.household.list() == ["b.md"]
+    assert memory.bank.for_person("Ann", "s").read_file("a.md") == "x"
+    assert memory.bank.household.list_files() == ["b.md"]
     assert answer(memory, "memory_list", {}, speaker="ann") == files
     assert answer(memory, "memory_list", {}, session="t", speaker="ben") == files[1:]
     assert answer(memory, "memory_list", {}, session="u") == files[2:]
@@ -60,27 +60,27 @@ def test_each_speaker_has_their_own_files_and_those_of_all(memory: Memory) -> No
 
 def test_what_is_private_is_not_written_where_others_read(memory: Memory) -> None:
     """Neither from a private turn nor what one repeats goes into a file of the household."""
-    memory.bank.for_person("Ann", "s").write("gift.md", "Ben gets a xylophone.")
+    memory.bank.for_person("Ann", "s").write_file("gift.md", "Ben gets a xylophone.")
     read = Reply("", (ToolCall("memory_read", {"path": "gift.md"}),))
     gift = {"path": "household/g.md", "content": "Ben gets a xylophone."}
     write = Reply("", (ToolCall("memory_write", gift),))
     loop = AgentLoop(Model(read, write), hooks=memory.hooks(session_id="s"), tools=memory.tools())
     loop.run("What does Ben get? Tell all.", speaker="ann")
-    assert memory.bank.household.list() == []
+    assert memory.bank.household.list_files() == []
     assert "xylophone" not in prompt(memory, "What did Ann want?", speaker="ben")
 
 
 def test_memory_md_is_told_once_and_then_what_changed(memory: Memory) -> None:
     """The speaker's own file of this session, the household's and anyone's stand once in an epoch, then their new lines."""
-    memory.bank.for_person("Ann", "s").write("MEMORY.md", "# Plans\n- the loft first")
-    memory.bank.household.write("MEMORY.md", "Bins go out on Monday.")
-    memory.bank.shared.write("MEMORY.md", "The shop opens at nine.")
-    memory.bank.for_person("Ann", "t").write("MEMORY.md", "another topic")
+    memory.bank.for_person("Ann", "s").write_file("MEMORY.md", "# Plans\n- the loft first")
+    memory.bank.household.write_file("MEMORY.md", "Bins go out on Monday.")
+    memory.bank.shared.write_file("MEMORY.md", "The shop opens at nine.")
+    memory.bank.for_person("Ann", "t").write_file("MEMORY.md", "another topic")
     first = prompt(memory, speaker="ann")
     assert [line for line in first.splitlines() if line.startswith("- ")] == [
         "- Plans", "- the loft first", "- Bins go out on Monday.", "- The shop opens at nine.",
     ]  # fmt: skip
-    memory.bank.for_person("Ann", "s").append("MEMORY.md", "- then the cellar")
+    memory.bank.for_person("Ann", "s").append_to_file("MEMORY.md", "- then the cellar")
     second = prompt(memory, "And now?", speaker="ann")
     assert second.startswith(first)
     assert "the loft" not in second.removeprefix(first)
@@ -95,7 +95,7 @@ def test_memory_md_stays_within_the_tokens_of_notes(tmp_path: Path) -> None:
     more = ON.format("files") + "[context]\nnotes_tokens = 40\n"
     with opened(tmp_path / "home", more) as memory:
         memory.notes.append("The oven runs hot.")
-        memory.bank.shared.write("MEMORY.md", "\n".join(f"Line {n} of many." for n in range(50)))
+        memory.bank.shared.write_file("MEMORY.md", "\n".join(f"Line {n} of many." for n in range(50)))
         hooks = memory.hooks(session_id="s")
         model = Model()
         AgentLoop(model, hooks=hooks).run("Hello.", speaker="ann")
@@ -127,7 +127,7 @@ def test_where_it_is_off_no_prompt_changes(tmp_path: Path) -> None:
         with opened(tmp_path / name) as memory:
             if name == "with":
                 (memory.home / "bank" / "PROMPT.md").write_text("Keep plans in the bank.")
-                memory.bank.for_person("Ann", "s").write("MEMORY.md", "the loft first")
+                memory.bank.for_person("Ann", "s").write_file("MEMORY.md", "the loft first")
             prompts.append(prompt(memory, speaker="ann"))
             assert not {tool.name for tool in memory.tools()} & set(BANK_TOOLS)
             assert [tool.name for tool in memory.tools(include=["memory_read"])] == ["memory_read"]

@@ -443,7 +443,7 @@ class House:
             bank = self.memory.bank
             of = {"shared": bank.shared, "household": bank.household}.get(closing.level)
             name = dice.choice(["MEMORY.md", "roses.md"])
-            (of or bank.for_person(owner, dice.choice(SESSIONS))).append(name, f"roses and {secret}")
+            (of or bank.for_person(owner, dice.choice(SESSIONS))).append_to_file(name, f"roses and {secret}")
         elif kind == 0:
             store.add_fact(f"thing{dice.randrange(30)}", secret, scope=scope)
         elif kind == 1:

@@ -1,5 +1,6 @@
 """Turns with tools: their events and episode, the procedure that is proposed in them, and how it went."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,9 @@ def test_without_a_procedure_that_fits_no_prompt_changes(memory: edgemem.Memory,
     )
     others = [
         (BY_WORDS, TOOLS, Procedure("water", "Water", "", "water the plants", STEPS)),
-        (BY_WORDS, TOOLS, msgspec.structs.replace(FETCH, level="private", owner="Ben")),
+        (BY_WORDS, TOOLS, replace(FETCH, level="private", owner="Ben")),
         (BY_WORDS, TOOLS[1:], FETCH),
-        (BY_WORDS, TOOLS, msgspec.structs.replace(FETCH, steps=STEPS * 20)),
+        (BY_WORDS, TOOLS, replace(FETCH, steps=STEPS * 20)),
         (small, TOOLS, FETCH),
     ]
     for n, (profile, tools, procedure) in enumerate(others):
@@ -169,7 +170,7 @@ def test_a_turn_on_something_else_counts_no_outcome(memory: edgemem.Memory, robo
 
 def test_a_private_procedure_keeps_its_answer_private(memory: edgemem.Memory, robot: Robot) -> None:
     """What it told is in the block of that turn."""
-    memory.procedures.store(msgspec.structs.replace(FETCH, level="private", owner="alice"))
+    memory.procedures.store(replace(FETCH, level="private", owner="alice"))
     assert "a way to" in shown(ask(robot))
     (turn,) = memory.sessions.journal.read_turns("kitchen")
     assert (turn.answer, turn.owner) == ("private", "alice")

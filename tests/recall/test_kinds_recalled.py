@@ -17,7 +17,7 @@ def test_a_section_is_found_with_and_without_the_index(tmp_path, backend, indexe
     """What stands under a heading is one item, which tells the file, and the file's name helps to find it."""
     with opened(tmp_path / "home", ON.format(backend)) as memory:
         memory.store.add_fact("colour", "red", scope="user:Mara")
-        memory.bank.for_person("mara").write("kitchen/recipes.md", RECIPES)
+        memory.bank.for_person("mara").write_file("kitchen/recipes.md", RECIPES)
         if indexed:
             memory.idle(seconds=60)
         best = memory.recall("how many eggs for pancakes?", speaker="mara", kinds={"bank"})[0]
@@ -34,7 +34,7 @@ def test_who_may_read_a_file_finds_it(tmp_path, backend):
         bank = memory.bank
         banks = {"mara": bank.for_person("Mara"), "house": bank.household, "any": bank.shared}
         for name, place in banks.items():
-            place.write("a.md", f"The pumpkin of {name}")
+            place.write_file("a.md", f"The pumpkin of {name}")
         for _ in ("unindexed", "indexed"):
             for speaker, readable in (("Mara", 3), ("Bob", 2), (None, 1)):
                 items = memory.recall("pumpkin", speaker=speaker, k=9)
@@ -69,14 +69,14 @@ def test_a_name_that_is_spelled_later_keeps_its_files(memory):
     memory.store.add_fact("colour", "red", scope="user:Mara")
     memory.idle(seconds=60)
     assert [item.owner for item in memory.recall("pumpkins", speaker="mARa")] == ["Mara"]
-    memory.bank.for_person("Mara", "one").write("a.md", "x")
+    memory.bank.for_person("Mara", "one").write_file("a.md", "x")
     assert sorted(path.name for path in (memory.home / "bank").iterdir()) == ["mara"]
 
 
 def test_a_long_section_is_found_by_its_paragraphs(memory):
     """A section of many paragraphs is several items, each under its heading."""
     paragraphs = [f"Paragraph of {name}. {'words ' * 150}" for name in ("apples", "pears", "quinces")]
-    memory.bank.shared.write("long.md", "# Fruit\n" + "\n\n".join(paragraphs))
+    memory.bank.shared.write_file("long.md", "# Fruit\n" + "\n\n".join(paragraphs))
     items = memory.recall("quinces", kinds={"bank"})
     assert items[0].text.startswith("long.md: Fruit: Paragraph of quinces")
     assert len(items[0].text) < 1300

@@ -14,7 +14,6 @@ import pytest
 
 import edgemem
 from edgemem import Heard, HookResult, Tool, ToolTurn
-from edgemem.aio.users import UserMemory
 from edgemem.errors import ClosedError, InvalidInputError, ModelError, TurnEndedError
 from edgemem.memory import Memory
 from edgemem.records import Reader, Session, ToolCall, text_of
@@ -1273,7 +1272,7 @@ FORGETS = {
     "session": lambda memory: memory.forget(session="kitchen"),
     "person": lambda memory: memory.forget(person="alice"),
     "store": lambda memory: memory.sessions.delete("kitchen"),
-    "messages": lambda memory: UserMemory.in_home(memory).delete_messages_before("alice", "kitchen", keep_last=0),
+    "messages": lambda memory: memory.users.delete_messages_before("alice", "kitchen", keep_last=0),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def bank(tmp_path, clock):
 
 def test_what_is_made_is_its_owners_alone(bank, tmp_path):
     """Files are 0600 and folders 0700, and the default folders stand beside the first file."""
-    bank.write("plans/a.md", "x")
+    bank.write_file("plans/a.md", "x")
     place = tmp_path / "bank" / "Ann" / "one"
     assert sorted(path.name for path in place.iterdir()) == ["notes", "plans", "reports"]
     modes = {path: path.stat().st_mode & 0o777 for path in (place, place / "plans", place / "plans" / "a.md")}
@@ -43,18 +43,22 @@ def test_no_link_is_followed(bank, tmp_path, linked):
     target = outside / "a.md" if link.name == "a.md" else outside
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(target)
-    for act in (bank.read, lambda path: bank.write(path, "x"), lambda path: bank.append(path, "x")):
+    for act in (
+        bank.read_file,
+        lambda path: bank.write_file(path, "x"),
+        lambda path: bank.append_to_file(path, "x"),
+    ):
         with pytest.raises(MemoryBankViolation):
             act("plans/a.md")
-    bank.delete("plans/a.md")
-    assert bank.list() == []
+    bank.delete_file("plans/a.md")
+    assert bank.list_files() == []
     assert [path.name for path in outside.iterdir() if not path.name.startswith(".")] == ["a.md"]
     assert (outside / "a.md").read_text() == "secret"
 
 
 def test_a_folder_swapped_for_a_link_leads_nowhere(bank, tmp_path):
     """A folder that becomes a link between check and use is not followed: what is used is what was opened."""
-    bank.write("plans/a.md", "x")
+    bank.write_file("plans/a.md", "x")
     outside, plans = tmp_path / "outside", tmp_path / "bank" / "Ann" / "one" / "plans"
     outside.mkdir()
 
@@ -70,28 +74,28 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(bank, tmp_path):
             return super().encode(*args)
 
     with pytest.raises(MemoryBankViolation):
-        bank.write("plans/a.md", Swapping("y"))
+        bank.write_file("plans/a.md", Swapping("y"))
     assert list(outside.iterdir()) == []
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.mkdir() or (path / "inner").write_text("x")])
 def test_what_is_no_file_is_refused(bank, tmp_path, make):
     """A pipe is not waited for, and a folder is no file."""
-    bank.write("b.md", "x")
+    bank.write_file("b.md", "x")
     make(tmp_path / "bank" / "Ann" / "one" / "a.md")
-    for act in (bank.read, lambda path: bank.write(path, "x")):
+    for act in (bank.read_file, lambda path: bank.write_file(path, "x")):
         with pytest.raises(MemoryBankViolation, match="move that away"):
             act("a.md")
 
 
 def test_bytes_that_are_no_text_are_read_and_not_written_over(bank, tmp_path):
     """A file of somebody else's coding is read as well as it can be, and stays as it is."""
-    bank.write("a.md", "x")
+    bank.write_file("a.md", "x")
     path = tmp_path / "bank" / "Ann" / "one" / "a.md"
     path.write_bytes(b"caf\xe9")
-    assert bank.read("a.md") == "caf\ufffd"
+    assert bank.read_file("a.md") == "caf\ufffd"
     with pytest.raises(MemoryBankViolation, match="UTF-8"):
-        bank.append("a.md", "x")
+        bank.append_to_file("a.md", "x")
     assert path.read_bytes() == b"caf\xe9"
 
 
@@ -114,7 +118,7 @@ for call in ("open", "write", "rename", "fsync", "unlink"):
             os.kill(os.getpid(), signal.SIGKILL)
         return _call(*args, **given)
     setattr(os, call, killing)
-bank.append("plans/a.md", "new")
+bank.append_to_file("plans/a.md", "new")
 """
 
 
@@ -123,17 +127,17 @@ def test_a_kill_at_any_step_leaves_a_whole_file(bank, tmp_path):
     seen, step = set(), 0
     while True:
         step += 2
-        bank.write("plans/a.md", "old")
+        bank.write_file("plans/a.md", "old")
         command = [sys.executable, "-c", WRITER, str(tmp_path / "bank"), str(step)]
         code = subprocess.run(command, check=False).returncode
         assert code in (0, -signal.SIGKILL)
-        seen.add(bank.read("plans/a.md"))
-        assert bank.list() == ["plans/a.md"]
+        seen.add(bank.read_file("plans/a.md"))
+        assert bank.list_files() == ["plans/a.md"]
         if code == 0:
             break
     assert seen == {"old", "old\nnew"}
-    bank.append("plans/a.md", "again")
-    assert bank.read("plans/a.md") == "old\nnew\nagain"
+    bank.append_to_file("plans/a.md", "again")
+    assert bank.read_file("plans/a.md") == "old\nnew\nagain"
     assert [path.name for path in (tmp_path / "bank" / "Ann" / "one" / "plans").iterdir()] == ["a.md"]
 
 
@@ -155,10 +159,10 @@ def test_a_person_takes_their_files_along(tmp_path, backend, killed):
     """No byte is left of a forgotten person's files, in either backend, also where the forgetting was cut off; others' stay."""
     home = tmp_path / "home"
     with opened(home, ON.format(backend)) as memory:
-        memory.bank.for_person("Mara", "one").write("a.md", f"a {WORD}")
-        memory.bank.for_person("Mara", "two").write("plans/b.md", f"b {WORD}")
-        memory.bank.for_person("Bob", "one").write("a.md", "mine")
-        memory.bank.household.write("a.md", "Mara likes tea.")
+        memory.bank.for_person("Mara", "one").write_file("a.md", f"a {WORD}")
+        memory.bank.for_person("Mara", "two").write_file("plans/b.md", f"b {WORD}")
+        memory.bank.for_person("Bob", "one").write_file("a.md", "mine")
+        memory.bank.household.write_file("a.md", "Mara likes tea.")
         memory.idle(seconds=60)
         if not killed:
             forgotten = memory.forget(person="MARA")
@@ -181,15 +185,15 @@ def test_files_move_from_one_home_into_another(tmp_path, source):
     other = "database" if source == "files" else "files"
     here, there = opened(tmp_path / "a", ON.format(source)), opened(tmp_path / "b", ON.format(other))
     with here as memory, there as second:
-        memory.bank.for_person("Mara", "one").write("plans/a.md", "mine\n")
-        memory.bank.shared.write("b.md", "all")
-        memory.bank.household.write("c.md", "ours")
+        memory.bank.for_person("Mara", "one").write_file("plans/a.md", "mine\n")
+        memory.bank.shared.write_file("b.md", "all")
+        memory.bank.household.write_file("c.md", "ours")
         lines = [line.encode() for line in memory.export()]
-        second.bank.household.write("c.md", "theirs")
+        second.bank.household.write_file("c.md", "theirs")
         report = second.import_lines(lines)
         assert (report.added, len(report.refused)) == ({"files": 2}, 1)
         assert second.import_lines(lines).known == {"files": 2}
-        assert second.bank.for_person("Mara", "one").read("plans/a.md") == "mine\n"
+        assert second.bank.for_person("Mara", "one").read_file("plans/a.md") == "mine\n"
         assert {line.encode() for line in second.export() if "user:" in line} <= {*lines}
         theirs = [json.loads(line) for line in memory.export(speaker="mara")]
         assert [line["path"] for line in theirs if line["record"] == "file"] == ["plans/a.md"]
@@ -231,7 +235,7 @@ def test_the_command_line_keeps_files(tmp_path):
 def test_stats_count_and_check_names_what_is_over_its_limits(tmp_path):
     """How many files there are is counted; a bank that hands made too large is named, and what to do."""
     with opened(tmp_path / "home", ON.format("files")) as memory:
-        memory.bank.shared.write("a.md", "x")
+        memory.bank.shared.write_file("a.md", "x")
         assert gather(memory.diagnostics).counts["bank_files"] == 1
         for n in range(4):
             (memory.home / "bank" / "shared" / f"{n}.md").write_text("x")

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import edgemem
@@ -163,7 +163,7 @@ def suggested(memory: edgemem.Memory, query: str = "bring the red cup", **how: A
 def test_a_procedure_is_read_as_it_was_stored(memory: edgemem.Memory) -> None:
     """With its rates worked out, and a level that says who may read it."""
     given = fetch(success=3, failure=1, tags=("cup",), metadata={"by": [1]}, session="hall", turn=2)
-    memory.procedures.store(msgspec.structs.replace(given, heard=Heard(event_time=1.6e9)))
+    memory.procedures.store(replace(given, heard=Heard(event_time=1.6e9)))
     kept = memory.procedures.get("p")
     assert (kept.level, kept.total_uses, kept.success_rate) == ("shared", 4, 0.75)
     assert memory.procedures.list() == [kept]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from edgemem.aio import GoalState
-from edgemem.aio.users import UserMemory
 from edgemem.errors import InvalidInputError
 from edgemem.store.episodes import tool_stats
 from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
@@ -32,7 +31,7 @@ def test_everything_that_it_kept_is_here(memory):
     """Facts, talk, goals, states, summaries, tool events, episodes, procedures and files stand here as they were."""
     report = take_over(memory)
     assert (report.refused, report.remarks) == ([], [])
-    users = UserMemory.in_home(memory)
+    users = memory.users
     assert users.get_facts("Alice") == {
         "diet": "vegan", "shoe_size": 38, "address": {"street": "Elm Road", "number": "42"},
     }  # fmt: skip
@@ -64,7 +63,7 @@ def test_everything_that_it_kept_is_here(memory):
     assert fetched.heard.event_time == 1_773_567_000
     procedure = memory.procedures.get("proc-1")
     assert (procedure.success_count, procedure.failure_count, len(procedure.steps)) == (3, 1, 2)
-    assert memory.bank.for_person("Alice", "garden").list() == ["MEMORY.md", "plans/beds.md"]
+    assert memory.bank.for_person("Alice", "garden").list_files() == ["MEMORY.md", "plans/beds.md"]
 
 
 def test_it_is_its_users_own(memory):
@@ -78,12 +77,12 @@ def test_it_is_its_users_own(memory):
 def test_a_second_time_adds_nothing(memory):
     """Everything is known then, and what was changed here meanwhile stays."""
     first = take_over(memory)
-    memory.bank.for_person("Alice", "garden").write("MEMORY.md", "# Garden\nours")
+    memory.bank.for_person("Alice", "garden").write_file("MEMORY.md", "# Garden\nours")
     again = take_over(memory)
     assert again.added == {}
     assert sum(again.known.values()) == sum(first.added.values()) - 1
     assert [line for line in again.refused if "MEMORY.md" in line]
-    assert memory.bank.for_person("Alice", "garden").read("MEMORY.md") == "# Garden\nours"
+    assert memory.bank.for_person("Alice", "garden").read_file("MEMORY.md") == "# Garden\nours"
 
 
 def test_missing_tables_and_columns_are_named(memory, tmp_path):
@@ -95,11 +94,29 @@ def test_missing_tables_and_columns_are_named(memory, tmp_path):
             "create table procedures (id text, data text); insert into procedures values ('x', '{');"
         )
     report = take_over(memory, tmp_path / "own.db")
-    users = UserMemory.in_home(memory)
+    users = memory.users
     assert [message.content for message in users.get_messages("carol", "hall")] == ["Where is my umbrella?"]
     assert any("has no table users, facts" in remark for remark in report.remarks)
     assert any("messages of own.db has no name, tool_calls" in remark for remark in report.remarks)
     assert any("procedures was skipped" in remark for remark in report.remarks)
+
+
+def test_rows_without_a_time_are_of_no_other_age(memory, tmp_path):
+    """They were there from the first time that is told, and the same with a second takeover; a goal's flag stays one."""
+    with closing(sqlite3.connect(tmp_path / "own.db")) as db:
+        db.executescript(
+            "create table goals (user_id, topic_id, title, current_amount, is_main, created_at);"
+            "insert into goals values ('ann', 'boats', 'A canoe', null, 1, '2026-03-15 09:30:00');"
+            "create table tool_events (user_id, topic_id, tool_name, input_json, output_json);"
+            "insert into tool_events values ('ann', 'boats', 'web', '{}', '{}');"
+            "create table episodes (id, summary); insert into episodes values ('e', 'Sailed.'), ('f', 'Sank.');"
+        )
+    report = take_over(memory, tmp_path / "own.db")
+    assert report.added == {"goals": 1, "episodes": 3}
+    goal = memory.goals.get_active_goal("ann", "boats")
+    assert (goal.is_main, goal.current_amount) == (True, 0)
+    assert {round(episode.timestamp) for episode in memory.store.episodes()} == {1773567000}
+    assert take_over(memory, tmp_path / "own.db").added == {}
 
 
 def test_a_folder_of_a_bank_is_taken_over(memory, tmp_path):
@@ -109,7 +126,7 @@ def test_a_folder_of_a_bank_is_taken_over(memory, tmp_path):
     (folder / "status.md").write_text("Phase: MVP.")
     (tmp_path / "banks" / "readme.md").write_text("not a bank's")
     report = take_over(memory, tmp_path / "banks")
-    assert memory.bank.for_person("alice", "my-project").read("memory/status.md") == "Phase: MVP."
+    assert memory.bank.for_person("alice", "my-project").read_file("memory/status.md") == "Phase: MVP."
     assert report.added == {"files": 1}
     assert len(report.remarks) == 1
 

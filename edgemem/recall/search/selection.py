@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgemem.recall.search.ranking import Hit, Ranking
     from edgemem.records import Kind, Recalled
 
+_REPEATED = ("turn", "episode")  # kinds that may hold copies
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
@@ -48,7 +49,7 @@ def name_of(item: Recalled) -> str:
 
 
 class Echoes:
-    """Finds the echoes of a question, and copies, among messages."""
+    """Finds the echoes of a question among messages, and copies of those and of episodes."""
 
     def __init__(self, query: ParsedQuery) -> None:
         self._timed = bool(query.times)
@@ -63,12 +64,14 @@ class Echoes:
         return item.kind == "turn" and self._is_echo(item.text)
 
     def wording(self, item: Recalled) -> str:
-        """Return the words that a message shares with its copies; the name of an item that can have none."""
+        """Return the words that a message or an episode shares with its copies; the name of an item that can have none."""
+        if item.kind == "episode":
+            return f"{item.kind} {item.text}"
         may_repeat = item.kind == "turn" and len(item.text) <= MOST_ASKED
         return self._read(item.text).words if may_repeat else name_of(item)
 
     def copies(self, pairs: Iterable[tuple[Hit, Recalled]]) -> list[Hit]:
-        """Return hits of messages that repeat a better one: the newer, or, for a question with a time, the higher ranking.
+        """Return hits that repeat a better one: the newer, or, for a question with a time, the higher ranking.
 
         A text that says "I" is a copy only of the same speaker's.
         """
@@ -166,7 +169,7 @@ def _best_of_group(
 ) -> list[Recalled]:
     """Return the best items of some kinds; echoes and older copies do not count for the scores of the rest."""
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
-    echoes = selection.echoes if "turn" in chosen else None
+    echoes = None if chosen.isdisjoint(_REPEATED) else selection.echoes
     far = selection.k if echoes is None else max(selection.k, _LEAST)
     # Messages of low scores would count as echoes of the query, and change the scores of all others.
     least = 0.0 if echoes is None and selection.says_list else selection.least

@@ -31,8 +31,6 @@ from edgemem.store.rights import drop_unused, spell_scope, spellings, written_sc
 from edgemem.store.validation import checked_text
 
 if TYPE_CHECKING:
-    import builtins
-
     from edgemem.clock import Clock
     from edgemem.config import Settings
     from edgemem.scopes import Level
@@ -135,7 +133,7 @@ def _spelled(folder: str, files: Sequence[BankFile]) -> str:
 
 
 class ScopedBank:
-    """The bank of `user:NAME`, `household` or `shared`: a `Bank` of `store.protocols` that keeps its limits in every write."""
+    """The bank of `user:NAME`, `household` or `shared`; it keeps its limits in every write."""
 
     def __init__(
         self,
@@ -147,7 +145,7 @@ class ScopedBank:
         self.scope, self.topic = scope, topic
         self._store, self._limits = store, limits
 
-    def read(self, path: str) -> str | None:
+    def read_file(self, path: str) -> str | None:
         """Return the text of a file; None: there is none. One that somebody put deeper than the limit is read too."""
         split_path(path)
         held = self._store().read(self.scope, self.topic, path)
@@ -156,25 +154,29 @@ class ScopedBank:
         validate_memory_path(path, max_depth=self._limits().max_depth)
         return None
 
-    def write(self, path: str, content: str, *, at: float | None = None) -> None:
+    def write_file(self, path: str, content: str, *, at: float | None = None) -> None:
         """Write a file as of a time (None: now), in place of what it held; raise MemoryBankViolation beyond the limits."""
         self._change(path, content, lambda _held: content, at)
 
-    def append(self, path: str, content: str) -> None:
+    def append_to_file(self, path: str, content: str) -> None:
         """Write at the end of a file, on a line of its own; one that is missing is made."""
         self._change(path, content, lambda held: f"{held.text}\n{content}" if held and held.text else content)
 
-    def list(self, prefix: str = "") -> builtins.list[str]:
+    def list_files(self, prefix: str = "") -> list[str]:
         """Return the paths that begin with a text, in order."""
         prefix = checked_text(prefix, "the prefix of a path")
         files = self._store().list_files(self.scope, self.topic)
         return sorted(file.path for file in files if file.path.startswith(prefix))
 
-    def delete(self, path: str) -> None:
+    def delete_file(self, path: str) -> None:
         """Delete a file; does nothing where there is none, or can be none."""
         with suppress(MemoryBankViolation):
             split_path(path)
             self._store().change(self.scope, self.topic, path, lambda _held, _others: None)
+
+    def retain(self, now: float) -> None:
+        """Delete the files that are older than the limits keep them."""
+        _retain(self._store(), self._limits().retention_days, now, (self.scope, self.topic))
 
     def _change(
         self, path: str, content: str, text_of: Callable[[Held | None], str], at: float | None = None
@@ -245,7 +247,7 @@ class MemoryBank:
                 bank = (
                     self.for_scope(level, "") if owner is None else self.for_person(owner, topic or "default")
                 )
-                read.append((level, owner, bank.read(MEMORY_FILE) or ""))
+                read.append((level, owner, bank.read_file(MEMORY_FILE) or ""))
         return read
 
     def prompt(self) -> str:
@@ -283,18 +285,7 @@ class MemoryBank:
 
     def retain(self, stop: Callable[[], bool]) -> bool:
         """Delete files that are older than the profile keeps them; return whether there was any."""
-        if not (days := self.limits().retention_days):
-            return False
-        oldest, deleted, store = self._clock.now() - days * _DAY, False, self.store()
-
-        def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
-            return held.text if held is not None and held.modified >= oldest else None
-
-        for file in store.list_files():
-            if file.modified < oldest and not stop():
-                with suppress(MemoryBankViolation):
-                    deleted |= store.change(file.scope, file.topic, file.path, make)
-        return deleted
+        return _retain(self.store(), self.limits().retention_days, self._clock.now(), stop=stop)
 
     def faults(self) -> list[str]:
         """Return which banks are over their limits, by hand or since these were lowered, and what to do."""
@@ -306,3 +297,26 @@ class MemoryBank:
             depth = max(file.path.count("/") + 1 for file in files)
             faults += [f"{name}: {over}" for over in _over(limits, largest, total, len(files), depth)]
         return faults
+
+
+def _retain(
+    store: BankFolder | BankTable,
+    days: int | None,
+    now: float,
+    bank: tuple[str, str] | None = None,
+    *,
+    stop: Callable[[], bool] = bool,
+) -> bool:
+    """Delete files of one bank, or of all, that are older than some days; return whether there was any."""
+    if not days:
+        return False
+    oldest, deleted = now - days * _DAY, False
+
+    def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
+        return held.text if held is not None and held.modified >= oldest else None
+
+    for file in store.list_files(*(bank or ())):
+        if file.modified < oldest and not stop():
+            with suppress(MemoryBankViolation):
+                deleted |= store.change(file.scope, file.topic, file.path, make)
+    return deleted

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
-
-import msgspec
 
 from edgemem.errors import InvalidInputError, MemoryBankViolation
 from edgemem.fence import check_key
 from edgemem.scopes import name_key, person_of, scope_of
+from edgemem.store.validation import item_count
 
 if TYPE_CHECKING:
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
@@ -25,7 +25,8 @@ _LONGEST_NAME = 240  # bytes; beside a file is its next version while it is writ
 _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
 
 
-class MemoryBankConfig(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class MemoryBankConfig:
     """What a bank holds at most, as Cognitia has it; a profile sets the bounds in `[bank]`."""
 
     enabled: bool = False
@@ -39,9 +40,30 @@ class MemoryBankConfig(msgspec.Struct, frozen=True):
     retention_days: int | None = None
     auto_load_on_turn: bool = True
     auto_load_max_lines: int = 200
-    default_folders: list[str] = msgspec.field(default_factory=["plans", "reports", "notes"].copy)
+    default_folders: list[str] = field(default_factory=["plans", "reports", "notes"].copy)
     """Made in a folder with the first file of its bank, so that a person sees what goes where."""
     tiered_enabled: bool = False
+
+
+def limits_of(config: MemoryBankConfig) -> MemoryBankConfig:
+    """Return the limits of a bank without a home; raise InvalidInputError for one that nothing could keep.
+
+    Such a bank is on as long as it is open, and is shown to no model by itself.
+    """
+    if not isinstance(config, MemoryBankConfig):
+        raise InvalidInputError(f"The limits of a bank are a MemoryBankConfig, not {type(config).__name__}.")
+    usual = MemoryBankConfig()
+    for name in ("prompt_path", "tiered_enabled", "auto_load_max_lines"):
+        if vars(config)[name] != vars(usual)[name]:
+            raise InvalidInputError(
+                f"A bank that is opened by itself has no {name}; leave it out. In a home, [bank] and bank/PROMPT.md say what"
+                " a model is shown."
+            )
+    for name in ("max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth"):
+        item_count(vars(config)[name], name)
+    if config.retention_days is not None and not item_count(config.retention_days, "retention_days"):
+        raise InvalidInputError("retention_days must be at least 1; leave it out to keep files for ever.")
+    return config
 
 
 def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> list[str]:

@@ -407,9 +407,9 @@ def _take_file(bank: MemoryBank, given: File, report: ImportReport) -> None:
     """Write a file of the bank where there is none; one that the bank does not take is refused."""
     try:
         place = bank.for_scope(given.bank, given.topic)
-        here = place.read(given.path)
+        here = place.read_file(given.path)
         if here is None:
-            place.write(given.path, given.content, at=given.modified)
+            place.write_file(given.path, given.content, at=given.modified)
         elif here != given.content:
             report.refused.append(f"The bank's file {given.path!r} holds another text here, which stays.")
             return

@@ -8,7 +8,6 @@ import pytest
 
 import edgemem
 from edgemem.aio import GoalState, ToolEvent
-from edgemem.aio.users import UserMemory
 from edgemem.fence import clean
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -98,7 +97,7 @@ def test_a_forgotten_person_takes_their_last_conversation_along(memory):
 @pytest.mark.parametrize("way", ["a person", "a session", "a turn"])
 def test_what_was_lived_through_leaves_no_byte(memory, way):
     """Episodes, calls of tools, and what procedures were given go with a person, a session or a turn; the rest with the person."""
-    users, store = UserMemory.in_home(memory), memory.store
+    users, store = memory.users, memory.store
     users.save_message("Ann", "hall", "user", "fetch the zebra-1")
     lived = {"session": "hall", "turn": 0, "heard": ANN}
     store.add_episode("task", {"of": "zebra-2"}, "failure", summary="zebra-3", tags=["zebra-4"], **lived)
@@ -112,7 +111,7 @@ def test_what_was_lived_through_leaves_no_byte(memory, way):
         users.save_phase_state("Ann", "zebra-11", "zebra-12")
         users.save_session_state("Ann", "hall", "zebra-13", ["zebra-14"])
         users.save_summary("Ann", "hall", "zebra-15", 1)
-        memory.bank.for_person("Ann", "hall").write("plan.md", "zebra-16")
+        memory.bank.for_person("Ann", "hall").write_file("plan.md", "zebra-16")
         own = {"owner": "Ann", "level": "private"}
         memory.procedures.store(Procedure("own", "zebra-17", "", "zebra-18", steps, **own))
         words |= {f"zebra-{n}".encode() for n in range(8, 19)}

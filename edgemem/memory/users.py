@@ -1,4 +1,4 @@
-"""Users: what agents of Cognitia keep of each user, in our one store.
+"""Users: what agents of Cognitia keep of each user, and the episodes of their work, in our one store.
 
 A user is a speaker, and a topic a session: records stored here are recalled, closed, forgotten and exported like everything
 else. `docs/cognitia.md` lists what differs from the package, and why.
@@ -6,24 +6,40 @@ else. `docs/cognitia.md` lists what differs from the package, and why.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgemem.aio.protocols import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
-from edgemem.aio.worker import Face, asynchronous
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
+from edgemem.recall.recall import Request
 from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import messages, users
-from edgemem.store.episodes import TOOL_CALL, call_record
+from edgemem.store.episodes import (
+    MAX_PAYLOAD_BYTES,
+    TOOL_CALL,
+    as_seed_fields,
+    call_record,
+    count_episodes,
+    find_episodes,
+)
 from edgemem.store.facts import TRUST, UNKNOWN
-from edgemem.store.validation import NULL, checked_count, checked_text
+from edgemem.store.validation import (
+    MOST,
+    NULL,
+    checked_count,
+    checked_object,
+    checked_text,
+    item_count,
+    json_text,
+    whole_number,
+)
 
 if TYPE_CHECKING:
-    from edgemem.memory.memory import Memory
+    from edgemem.recall.recall import Recall
+    from edgemem.records import Episode as StoredEpisode
     from edgemem.records import StoredMessage
     from edgemem.scopes import Level
     from edgemem.store.erase.eraser import Eraser
@@ -32,6 +48,78 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
+_KIND = "episode"  # tells what an agent stored from what tools did, which may be in the same file
+_LEAST = 0.04  # how relevant an episode must be, 0 to 1
+
+
+@dataclass(frozen=True)
+class MemoryMessage:
+    """A message of a conversation."""
+
+    role: str
+    content: str
+    name: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    metadata: dict[str, Any] | None = None
+    content_blocks: list[dict[str, Any]] | None = None
+
+
+@dataclass
+class UserProfile:
+    """A user, with the facts believed of them outside of topics."""
+
+    user_id: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    created_at: str = ""
+    """When `ensure_user` first had them, in ISO 8601 and UTC; empty where it never had."""
+
+
+@dataclass
+class GoalState:
+    """What a user is after."""
+
+    goal_id: str
+    title: str
+    target_amount: int | None = None
+    current_amount: int = 0
+    phase: str = ""
+    plan: dict[str, Any] | None = None
+    is_main: bool = False
+
+
+@dataclass
+class PhaseState:
+    """In which phase a user is."""
+
+    user_id: str
+    phase: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class ToolEvent:
+    """One run of a tool."""
+
+    topic_id: str
+    tool_name: str
+    input_json: dict[str, Any] | None = None
+    output_json: dict[str, Any] | None = None
+    latency_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What happened while an agent worked."""
+
+    id: str
+    summary: str
+    key_decisions: tuple[str, ...] = ()
+    tools_used: tuple[str, ...] = ()
+    outcome: str = "unknown"
+    session_id: str = ""
+    timestamp: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class UserMemory:
@@ -42,12 +130,6 @@ class UserMemory:
     ) -> None:
         self._store, self._database = store, store.database
         self._eraser, self._level = eraser, level
-
-    @classmethod
-    def in_home(cls, memory: Memory) -> UserMemory:
-        """Return that of an open home."""
-        level = lambda: memory.profile.memory.default_level  # noqa: E731
-        return cls(memory.store, memory.diagnostics.eraser, level=level)
 
     def save_message(
         self,
@@ -64,7 +146,7 @@ class UserMemory:
         """Store a message, durably: one of the user begins a turn, and the next ones join it."""
         values = (name, tool_calls, metadata, content_blocks)
         extra = {field: value for field, value in zip(_FIELDS, values, strict=True) if value is not None}
-        _check_json(extra, "A message")
+        json_text(extra, "a message")
         text, level = checked_text(content, "the content of a message"), self._level()
         message = messages.stored_message({"role": role, "content": text, **extra})
         self._database.write(lambda tx: users.append_message(tx, topic_id, user_id, message, level=level))
@@ -85,17 +167,18 @@ class UserMemory:
         self, user_id: str, key: str, value: Any, topic_id: str | None = None, source: str = "user"
     ) -> None:
         """Store a fact; beside one of more trust it is a doubt, and not believed."""
-        check_key(user_id, what="a user")
         trust, value = TRUST.get(source, UNKNOWN), NULL if value is None else value
-        self._store.add_fact(key, value, scope=scope_of(user_id), topic=topic_id, source=source, trust=trust)
+        self._store.add_fact(key, value, scope=_scope(user_id), topic=topic_id, source=source, trust=trust)
 
     def get_facts(self, user_id: str, topic_id: str | None = None) -> dict[str, Any]:
         """Return the believed facts; a topic's replace those without a topic."""
-        return self._store.user_facts(scope_of(user_id), topic=topic_id or None)
+        return self._store.user_facts(_scope(user_id), topic=topic_id or None)
 
     def save_goal(self, user_id: str, goal: GoalState) -> None:
         """Store a goal in place of the one with its id."""
         data = vars(_checked(goal, GoalState)).copy()
+        for amount in ("target_amount", "current_amount"):
+            data[amount] = None if data[amount] is None else whole_number(data[amount], amount)
         name, title = data.pop("goal_id"), data.pop("title")
         self._database.write(lambda tx: users.put_goal(tx, user_id, name, title, data))
 
@@ -104,7 +187,8 @@ class UserMemory:
         for goal in users.read_goals(self._database, person=user_id, name=topic_id):
             # One that was taken over may be over, and has more fields.
             if goal.data.get("status", "active") == "active":
-                data = {field: goal.data[field] for field in goal.data.keys() & vars(GoalState("", ""))}
+                fields = goal.data.keys() & vars(GoalState("", ""))
+                data = {field: goal.data[field] for field in fields if goal.data[field] is not None}
                 return GoalState(goal.name, goal.title, **data)
         return None
 
@@ -164,7 +248,7 @@ class UserMemory:
         check_key(user_id, what="a user")
         check_key(_checked(event, ToolEvent).tool_name, what="the name of a tool")
         payload, outcome = call_record(event.tool_name, event.input_json, event.output_json)
-        _check_json(payload, "a tool event")
+        json_text(payload, "a tool event")
         self._store.add_episode(
             TOOL_CALL,
             payload,
@@ -177,18 +261,15 @@ class UserMemory:
         )
 
 
+def _scope(user_id: str) -> str:
+    check_key(user_id, what="a user")
+    return scope_of(user_id)
+
+
 def _checked(record: T, kind: type[T]) -> T:
     if isinstance(record, kind):
         return record
     raise InvalidInputError(f"This must be a {kind.__name__}, not {type(record).__name__}.")
-
-
-def _check_json(value: Any, what: str) -> None:
-    """Raise InvalidInputError where a value would not come back from JSON as it is."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{what} holds something that JSON cannot: {error}.") from error
 
 
 def _message(stored: StoredMessage) -> MemoryMessage:
@@ -196,23 +277,58 @@ def _message(stored: StoredMessage) -> MemoryMessage:
     return MemoryMessage(stored.role, stored.content or "", name, *more)
 
 
-class AsyncUserMemory(Face[UserMemory]):
-    """All that is kept of users, for programs that run on an event loop: it is each of the eight stores."""
+class EpisodicMemory:
+    """What an agent did, as Cognitia's records; `recall` finds it."""
 
-    save_message = asynchronous(UserMemory.save_message, lane="store")
-    get_messages = asynchronous(UserMemory.get_messages, lane="store")
-    count_messages = asynchronous(UserMemory.count_messages, lane="store")
-    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="long")
-    upsert_fact = asynchronous(UserMemory.upsert_fact, lane="store")
-    get_facts = asynchronous(UserMemory.get_facts, lane="store")
-    save_goal = asynchronous(UserMemory.save_goal, lane="store")
-    get_active_goal = asynchronous(UserMemory.get_active_goal, lane="store")
-    save_summary = asynchronous(UserMemory.save_summary, lane="store")
-    get_summary = asynchronous(UserMemory.get_summary, lane="store")
-    ensure_user = asynchronous(UserMemory.ensure_user, lane="store")
-    get_user_profile = asynchronous(UserMemory.get_user_profile, lane="store")
-    save_session_state = asynchronous(UserMemory.save_session_state, lane="store")
-    get_session_state = asynchronous(UserMemory.get_session_state, lane="store")
-    save_phase_state = asynchronous(UserMemory.save_phase_state, lane="store")
-    get_phase_state = asynchronous(UserMemory.get_phase_state, lane="store")
-    save_tool_event = asynchronous(UserMemory.save_tool_event, lane="store")
+    def __init__(self, store: SQLiteMemoryStore, recall: Recall) -> None:
+        self._store, self._recall = store, recall
+
+    def store(self, episode: Episode) -> None:
+        """Store an episode, in place of the one with its id; a timestamp without a zone is of UTC."""
+        at = _checked(_checked(episode, Episode).timestamp, datetime)
+        check_key(episode.id, what="the id of an episode")
+        moment = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+        self._store.add_episode(
+            _KIND,
+            checked_object(episode.metadata, "the metadata of an episode", MAX_PAYLOAD_BYTES),
+            episode.outcome,
+            name=episode.id,
+            summary=episode.summary,
+            decisions=episode.key_decisions,
+            tools=episode.tools_used,
+            tags=episode.tags,
+            session=episode.session_id or None,
+            heard=Heard(event_time=moment.timestamp()),
+        )
+
+    def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:
+        """Return the episodes that a text is about, best first; of several in the same words, the newest."""
+        most = asked = item_count(top_k, "top_k")
+        while True:  # what tools did is passed over
+            request = Request(reader=None, k=asked, kinds={"episode"}, min_score=_LEAST)
+            items = self._recall.recall(query, request)
+            stored = [self._store.get_episode(item.id) for item in items]
+            episodes = [_episode(row) for row in stored if row is not None and row.kind == _KIND]
+            if len(episodes) >= most or len(items) < asked:
+                return episodes[:most]
+            asked *= 4
+
+    def recall_recent(self, n: int = 10) -> list[Episode]:
+        """Return the newest episodes, by when they happened, newest first."""
+        return self._newest(n)
+
+    def recall_by_tag(self, tag: str) -> list[Episode]:
+        """Return all episodes with a tag, newest first."""
+        return self._newest(MOST, tag)
+
+    def _newest(self, n: int, tag: str | None = None) -> list[Episode]:
+        return [_episode(row) for row in find_episodes(self._store.database, tag=tag, n=n, kind=_KIND)]
+
+    def count(self) -> int:
+        """Return how many episodes are stored."""
+        return count_episodes(self._store.database, _KIND)
+
+
+def _episode(row: StoredEpisode) -> Episode:
+    fields = as_seed_fields(row)
+    return Episode(**{**fields, "timestamp": datetime.fromtimestamp(fields["timestamp"], timezone.utc)})
