@@ -1,16 +1,21 @@
 """The profile: every bound and budget of a robot, read from TOML into frozen Structs; its faults; the settings that hold now.
 
+Here too is how any file is read that others may have put where it lies: regular ones alone, and bounded.
+
 `configs/default.toml` holds every key with its default; a home's `edgemem.toml` needs only the keys that differ.
 A misspelt key, a wrong type or an impossible value is refused with one sentence that names the key.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Collection
 from datetime import tzinfo
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, BinaryIO, Literal, cast, get_args
 
 import msgspec
 
@@ -32,6 +37,10 @@ LEAST_TURN_TOKENS = 16  # what two messages of a word or two take, with the mark
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""
 
+MOST_BYTES = 1 << 20
+"""Of a file that people write by hand, such as a profile or a hook."""
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS = {"int": "a whole number", "float": "a number", "str": "text", "array": "a list"}
 
 
@@ -355,6 +364,51 @@ class Settings:
 msgspec.json.Decoder(Profile)
 
 
+def open_file(path: str | Path, *, links: bool = True, folder: int | None = None) -> BinaryIO:
+    """Open a regular file to be read; raise OSError for all else at once: a pipe is not waited for, a device not touched.
+
+    `links`: follow one at the end of the path. `folder`: the descriptor of the folder in which a relative path begins.
+    """
+    # Looked at first, because opening a device may already do something.
+    if stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=links).st_mode):
+        file = os.open(path, _READ if links else _READ | os.O_NOFOLLOW, dir_fd=folder)
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return os.fdopen(file, "rb")
+        os.close(file)
+    raise OSError(errno.ELOOP, "no regular file", str(path))
+
+
+def read_file(
+    path: Path, *, most: int = MOST_BYTES, newest: bool = False, links: bool = True, home: Path | None = None
+) -> bytes:
+    """Read a regular file; raise OSError where there is none, or it has more than `most` bytes (`newest`: read the last ones).
+
+    With `home`, for what says how edgemem acts or what its model reads, raise ConfigError where others than us, root and that
+    folder's owner may have written the file.
+    """
+    with open_file(path, links=links) as file:
+        status = os.fstat(file.fileno())
+        if home is not None:
+            _check_writers(path, status, home)
+        if status.st_size > most:
+            if not newest:
+                raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+            file.seek(-most, os.SEEK_END)
+        return file.read(most)
+
+
+def _check_writers(path: Path, status: os.stat_result, home: Path) -> None:
+    ours, link = {0, os.geteuid()}, path.lstat()
+    # Who can only make a link must not have a file of others read.
+    strange = stat.S_ISLNK(link.st_mode) and link.st_uid not in ours | {status.st_uid}
+    if strange or status.st_uid not in ours | {home.stat().st_uid}:
+        raise ConfigError(f"{path} belongs to somebody else and is not read; look into it, then chown it.")
+    if status.st_mode & stat.S_IWOTH:
+        raise ConfigError(
+            f"Everybody may write {path}, so it is not read; look into it, then: chmod o-w {path}"
+        )
+
+
 def load_profile(path: Path | str | None) -> Profile:
     """Return the profile in a TOML file, or the defaults; raise ConfigError if it cannot be read or has a wrong key or value."""
     if path is None:
@@ -370,7 +424,7 @@ def load_profile(path: Path | str | None) -> Profile:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        read: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
+        read: dict[str, Any] = msgspec.toml.decode(read_file(file, home=file.parent))
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror}); name a profile that exists.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

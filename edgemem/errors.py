@@ -20,7 +20,7 @@ class MemoryBankViolation(InvalidInputError):  # noqa: N818 - Cognitia's name
 
 
 class ConfigError(EdgememError):
-    """A profile or a hook file cannot be read; mend the file."""
+    """A profile, a hook file, the notes or the bank's prompt cannot be read; mend the file."""
 
 
 class ClosedError(EdgememError):

@@ -188,9 +188,11 @@ def tell_pending(forgotten: Forgotten) -> None:
         click.get_current_context().exit(NOT_YET_ERASED)
 
 
-def open_existing(home: Path, **settings: Any) -> Memory:
-    """Open a home that exists; reading commands make none."""
-    return open_home(existing(home), **settings)
+def open_existing(home: Path) -> Memory:
+    """Open a home that exists, to look at it or change a record: nothing that lies in it is run, and no upkeep begins."""
+    memory = open_home(existing(home), worker=False, watch=False)
+    memory.diagnostics.reload.runs_hooks = False
+    return memory
 
 
 def existing(home: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from edgemem.cli.options import home_and_json, open_existing, open_home
 from edgemem.cli.printing import console, moment, plain, print_entries, print_json, print_table
 from edgemem.errors import InvalidInputError, count
 from edgemem.records import Check
+from edgemem.store.db.files import write_private
 from edgemem.store.episodes import tool_stats
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
     """
     not_both(llm, server)
     if acknowledge:
-        with open_existing(home, worker=False, watch=False) as memory:
+        with open_existing(home) as memory:
             memory.diagnostics.truth.acknowledge()
     checks = _checked(home, file_at(llm, home), server)
     if as_json:
@@ -70,7 +70,7 @@ def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
     checks = []
     with ExitStack() as stack:
         if home.exists():
-            memory = stack.enter_context(open_existing(home, worker=False))
+            memory = stack.enter_context(open_existing(home))
         else:
             advice = "Name another with --home, or begin this one: edgemem facts add KEY VALUE"
             checks.append(Check("home", "warn", f"there is no memory at {home}; this is the machine", advice))
@@ -197,13 +197,7 @@ def write_textfile(path: Path, text: str) -> None:
         raise InvalidInputError(f"node_exporter reads only files that end in .prom; name {path}.prom.")
     if not path.parent.is_dir():
         raise InvalidInputError(f"There is no folder {path.parent}; name the one that node_exporter reads.")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.chmod(0o644)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_private(path, text.encode(), mode=0o644)
 
 
 def _escaped(text: str) -> str:

@@ -15,7 +15,8 @@ from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, op
 from edgemem.cli.printing import answer, counts, plain, print_json, zone
 from edgemem.clock import local
 from edgemem.errors import InvalidInputError, count
-from edgemem.store.db.files import create_private, sync
+from edgemem.store.backups import checked_target
+from edgemem.store.db.files import sync, write_new
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -67,7 +68,7 @@ def _written_to(given: str | None) -> Iterator[Callable[[str], object]]:
         raise InvalidInputError(
             f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
         )
-    file = Path(os.path.realpath(file))
+    file = checked_target(file)
     folder = file if str(given).endswith("/") else file.parent
     if not folder.is_dir():  # a stick that is not mounted, say
         place = plain(str(folder))
@@ -75,7 +76,8 @@ def _written_to(given: str | None) -> Iterator[Callable[[str], object]]:
             f"There is no directory {place}; make it with `mkdir -p {place}`, or name another."
         )
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    create_private(part)
+    part.unlink(missing_ok=True)
+    write_new(part)
     try:
         with part.open("w", encoding="utf-8", newline="\n") as opened:
             yield lambda line: opened.write(f"{line}\n")
@@ -196,8 +198,6 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
     The copy is one file, checked, and there whole or not at all. While a robot has the home open it makes its own; stop it
     first. NOTES.md and the profile are files of yours, and not in it.
     """
-    from edgemem.store.kinds import origin_of
-
     target = to.expanduser().absolute() if to is not None else None
     if target is not None and not target.exists():
         folder = target.parent if target.suffix or not target.parent.is_dir() else target
@@ -205,12 +205,9 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
             raise InvalidInputError(
                 f"There is no folder {folder}; mount or make it, or name a file in another one, such as memory.db."
             )
-    with truth_alone(home) as truth:
-        if target is not None and truth.folder.absolute() in target.parents:
-            raise InvalidInputError(f"{truth.folder} is where the memory itself stands; name another place.")
-        if target is not None and target.exists() and not target.is_dir() and origin_of(target) is None:
-            raise InvalidInputError(f"{target} is something else, and is left as it is; name another file.")
-    with open_existing(home, worker=False, watch=False) as memory:
+    with truth_alone(home):
+        pass  # a robot makes its own
+    with open_existing(home) as memory:
         path = memory.diagnostics.backups.make(target)
     size = path.stat().st_size
     sentence = f"Copied to {plain(str(path))} ({size / 1e6:.1f} MB), and found good."

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from edgemem.config import read_file
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.session.points import (
     ON_RUN_START,
@@ -37,14 +38,17 @@ def available() -> list[str]:
     return sorted(path.stem for path in hooks_folder().glob("*_loop.py"))
 
 
-def load(name_or_path: str | Path) -> ModuleType:
-    """Load an attachment such as `"llama_cpp_loop"`, once, or an operator's hook file, each time anew, or raise ConfigError."""
+def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
+    """Load an attachment such as `"llama_cpp_loop"`, once, or an operator's hook file, each time anew, or raise ConfigError.
+
+    A hook file is no link, and only we, root and the owner of `home` (None: of its folder) may have written it.
+    """
     text = str(name_or_path)
     path = Path(text).expanduser()
     is_name = not (path.suffix == ".py" or "/" in text)
     if is_name:
         path = hooks_folder() / f"{text}.py"
-    if not path.is_file():
+    if not path.exists():
         raise ConfigError(
             f"There is no hook {text!r}. Give the path of a .py file, or one of: {', '.join(available())}"
         )
@@ -52,6 +56,7 @@ def load(name_or_path: str | Path) -> ModuleType:
     before = sys.modules.get(name)
     if is_name and before is not None and before.__file__ == str(path):
         return before  # it knows what it is attached to
+    code = path.read_bytes() if is_name else read_hook(path, home or path.parent)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
         raise ConfigError(f"{path} is not a Python file")
@@ -59,7 +64,7 @@ def load(name_or_path: str | Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickling look a module up by name
     try:
         # Compiled here, because a cache of bytecode does not notice a second edit within one second.
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - that is what loading is
+        exec(compile(code, str(path), "exec"), module.__dict__)  # noqa: S102 - that is what loading is
     except (Exception, SystemExit) as error:  # a file that ends the program must not end the robot's
         del sys.modules[name]
         if before is not None:
@@ -68,18 +73,27 @@ def load(name_or_path: str | Path) -> ModuleType:
     return module
 
 
+def read_hook(path: Path, home: Path) -> bytes:
+    """Return a hook file as it is, without running it; raise ConfigError where it is not to be trusted, or cannot be read."""
+    try:
+        return read_file(path, links=False, home=home)
+    except OSError as error:
+        raise ConfigError(f"The hook {path} cannot be read ({error.strerror}); mend the file.") from error
+
+
 class HookFile:
     """A Python file that defines `hook(memory)`, which returns the hook of one session; it is loaded at once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, home: Path) -> None:
         self.path = path
+        self._home = home
         self.version = 0
         self._make: Callable[[Any], object]
         self.load()
 
     def load(self) -> None:
         """Load the file, or raise ConfigError and go on with the version loaded before."""
-        make = vars(load(self.path)).get("hook")
+        make = vars(load(self.path, home=self._home)).get("hook")
         if not callable(make):
             raise ConfigError(f"{self.path} defines no function hook(memory); write one that returns a hook.")
         self._make = make

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from edgemem.config import open_file, read_file
 from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.llama import backend
 from edgemem.llama.header import sampled
@@ -85,7 +86,7 @@ def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
     if path.stat().st_size > max_bytes:
         raise CorruptError(f"{path.name} is larger than [chat] keep_state_mb allows")
     # Read, not mapped: a mapped file that is cut short kills the process.
-    raw = memoryview(path.read_bytes())
+    raw = memoryview(read_file(path, most=max_bytes))
     header, end = _header(path, raw)
     begin = len(_MAGIC) + _DIGEST
     if hashlib.sha256(raw[begin:]).digest() != raw[len(_MAGIC) : begin] or len(raw) - end != header.size:
@@ -97,7 +98,7 @@ def headers_in(folder: Path, glob: str = "state-*.bin") -> list[tuple[Path, Stat
     """Return the kept states with a readable header, without a look at their data."""
     headers = []
     for path in sorted(folder.glob(glob)):
-        with suppress(OSError, CorruptError), path.open("rb") as file:
+        with suppress(OSError, CorruptError), open_file(path) as file:
             headers.append((path, _header(path, memoryview(file.read(_HEADER)))[0]))
     return headers
 

@@ -26,8 +26,9 @@ from edgemem.scopes import meant_by
 from edgemem.session.prompt import WINDOW
 from edgemem.session.stored import TURNS_WAIT
 from edgemem.store.backups import backup_paths
-from edgemem.store.db.connection import vec0_version
+from edgemem.store.db.connection import foreign_parts, vec0_version
 from edgemem.store.db.wal import stamp_of
+from edgemem.store.kinds import TRUTH
 from edgemem.store.stray_scopes import stray_scopes
 from edgemem.store.turns import count_reasons
 
@@ -73,6 +74,9 @@ def _database(home: Home) -> Finding:
         save = f"save what can be read with `sqlite3 {database.path} .recover`"
         advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return _fail(f"SQLite {version} finds damage: {wrong[0]}", advice)
+    if foreign := foreign_parts(database.query, TRUTH):
+        advice = "Look at it with sqlite3 and drop it: no backup that holds it is put back."
+        return _warn(f"not as edgemem makes it: {', '.join(foreign[:_LISTED])}", advice)
     return _ok(f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 

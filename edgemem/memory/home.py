@@ -18,18 +18,18 @@ from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.fence import clean
 from edgemem.recall.index.file import truth_of
-from edgemem.store.backups import DataLoss, Mark, backup_paths, newest_good, read_mark, write_mark
+from edgemem.store.backups import HOME_LOCK, DataLoss, Mark, backup_paths, newest_good, read_mark, write_mark
 from edgemem.store.db.connection import copy_database
 from edgemem.store.db.database import Database
-from edgemem.store.db.files import HomeLock, sync, to_store_error
+from edgemem.store.db.files import HomeLock, check_entries, sync, to_store_error
 from edgemem.store.kinds import open_truth, origin_of
 from edgemem.store.spool import spool_paths
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import StoreSettings
+    from edgemem.store.db.connection import Origin
 
-_LOCK = "home.lock"
 _ASIDE = ".aside-%Y%m%dT%H%M%SZ"
 
 _log = logging.getLogger(__name__)
@@ -53,10 +53,11 @@ class TruthFile:
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
         self._clock = clock
+        check_entries(self.folder)
         try:
-            self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
+            self.lock = HomeLock(self.folder / HOME_LOCK, timeout_s=timeout_s)
         except OSError as error:
-            raise to_store_error(error, self.folder / _LOCK) from error
+            raise to_store_error(error, self.folder / HOME_LOCK) from error
 
     def open(self, settings: StoreSettings, *, restore: str | None = None) -> Database:
         """Open the truth, or make one in a home that never had any; from then on this process shares the home's lock.
@@ -112,13 +113,13 @@ class TruthFile:
         sound = self.is_sound()
         try:
             if source is not None:
+                if not source.with_name(f"{source.name}-wal").exists():  # else only a copy may be opened
+                    _sound_origin(source, source)
                 copy_database(source, fresh)
             else:
                 fresh.unlink(missing_ok=True)  # what a process that was killed had begun
                 self._database(fresh).close()
-            origin = origin_of(fresh, thorough=True)
-            if origin is None:
-                raise InvalidInputError(f"{source} is no sound memory of edgemem; name another file.")
+            origin = _sound_origin(fresh, source)
             if mark is None:
                 write_mark(self.folder, Mark())  # whatever is cut off from here on is noticed
             same = mark is not None and mark.truth == origin.truth
@@ -221,6 +222,15 @@ class TruthFile:
                     path.unlink()
         sync(self.folder)
         return moved
+
+
+def _sound_origin(path: Path, source: Path | None) -> Origin:
+    if (origin := origin_of(path, thorough=True)) is None:
+        raise InvalidInputError(
+            f"{source} is no sound memory of edgemem, or holds what edgemem does not make, such as a trigger; name another"
+            " file."
+        )
+    return origin
 
 
 def _fault(error: CorruptError) -> str:

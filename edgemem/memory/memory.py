@@ -64,7 +64,7 @@ class Memory(Closable):
             file, some 5 ms a megabyte.
 
     Raises:
-        ConfigError: the profile, or a hook that it names, cannot be read.
+        ConfigError: the profile cannot be read; the first session raises it for a hook file that it names.
         InvalidInputError: this cannot be a home, or holds something else.
         StoreError: the truth cannot be opened; the subclass says why, `LostTruthError` that it is missing, empty or another
             one. A damaged index or model is no reason: `check` tells of them.
@@ -224,7 +224,7 @@ class Memory(Closable):
         log, parts = self._conversation(
             id, (instructions, offered), tokenizer, model, agent=checked_text(agent, "agent")
         )
-        hooks = (OwnHook(file, self) for file in self._home.reload.hook_files)
+        hooks = (OwnHook(file, self) for file in self._home.reload.hook_files())
         steps = Steps(parts, HookRegistry(hooks, note_failure=self._home.failures.note))
         return Conversation(
             log, steps, instructions=instructions, tools=offered, model=model, speaker=speaker, agent=agent
@@ -281,7 +281,7 @@ class Memory(Closable):
         log, parts = self._conversation(session_id, (instructions, tools), tokenizer, model, agent=agent)
         note, now = self._home.failures.note, self._home.clock.now
         hooks = hooks_of(parts, log, speaker=speaker, agent=agent, note_failure=note, now=now)
-        return [*hooks, *(OwnHook(file, self) for file in self._home.reload.hook_files)]
+        return [*hooks, *(OwnHook(file, self) for file in self._home.reload.hook_files())]
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:
         """Return tools with which a model remembers, looks up and forgets, within the rights of the speaker.

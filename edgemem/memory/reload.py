@@ -78,8 +78,11 @@ class Reload:
         self._source, self._home, self._notes, self._bank, self._wake = source, home, notes, bank, wake
         self._settings, profile = settings, settings.now
         self._opened = self._newest = profile
-        self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
-        self._named = [file.path for file in self.hook_files]
+        self.runs_hooks = True
+        """False where somebody only looks at the home: nothing of it is run then."""
+        self._hook_files: list[HookFile] | None = None
+        self._loading = threading.Lock()
+        self._named = self._hook_paths(profile)
         # As they were taken, and as they were at the last look.
         self._taken = {path: _stamp(path) for path in self._files()}
         self._seen = dict(self._taken)
@@ -89,6 +92,13 @@ class Reload:
         self._closed, self._woken = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._observer: BaseObserver | None = None
+
+    def hook_files(self) -> list[HookFile]:
+        """Return the hook files that the profile names, loaded when they are first asked for; raise ConfigError."""
+        with self._loading:
+            if self._hook_files is None and self.runs_hooks:
+                self._hook_files = [HookFile(path, self._home) for path in self._named]
+            return self._hook_files or []
 
     def start(self) -> None:
         """Start the thread that looks, once; changes since this object was made are noticed."""
@@ -191,7 +201,7 @@ class Reload:
         yield from self._named
 
     def _take(self, path: Path) -> None:
-        hooks = {file.path: file for file in self.hook_files}
+        hooks = {file.path: file for file in self._hook_files or ()}
         if path in hooks:
             hooks[path].load()
             _log.info("The hook %s was loaded again; it acts from the next turn on.", path)
@@ -202,9 +212,10 @@ class Reload:
 
     def _take_settings(self, source: Path, hooks: dict[Path, HookFile]) -> None:
         profile, restart = self._held(source, load_profile(source))
-        self._named = self._hook_paths(profile)
-        self._taken |= {file: _stamp(file) for file in self._named if file not in hooks}
-        self.hook_files = [hooks.get(file) or HookFile(file) for file in self._named]
+        with self._loading:
+            self._named = self._hook_paths(profile)
+            self._taken |= {file: _stamp(file) for file in self._named if file not in hooks}
+            self._hook_files = [hooks.get(file) or HookFile(file, self._home) for file in self._named]
         changed = sorted(_differing(self._newest, profile))
         self._newest = self._settings.next = profile
         self.restart = restart

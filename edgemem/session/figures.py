@@ -18,6 +18,7 @@ from zlib import crc32
 
 import msgspec
 
+from edgemem.config import read_file
 from edgemem.llama.protocols import Generation
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import HookFailure
@@ -225,8 +226,8 @@ class FigureFile:
     def read(self) -> TurnFigures | None:
         """Return the newest figures that any process has written."""
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=TurnFigures)
-        except (FileNotFoundError, msgspec.DecodeError):
+            return msgspec.json.decode(read_file(self.path), type=TurnFigures)
+        except (OSError, msgspec.DecodeError):
             return None
 
 
@@ -250,8 +251,8 @@ class FailureLog:
     def read(self) -> list[HookFailure]:
         """Return the failures of the file."""
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=list[HookFailure])
-        except (FileNotFoundError, msgspec.DecodeError):
+            return msgspec.json.decode(read_file(self.path), type=list[HookFailure])
+        except (OSError, msgspec.DecodeError):
             return []
 
 

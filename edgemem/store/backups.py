@@ -10,13 +10,15 @@ of today descends from are counted and removed.
 from __future__ import annotations
 
 import logging
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.config import Settings
+from edgemem.config import Settings, read_file
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.store.db.files import sync, write_private
 from edgemem.store.db.wal import copy_name, stamp_of
@@ -32,7 +34,8 @@ _AGAIN_S = 3600.0
 
 _log = logging.getLogger(__name__)
 
-_MARK = "home.json"
+_MARK, HOME_LOCK = "home.json", "home.lock"  # in the `db` of a home
+_OF_A_HOME = frozenset({"edgemem.toml", "NOTES.md", "db", "bank", "hooks", "models"})
 
 
 class Backups:
@@ -61,11 +64,19 @@ class Backups:
         return done
 
     def make(self, target: Path | None = None) -> Path:
-        """Make a backup in place of a file or in a folder (None: this one's); return its path. StoreError leaves nothing of it."""
+        """Make a backup in place of an older one or in a folder (None: this one's); return its path.
+
+        Raise InvalidInputError where something else would be replaced; StoreError leaves nothing of it.
+        """
         if target is None or target.is_dir():
             path = (target or self.folder) / copy_name(self._database.clock.tick())
         else:
-            path = target
+            path = checked_target(target)
+            older = origin_of(path)
+            if path.exists() and (older is None or older.truth != self._database.created_at()):
+                raise InvalidInputError(
+                    f"{path} is something else than a backup of this memory, and is left as it is; name another file."
+                )
         self._database.backup(path)
         if path.parent == self.folder:
             self._thin_out()
@@ -171,7 +182,10 @@ def backup_paths(folder: Path) -> list[Path]:
     """Return the backups in a folder, newest first; files of other names are the operator's own."""
     if not folder.is_dir():
         return []
-    return sorted((path for path in folder.glob("memory-*.db") if stamp_of(path)), reverse=True)
+    paths = (
+        path for path in folder.glob("memory-*.db") if stamp_of(path) and stat.S_ISREG(path.lstat().st_mode)
+    )
+    return sorted(paths, reverse=True)
 
 
 def newest_good(folder: Path, truth: int = 0) -> Path | None:
@@ -181,6 +195,19 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
         if origin is not None and truth in (0, origin.truth):
             return path
     return None
+
+
+def checked_target(path: Path) -> Path:
+    """Return where a path leads; raise InvalidInputError where a file there would be one of a home's, or of an open database's."""
+    real = Path(os.path.realpath(path))
+    beside = (_MARK, HOME_LOCK, f"{real.name}-wal", f"{real.name}.lock")
+    open_here = any((real.parent / name).exists() for name in beside)
+    for folder in real.parents:
+        part = real.relative_to(folder).parts[0]
+        of_home = part in _OF_A_HOME or (part == "backups" and real.exists())
+        if open_here or (of_home and any((folder / "db" / name).exists() for name in (_MARK, HOME_LOCK))):
+            raise InvalidInputError(f"{path} belongs to a memory, and is left as it is; name another place.")
+    return real
 
 
 # The mark of a home is written after the first durable commit, so a first start that is cut off leaves none.
@@ -210,7 +237,7 @@ _mark = msgspec.json.Decoder(Mark).decode
 def read_mark(folder: Path) -> Mark | None:
     """Return the mark in a home's `db`; None if there is none."""
     try:
-        return _mark((folder / _MARK).read_bytes())
+        return _mark(read_file(folder / _MARK))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from edgemem.clock import Clock, local
-from edgemem.config import NotesSettings, Profile, Settings
+from edgemem.config import NotesSettings, Profile, Settings, read_file
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
     Stamp,
@@ -32,6 +32,9 @@ from edgemem.store.validation import checked_count, checked_path, checked_text
 
 CUT = "… (note cut)\n"
 
+_MOST = 16 << 20
+"""Bytes that are read of a file; of a longer one, which people made, the newest, and it is not written."""
+_LONGEST_SIGN = 4  # bytes of a character
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _DAMAGED, _LONG = ".damaged-", ".cut-"  # why there is a copy beside the file
 
@@ -65,13 +68,12 @@ class NotesFile:
         settings: Settings | None = None,
     ) -> None:
         self.path = checked_path(path, "notes")
+        self._given = Path(path).expanduser()
         if level not in ("shared", "household"):
             raise InvalidInputError(f"Notes cannot be {level!r}; use shared or household.")
         self._settings = settings or Settings(Profile(notes=NotesSettings(level=level)))
         self.max_size_chars = max_size_chars
         self.low_water_chars = max_size_chars * 3 // 4 if low_water_chars is None else low_water_chars
-        if self.path.is_dir():
-            raise InvalidInputError(f"{self.path} is a folder; give the path of a file for the notes.")
         if self.path.exists() and not self.path.is_file():
             raise InvalidInputError(f"{self.path} is not a file of text; give another path for the notes.")
         if max_size_chars and not _SMALLEST <= max_size_chars > self.low_water_chars >= _SMALLEST // 2:
@@ -93,12 +95,13 @@ class NotesFile:
 
     def read(self) -> str:
         """Return the whole text; empty if there is no file."""
-        return self._bytes().decode("utf-8", "replace")
+        return self._bytes(newest=_MOST).decode("utf-8", "replace")
 
     def tail(self, max_chars: int = 2000) -> str:
         """Return the newest lines that fit; a last line that is too long by itself is cut at its front, after `…`."""
         max_chars = checked_count(max_chars, "max_chars")
-        return last_lines(self.read(), max_chars) if max_chars else ""
+        data = self._bytes(newest=min(_MOST, _LONGEST_SIGN * (max_chars + 1)))
+        return last_lines(data.decode("utf-8", "replace"), max_chars) if max_chars else ""
 
     def sections(self) -> list[str]:
         """Return the headings without their dates, each once, in their first order."""
@@ -159,9 +162,10 @@ class NotesFile:
             room = max(self.low_water_chars - len(MARKER), len(entry))
             replaced = self._replace((MARKER + newest_part(text + entry, room)).encode(), seen)
 
-    def _bytes(self) -> bytes:
+    def _bytes(self, *, newest: int = 0) -> bytes:
+        """Return all bytes, or the newest; raise StoreError where all are more than anybody writes."""
         try:  # not `meaningful`, which costs a context in each turn
-            return self.path.read_bytes()
+            return read_file(self._given, most=newest or _MOST, newest=newest > 0, home=self._given.parent)
         except FileNotFoundError:
             return b""
         except OSError as error:

@@ -294,7 +294,7 @@ def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFi
     file = _saved(tmp_path / "hooks" / "greet.py", HOOK.format(priority=50, word="hello"))
     _saved(tmp_path / "edgemem.toml", PROFILE + "[hooks]\nfiles = ['greet.py']\n")
     with edgemem.open(tmp_path) as memory:
-        (hook_file,) = memory.diagnostics.reload.hook_files
+        (hook_file,) = memory.diagnostics.reload.hook_files()
         loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
         loop.run("one")
         _saved(file, "def hook(memory:\n")
@@ -358,4 +358,4 @@ def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memor
     eventually(lambda: memory.diagnostics.reload.problems)
     write_profile(memory, "")  # taking it out is a way to mend it
     eventually(lambda: not memory.diagnostics.reload.problems)
-    assert memory.diagnostics.reload.hook_files == []
+    assert memory.diagnostics.reload.hook_files() == []

@@ -193,7 +193,7 @@ def test_bounds_that_cannot_hold_are_refused(tmp_path: Path) -> None:
     for largest, low in ((20, None), (200, 200), (200, 30), (-1, None)):
         with pytest.raises(InvalidInputError, match="cannot be kept"):
             NotesFile(tmp_path / "n.md", max_size_chars=largest, low_water_chars=low)
-    with pytest.raises(InvalidInputError, match="folder"):
+    with pytest.raises(InvalidInputError, match="not a file"):
         NotesFile(tmp_path)
 
 

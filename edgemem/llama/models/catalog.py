@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from edgemem.config import nearest
+from edgemem.config import nearest, read_file
 from edgemem.errors import ModelError
 from edgemem.llama.header import Header, read_header
 from edgemem.store.db.files import write_private
@@ -58,7 +58,7 @@ def read_pin(path: Path) -> Pin | None:
     """Return the pin of a model's file, if it has one."""
     place = pin_path(path)
     try:
-        return msgspec.json.decode(place.read_bytes(), type=Pin)
+        return msgspec.json.decode(read_file(place), type=Pin)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

@@ -9,7 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgemem.errors import EdgememError, MemoryBankViolation
+from edgemem.config import read_file
+from edgemem.errors import ConfigError, EdgememError, MemoryBankViolation
 from edgemem.fence import check_key, check_text
 from edgemem.scopes import name_key, person_of, scope_of
 from edgemem.store.bank.files import BankFolder
@@ -254,8 +255,9 @@ class MemoryBank:
         """Return what the operator wrote in `bank/PROMPT.md`, for the instructions; empty where no model is offered the bank."""
         if not self.limits().enabled:
             return ""
-        with suppress(OSError):
-            return (self.folder.root / PROMPT_FILE).read_text(encoding="utf-8", errors="replace").strip()
+        with suppress(OSError, ConfigError):  # `check` tells why
+            data = read_file(self.folder.root / PROMPT_FILE, links=False, home=self.folder.root.parent)
+            return data.decode("utf-8", "replace").strip()
         return ""
 
     def store(self) -> BankFolder | BankTable:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from edgemem.config import open_file
 from edgemem.errors import MemoryBankViolation
 from edgemem.fence import storable
 from edgemem.scopes import name_key, scope_of
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from edgemem.store.bank.rules import Make
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST = 16 << 20  # bytes that are read of a file
 _TICK_NS = 50_000_000  # more than a tick of any system's clock
 _NO_PLACE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -108,7 +109,8 @@ class BankFolder:
                 return True
             if held is not None and not held.sound:
                 raise MemoryBankViolation(
-                    f"{path!r:.100} holds bytes that are no UTF-8; mend it, or delete it.", path=path
+                    f"{path!r:.100} holds bytes that are no UTF-8, or more than 16 MB; mend it, or delete it.",
+                    path=path,
                 )
             with self._opened(bank, folders, make=True) as folder:
                 _replace(folder, name, text, self._clock.now() if at is None else at)
@@ -195,14 +197,10 @@ def _entry(folder: int, name: str, read: Callable[[str], str]) -> str:
 
 
 def _read(folder: int, name: str) -> Held:
-    opened = os.open(_entry(folder, name, str), _READ, dir_fd=folder)
-    with os.fdopen(opened, "rb") as file:
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        data = file.read()
+    with open_file(_entry(folder, name, str), links=False, folder=folder) as file:
+        status, data = os.fstat(file.fileno()), file.read(_MOST)
     text = storable(data.decode("utf-8", "replace"))
-    return Held(text, status.st_mtime, text.encode() == data)
+    return Held(text, status.st_mtime, text.encode() == data and status.st_size == len(data))
 
 
 def _replace(folder: int, name: str, text: str, at: float) -> None:

@@ -170,4 +170,4 @@ class Held(NamedTuple):
 
     text: str
     modified: float
-    sound: bool = True  # False: it has bytes that are not UTF-8, read as well as they can be
+    sound: bool = True  # False: more than was read, or bytes that are not UTF-8, read as well as they can be

@@ -10,7 +10,7 @@ import functools
 import importlib.util
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -80,6 +80,22 @@ def missing_steps(connection: Any, schema: Schema) -> list[str]:
     """Return the names of the steps that a file which is not new has not seen, in their order."""
     run = {row[0] for row in connection.execute("select name from migrations")}
     return [step.name for step in schema.steps if step.name not in run]
+
+
+def foreign_parts(query: Callable[[str], Iterable[tuple[Any, ...]]], schema: Schema) -> list[str]:
+    """Return tables, indexes, triggers and views that a file has beside, or other than, those that its steps make, or lacks."""
+    run = {name for (name,) in query("select name from migrations")}
+    with closing(plain_connection(":memory:")) as made:
+        migrate(made, [step for step in schema.steps if step.name in run], clock=Clock())
+        return sorted({f"{kind} {name}" for kind, name, _ in _parts(made.execute) ^ _parts(query)})
+
+
+def _parts(query: Callable[[str], Iterable[tuple[Any, ...]]]) -> set[tuple[str, str, str]]:
+    # `analyze`, which an operator may have run, makes the tables of statistics.
+    rows = query(
+        "select type, name, sql from sqlite_master where sql is not null and name not glob 'sqlite_stat?'"
+    )
+    return {(kind, name, " ".join(sql.split())) for kind, name, sql in rows}
 
 
 def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> None:
@@ -176,7 +192,7 @@ class Origin(NamedTuple):
 def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin | None:
     """Return which truth a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
 
-    `thorough` looks at the whole file for damage; some 5 ms a megabyte.
+    `thorough` looks at the whole file for damage, some 5 ms a megabyte, and for parts that edgemem does not make.
     """
     try:
         if not path.stat().st_size:
@@ -186,7 +202,10 @@ def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin
         with closing(connect(path, mode, 0.0)) as connection:
             if check_schema(connection, schema):
                 return None
-            if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
+            if thorough and (
+                connection.execute("pragma quick_check").fetchone() != ("ok",)
+                or foreign_parts(connection.execute, schema)
+            ):
                 return None
             born = int(connection.execute("select min(recorded) from migrations").fetchone()[0])
             return Origin(born, Ticks(connection, schema, Clock(), path).newest(connection))

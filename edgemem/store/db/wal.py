@@ -18,8 +18,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgemem.errors import BusyError, ReplacedError, StoreError
-from edgemem.store.db.files import sync
+from edgemem.errors import BusyError, DiskFullError, ReplacedError, StoreError
+from edgemem.store.db.files import sync, write_new
 
 _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
 
@@ -230,7 +230,8 @@ def write_copy(
             raise _Stopped
 
     try:
-        os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
+        part.unlink(missing_ok=True)  # whoever else made it, nothing is written through a link
+        write_new(part)
         with closing(connect(part)) as copy:
             copy.execute("pragma synchronous = off")
             # One snapshot for all steps: else each commit of another connection makes SQLite begin anew.
@@ -258,10 +259,15 @@ def copied(path: Path) -> Iterator[Path]:
 
     Nothing is opened, not even beside it.
     """
-    from shutil import copyfile  # late: it brings archives of all kinds with it
+    from shutil import copyfile, disk_usage  # late: it brings archives of all kinds with it
 
     parts = [path, path.with_name(path.name + "-wal")]
     with scratch_folder() as folder:
+        need = sum(part.stat().st_size for part in parts if part.exists())
+        if 2 * need > disk_usage(folder).free:
+            raise DiskFullError(
+                f"{path} has {need:,} bytes, and {folder.parent} no room to copy it; free some and try again."
+            )
         for _ in range(_TRIES):
             before = [_changed(part) for part in parts]
             for part in parts:
