@@ -268,13 +268,20 @@ def _upkeep(home: Home) -> Finding:
 
 def _bank(home: Home) -> Finding:
     if faults := home.bank.faults():
-        advice = "It is read all the same; shorten or delete files, or raise `limits` under [bank]."
+        advice = "More than that is not recalled; shorten or delete files, or raise `limits` under [bank]."
         return _warn(f"{faults[0]}{_more(faults)}", advice)
     files = home.bank.files()
     return _ok(f"{count(len(files), 'file')}, {sum(file.size for file in files) / 1e3:,.1f} kB")
 
 
 def _files(home: Home) -> Finding:
+    if unread := home.reload.unread():
+        return _warn(
+            f"{unread[0]}{_more(unread)}", "Until then edgemem does without it, or trusts the group."
+        )
+    if 0 < home.notes.max_size_chars < len(home.notes.read()):
+        words = f"{home.notes.path} is longer than its bound, and only its end is recalled"
+        return _warn(words, "The next note cuts it, and keeps a copy; put the rest into the bank.")
     if problems := home.reload.problems:
         problem = next(iter(problems.values()))
         return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")

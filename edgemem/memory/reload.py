@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.config import Profile, Settings, load_profile
+from edgemem.config import Profile, Settings, load_profile, read_file
 from edgemem.errors import ConfigError
 from edgemem.hooks.loader import HookFile
+from edgemem.store.bank.rules import PROMPT_FILE
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
@@ -192,6 +194,24 @@ class Reload:
             return ""
         changed = "were changed and hold" if len(self.restart) > 1 else "was changed and holds"
         return f"{' and '.join(self.restart)} {changed} from the next start of edgemem."
+
+    def unread(self) -> list[str]:
+        """Return why files that tell the robot what to do are not read, and which of them a group may write."""
+        prompt = self._home / "bank" / PROMPT_FILE
+        paths = filter(None, (self._source, self._notes, prompt, *self._named))
+        return list(filter(None, map(self._fault, paths)))
+
+    def _fault(self, path: Path) -> str:
+        followed = path in (self._source, self._notes)
+        try:
+            read_file(path, newest=path == self._notes, links=followed, home=self._home)
+            shared = path.stat().st_mode & stat.S_IWGRP
+        except ConfigError as error:
+            return str(error)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError) and path not in self._named
+            return "" if missing else f"{path} is not read: {error.strerror}."
+        return f"The group of {path} may write it; chmod g-w {path}" if shared else ""
 
     def _files(self) -> Iterator[Path]:
         yield self._notes

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from edgemem.config import open_file
 from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, ReadOnlyError, StoreError
 from edgemem.store.db.files import sync, to_store_error
 from edgemem.store.protocols import abilities_of
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 ROOM = 65_536  # bytes that are reserved; more is taken where the disk has it
 
 _MARK = ".spool-"  # between the name of the database and the number of the file
+
+_LARGEST = 64 << 20  # bytes that are read of one: far more than may wait
 
 _HEAD = b"%08d turns only in memory\n\0"
 HEAD_BYTES = len(_HEAD % 0)
@@ -153,7 +156,9 @@ class Spool:
     def read(self) -> list[Record]:
         """Return the whole records in order; one that a kill cut was promised to nobody; other damage sets `damaged`."""
         records = []
-        data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+        size = os.fstat(self._fd).st_size
+        data = os.pread(self._fd, min(size, _LARGEST), 0)
+        self.damaged = size > _LARGEST
         self._unkept = _unkept_of(data)
         for begin, end, text in _records(data):
             if text is None:
@@ -163,7 +168,7 @@ class Spool:
             record = Record(self, begin, text)
             if text:
                 records.append(record)
-            else:
+            elif not self.damaged:
                 self.erase(record)
         return records
 
@@ -278,7 +283,8 @@ def spool_paths(database: Path) -> list[Path]:
 def read_foreign_spool(path: Path) -> tuple[list[bytes], int]:
     """Return the records of a spool that another process may hold, and how many turns wait in its memory alone."""
     try:
-        data = path.read_bytes()
+        with open_file(path) as file:
+            data = file.read(_LARGEST)
     except FileNotFoundError:
         return [], 0
     return [text for _, _, text in _records(data) if text], _unkept_of(data)

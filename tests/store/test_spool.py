@@ -125,10 +125,10 @@ def test_a_file_that_cannot_be_written_is_left_alone(path: Path, code: int, monk
     spool.close()
     plain = os.open
 
-    def read_only(name: Any, flags: int, *rest: Any) -> int:
+    def read_only(name: Any, flags: int, *rest: Any, **more: Any) -> int:
         if flags & (os.O_RDWR | os.O_WRONLY):
             raise OSError(code, os.strerror(code), str(name))
-        return plain(name, flags, *rest)
+        return plain(name, flags, *rest, **more)
 
     monkeypatch.setattr(os, "open", read_only)
     assert Spool.abandoned(path) == []

@@ -7,15 +7,16 @@ the message, and by each session's newest summary; NOTES.md by the line, under i
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from edgemem.errors import InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.text.analyse import terms
 from edgemem.records import Kind
@@ -229,8 +230,14 @@ def notes_stamp(notes: NotesFile) -> Stamp:
 
 
 def read_paragraphs(notes: NotesFile) -> Mapping[int, Doc]:
-    """Return the lines of the notes by their text's hash, with the heading that they are about."""
-    return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level), notes.zone)
+    """Return the lines of the notes by their text's hash, with the heading that they are about; none where it is not read.
+
+    Of a file that people made longer than its bound, those are taken that the next note would leave.
+    """
+    with suppress(EdgememError):  # `check` tells of it
+        text = notes.tail(notes.max_size_chars) if notes.max_size_chars else notes.read()
+        return _paragraphs(text, notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level), notes.zone)
+    return {}
 
 
 @functools.lru_cache(maxsize=1)  # read with every recalled note, and seldom changed
@@ -280,7 +287,12 @@ class BankSections:
         stamp = self._stamp or self.stamp()
         if stamp != self._read[0]:
             placed: dict[int, tuple[Doc, BankFile]] = {}
-            for file, owner, text in self._bank.texts() if stamp else ():
+            limits, sizes = self._bank.limits(), Counter[tuple[str, str]]()
+            for file, owner, whole in self._bank.texts() if stamp else ():
+                bank = file.scope, file.topic
+                room = limits.max_total_size_bytes - sizes[bank]
+                text = whole[: max(0, min(limits.max_file_size_bytes, room))]
+                sizes[bank] += len(text)
                 level = 2 if owner is not None else LEVELS.index(file.scope)
                 for piece in _pieces(text):
                     words = f"{file.path}: {piece}"[:MAX_CHARS]

@@ -8,6 +8,7 @@ message's neighbours are the same before and after.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.preload import np
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 _MOST = 512
 """Rows of each table: with more, idle time is long due, and reading would be felt."""
+_MOST_CHARS = 1 << 18
+"""Characters of each table's newest rows, and of each other text: some tenths of a second on a Pi."""
 _HIGHEST = "select {}".format(
     ", ".join(
         f"(select coalesce(max(id), 0) from {table})"  # noqa: S608 - our own names
@@ -83,7 +86,7 @@ class UnindexedDocs:
             new = read_newest(self._truth, source, self._reached[source.table], _MOST, now)
             if new:
                 self._reached[source.table] = new[-1].ref
-            for doc in new:
+            for doc in _newest(new):
                 self._take(doc)
         for texts in self._texts:
             self._take_texts(texts, state, known=known)
@@ -132,10 +135,15 @@ class UnindexedDocs:
         if known:
             rows = self._index.database.query("select ref from docs where kind = ?", (texts.kind,))
             known_refs.update(ref for (ref,) in rows)
-        for ref, doc in texts.docs().items():
-            if ref not in known_refs:
-                self._take(doc)
+        for doc in _newest([doc for ref, doc in texts.docs().items() if ref not in known_refs]):
+            self._take(doc)
         self._stamps[texts.stamped_as] = stamp
+
+
+def _newest(docs: Sequence[Doc]) -> Sequence[Doc]:
+    """Return the last docs, as far as there is time to read them before they are indexed."""
+    sizes = accumulate(len(doc.text) for doc in reversed(docs))
+    return docs[len(docs) - sum(size <= _MOST_CHARS for size in sizes) :]
 
 
 class Filter(NamedTuple):
