@@ -275,6 +275,9 @@ def _bank(home: Home) -> Finding:
 
 
 def _files(home: Home) -> Finding:
+    if problems := home.reload.problems:
+        problem = next(iter(problems.values()))
+        return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
     if unread := home.reload.unread():
         return _warn(
             f"{unread[0]}{_more(unread)}", "Until then edgemem does without it, or trusts the group."
@@ -282,9 +285,6 @@ def _files(home: Home) -> Finding:
     if 0 < home.notes.max_size_chars < len(home.notes.read()):
         words = f"{home.notes.path} is longer than its bound, and only its end is recalled"
         return _warn(words, "The next note cuts it, and keeps a copy; put the rest into the bank.")
-    if problems := home.reload.problems:
-        problem = next(iter(problems.values()))
-        return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
     if fault := home.reload.fault:
         return _warn(fault, "Until then files are looked at every few seconds.")
     if note := home.reload.restart_note():

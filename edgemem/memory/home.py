@@ -53,7 +53,7 @@ class TruthFile:
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
         self._clock = clock
-        check_entries(self.folder)
+        check_entries(self.folder / "home.")
         try:
             self.lock = HomeLock(self.folder / HOME_LOCK, timeout_s=timeout_s)
         except OSError as error:

@@ -260,7 +260,9 @@ def replace_file(path: Path, data: bytes) -> bool:
     """Replace a file (0600) that is for looking only, without waiting for the disk; return whether that was possible."""
     part = path.with_suffix(".part")
     try:
-        part.write_bytes(data)
+        part.unlink(missing_ok=True)
+        with part.open("xb") as file:
+            file.write(data)
         part.chmod(0o600)
         part.replace(path)
     except OSError as error:

@@ -195,11 +195,13 @@ def name_aside(path: Path, why: str = ".damaged-") -> Path:
     return next(name for n in count(1) if not (name := path.with_name(f"{path.name}{why}{n}")).exists())
 
 
-def check_entries(folder: Path) -> None:
-    """Raise InvalidInputError where a folder of ours holds a link, a pipe or a device: what is written there would go elsewhere."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+def check_entries(path: Path) -> None:
+    """Raise InvalidInputError where a link, pipe or device has a name that begins so: what is written there would go elsewhere."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path.parent) as entries:
         for entry in entries:
-            if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+            if entry.name.startswith(path.name) and not (
+                entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            ):
                 raise InvalidInputError(f"{entry.path} is no regular file, and none of ours; move it away.")
 
 
