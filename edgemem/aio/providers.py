@@ -307,7 +307,7 @@ class LlmSummaryGenerator:
     """Has a model write the summary, and lists `fallback_max_messages` of the newest where it fails.
 
     It fails where it raises, takes longer than `deadline_s`, or returns less than 50 characters, no text, or names, numbers or
-    dates that nobody said. `llm_call` takes the instructions and the conversation, and is awaited.
+    dates that nobody said, or said of another. `llm_call` takes the instructions and the conversation, and is awaited.
     """
 
     def __init__(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
@@ -19,10 +20,10 @@ from edgemem.context.prompt import DELETED
 from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, InvalidInputError, ModelError
 from edgemem.fence import clean, fence
-from edgemem.languages.words import common_words, function_words
+from edgemem.languages.words import all_words, common_names, function_words, is_english
 from edgemem.llama.protocols import Generation
 from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, without_accents
+from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, terms, without_accents
 from edgemem.recall.text.numbers import number_runs, unknown_numbers
 from edgemem.recall.text.phrases import mentions
 from edgemem.records import MEMORY_TOOLS, Message, has_methods
@@ -278,6 +279,11 @@ def _short(line: str) -> list[str]:
 
 _WORD = re.compile(r"[^\W\d_]+")
 _SIGN = re.compile("[\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7af]")
+_LABEL = re.compile(r"^\W*\w+(?:\W+\w+){0,3}[^\w.!?]*(?::(?!\S)|$)")
+_CLAUSE = re.compile(r"[,;:!?()]+|\.(?!\S)")
+_NOUNS = ("de", "other")  # languages in which a capital is no sign of a name
+_FEW_WORDS = 2
+_MOMENTS = (0.0, 17_366_400.0)  # unlike in month and weekday: what is one time as of both is one time
 
 
 class Refusal(NamedTuple):
@@ -291,10 +297,11 @@ class Refusal(NamedTuple):
 def check_summary(
     summary: str, source: Sequence[str], *, tokenizer: Tokenizer, max_tokens: int, ended: bool = True
 ) -> Refusal | None:
-    """Return why a summary cannot be used, or None: it holds no number, date or name that its source does not hold.
+    """Return why a summary cannot be used, or None: it holds no number, date or name that its source lacks or contradicts.
 
-    In German each noun that nobody said is refused, and in scripts without capitals each sign. `source` has lines such as
-    `Alice: I moved to Bonn.`; `ended`: the model stopped by itself.
+    In a language of the source each German noun that nobody said is refused, and in scripts without capitals each sign; in others,
+    of such words first names alone. Numbers of a list and labels before a colon say nothing. `source` has lines such as `Alice: I
+    moved to Bonn.`; `ended`: the model stopped by itself.
     """
     if not any(map(str.isalpha, summary)):
         return Refusal("empty", "It is empty.")
@@ -308,40 +315,115 @@ def check_summary(
     known = stop_words("en").union(
         form for line in source for word in _WORD.findall(line) for form in _forms(word)
     )
+    due = 1
+    while (
+        rest := re.sub(rf"^\s*{due}[.)]\s|\({due}\)", " ", summary, count=1, flags=re.MULTILINE)
+    ) != summary:
+        summary, due = rest, due + 1
+    lines, dates = _without_dates(summary.splitlines(), source, known)
+    signs = set(_SIGN.findall(summary)) if any(map(_SIGN.search, source)) else set[str]()
+    languages = set(map(language_in, source))
     for kind, unknown in (
-        ("unknown numbers", unknown_numbers(_numbers(summary.splitlines()), _numbers(source))),
-        ("unknown dates", set(_dates(summary, known))),
-        ("unknown names", set(_SIGN.findall(summary)).difference(*source).union(_names(summary, known))),
+        ("unknown numbers", unknown_numbers(_numbers(lines), _numbers(source))),
+        ("unknown dates", dates),
+        ("unknown names", signs.difference(*source).union(_names(lines, languages, known))),
     ):
         if unknown:
             return Refusal(kind, f"Nobody said {min(unknown)}.")
+    if swapped := min(_swapped(summary.splitlines(), source), default=""):
+        kind = "unknown numbers" if swapped.isdigit() else "unknown names"
+        return Refusal(kind, f"What it says of {swapped} was said of another.")
     return None
 
 
-def _numbers(lines: Sequence[str]) -> list[list[str]]:
+def _numbers(lines: Iterable[str]) -> list[list[str]]:
     """Return the numbers of some lines as digits: `3,000` and three thousand are both `3000`."""
     joined = (re.sub(r"(?<=\d)[.,](?=\d{3}(?!\d))", "", line) for line in lines)
     return [run for line in joined for run in number_runs(plain_words(line), language_in(line))]
 
 
-def _dates(summary: str, known: frozenset[str]) -> Iterator[str]:
-    """Yield the times of a summary that have an unknown word."""
-    for span in (span for line in summary.splitlines() for span in mentions(line, 0.0, timezone.utc)):
-        if any(map(known.isdisjoint, map(_forms, _WORD.findall(_SIGN.sub(" ", span.text))))):
-            yield span.text
+def _without_dates(
+    lines: Iterable[str], source: Iterable[str], known: frozenset[str]
+) -> tuple[list[str], set[str]]:
+    """Return lines without the times that the source has, in whatever words, and the times that it has not."""
+    said = {when for line in source for _, when in _times(line)}
+    rest, unknown = [], set[str]()
+    for line in lines:
+        kept = line
+        for text, when in _times(line):
+            words = [word for word in re.findall(r"\w+", _SIGN.sub(" ", text)) if word.isalpha()]
+            if when in said:
+                kept = kept.replace(text, " ")
+            elif any(known.isdisjoint(_forms(word)) and not _numbers([word]) for word in words):
+                unknown.add(text)
+        rest.append(kept)
+    return rest, unknown
 
 
-def _names(summary: str, known: frozenset[str]) -> Iterator[str]:
-    """Yield the unknown words of a summary with a capital; a common word may begin a sentence."""
-    for sentence in (part for line in summary.splitlines() for part in split_sentences(line)):
-        for match in _WORD.finditer(sentence):
-            before = sentence[: match.start()].rstrip(" \"'“„«¿¡(")
-            first = not before or before.endswith(":")
-            common = (stop_words("en"), function_words(), common_words()) if first else ()
-            if match[0][0].isupper() and all(
-                _forms(match[0]).isdisjoint(words) for words in (known, *common)
-            ):
-                yield match[0]
+def _times(line: str) -> list[tuple[str, tuple[float, ...]]]:
+    """Return the text of each time of a line, and when it is."""
+    readings = zip(*(mentions(line, at, timezone.utc) for at in _MOMENTS), strict=False)
+    return [
+        (same[0].text, tuple(edge for span in same for edge in (span.begin, span.end))) for same in readings
+    ]
+
+
+def _names(lines: Iterable[str], languages: set[str], known: frozenset[str]) -> Iterator[str]:
+    """Yield the unknown words of some lines with a capital; a common word may begin a sentence."""
+    for line in lines:
+        label, language = _LABEL.match(line), language_in(line)
+        foreign = language not in languages
+        for sentence in split_sentences(line):
+            for match in _WORD.finditer(sentence):
+                word, forms = match[0], _forms(match[0])
+                if not word[0].isupper() or not known.isdisjoint(forms):
+                    continue
+                before = sentence[: match.start()].rstrip(" \"'“„«¿¡(*")
+                first = not before or before.endswith(":")
+                if first and (is_english(word.lower()) or not forms.isdisjoint(function_words())):
+                    continue
+                nothing = (foreign and (first or language in _NOUNS)) or (label and word in label[0])
+                if not nothing or not common_names().isdisjoint(forms):
+                    yield word
+
+
+def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
+    """Yield numbers and first names of which a clause with a number says what the source says of others alone."""
+    said = [(set[str](), set[str]()), *(_marks(clause) for line in source for clause in _clauses(line))]
+    # Who is named alone speaks, or is spoken to.
+    own = set[str]().union(*(marks for marks, words in said if marks == words))
+    every = set[str]().union(*(words for _, words in said)) - own
+    for marks, words in (_marks(clause) for line in lines for clause in _clauses(line)):
+        for mark in marks - own if any(map(str.isdigit, marks)) else ():
+            rest = (words & every) - {mark}
+            # A clause of a word or two goes on about the one before.
+            near = [
+                one if len(one) > _FEW_WORDS else one | before
+                for (_, before), (_, one) in pairwise(said)
+                if mark in one
+            ]
+            others = (
+                one
+                for other, one in said
+                if mark not in one and any(o.isdigit() == mark.isdigit() for o in other)
+            )
+            if len(rest) > 1 and near and all(map(rest.isdisjoint, near)) and any(map(rest.issubset, others)):
+                yield mark
+
+
+def _clauses(line: str) -> list[str]:
+    """Return the parts of a line between its marks and its words for and."""
+    words = all_words().get(language_in(line))
+    joins = words.numbers.joins.words if words is not None and words.numbers is not None else ()
+    joined = re.sub(rf"(?<!\w)(?:{'|'.join(joins)})(?!\w)", ",", line) if joins else line
+    return _CLAUSE.split(joined)
+
+
+def _marks(text: str) -> tuple[set[str], set[str]]:
+    """Return the numbers and first names of a text, and its terms with them."""
+    names = (_forms(word) & common_names() for word in _WORD.findall(text) if word[0].isupper())
+    marks = {number for run in _numbers([text]) for number in run}.union(*names)
+    return marks, marks.union(term for term in terms(text) if not number_runs([term]))
 
 
 def _forms(word: str) -> set[str]:
