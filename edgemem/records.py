@@ -245,12 +245,13 @@ class Procedure:
     failure_count: int = 0
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
-    level: Level | None = None
+    # What follows a store fills in: a procedure that comes back equals the one that was stored.
+    level: Level | None = dataclasses.field(default=None, compare=False)
     """Who may read it; None: nobody has said so yet."""
-    owner: str | None = None
-    heard: Heard | None = None
-    session: str = ""
-    turn: int | None = None
+    owner: str | None = dataclasses.field(default=None, compare=False)
+    heard: Heard | None = dataclasses.field(default=None, compare=False)
+    session: str = dataclasses.field(default="", compare=False)
+    turn: int | None = dataclasses.field(default=None, compare=False)
 
     @property
     def total_uses(self) -> int:

@@ -7,6 +7,7 @@ an index beside it (`x.db` has `x.index.db`) that finds by words. A robot's home
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import os
@@ -49,6 +50,10 @@ from edgemem.store.validation import checked_path
 
 T = TypeVar("T")
 
+_NO_PATH = (
+    "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no session_factory, engine or URL of"
+    " SQLAlchemy, and has no PostgreSQL. `edgemem import swarmline` takes over what such a database holds."
+)
 _PATH = {"type": "string", "description": "A path such as plans/feature.md."}
 _INDEX_ROWS = 200  # rows that wait until they are indexed; until then they are searched directly
 
@@ -75,8 +80,12 @@ class FileMemory:
     @classmethod
     def shared(cls, path: str | Path | None) -> FileMemory:
         """Return the file at a path for one more provider: the same for all; raise InvalidInputError where there can be none."""
+        place = None
+        if path is not None and path != ":memory:":
+            if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
+                raise InvalidInputError(_NO_PATH)
+            place = checked_path(path, "A memory")
         with _files_lock:
-            place = _checked_place(path)
             file = cls(None) if place is None else _files.setdefault((os.getpid(), place), cls(place))
             file.providers += 1
             return file
@@ -134,17 +143,6 @@ class FileMemory:
 _files: dict[tuple[int, Path | None], FileMemory] = {}
 """The files in use, by process (a fork has no threads) and path."""
 _files_lock = threading.RLock()  # a provider may be collected while one is made
-
-
-def _checked_place(path: str | Path | None) -> Path | None:
-    if path is None or path == ":memory:":
-        return None
-    if not isinstance(path, (str, os.PathLike)) or "://" in str(path):
-        raise InvalidInputError(
-            "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no session_factory, engine"
-            " or URL of SQLAlchemy, and has no PostgreSQL. `edgemem import swarmline` takes over what such a database holds."
-        )
-    return checked_path(path, "A memory")
 
 
 class Provider(Face[T]):
@@ -222,7 +220,7 @@ class FilesystemMemoryBankProvider(BankProvider):
     """A bank in a folder of `config.root_path`."""
 
     def __init__(self, config: MemoryBankConfig, user_id: str, topic_id: str) -> None:
-        if (root := limits_of(config).root_path) is None:
+        if (root := limits_of(config).root_path) is None or config.backend != "filesystem":
             raise InvalidInputError("A bank of files needs a folder; give MemoryBankConfig(root_path=…).")
         folder = BankFolder(Path(root), clock=Clock(), default_folders=config.default_folders)
         super().__init__(None, lambda _file: folder, (user_id, topic_id), config)
@@ -258,13 +256,15 @@ InMemoryProceduralMemory = SqliteProceduralMemory
 Executor = Callable[[dict[str, Any]], Awaitable[str]]
 
 
-def create_memory_bank_tools(provider: MemoryBankProvider) -> tuple[dict[str, Tool], dict[str, Executor]]:
+def create_memory_bank_tools(
+    provider: MemoryBankProvider | ScopedBank,
+) -> tuple[dict[str, Tool], dict[str, Executor]]:
     """Return by name what a model is told of the five tools of one bank, and what runs them: with a dict, to JSON."""
     tools = [_tool(provider, name) for name in BANK_TOOLS]
     return {tool.name: tool for tool in tools}, {tool.name: tool.run for tool in tools}
 
 
-def _tool(provider: MemoryBankProvider, name: str) -> Tool:
+def _tool(provider: MemoryBankProvider | ScopedBank, name: str) -> Tool:
     about, properties, required = SCHEMAS[name]
     if "path" in properties:
         properties = {**properties, "path": _PATH}
@@ -274,7 +274,8 @@ def _tool(provider: MemoryBankProvider, name: str) -> Tool:
         try:
             texts = as_texts(name, schema, arguments)
             given = [texts.get(key, "") for key in properties]
-            answer = answer_of(name, given[0], await methods_of(provider)[name](*given))
+            result = methods_of(provider)[name](*given)
+            answer = answer_of(name, given[0], await result if inspect.isawaitable(result) else result)
         except Exception as error:  # noqa: BLE001 - of anybody's provider
             answer = {"status": "error", "message": str(error)}
         return json.dumps(answer, ensure_ascii=False)

@@ -317,6 +317,8 @@ def _remove_states(folder: Path, forgotten: int) -> bool:
     from edgemem.llama.state import remove_states
 
     remove_states(folder, before=forgotten)
+    for stray in folder.glob("memory.index.db*"):  # of a version that let a store be opened there by path
+        stray.unlink(missing_ok=True)
     return True
 
 

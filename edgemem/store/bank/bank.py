@@ -171,6 +171,7 @@ class ScopedBank:
 
     def delete_file(self, path: str) -> None:
         """Delete a file; does nothing where there is none, or can be none."""
+        checked_text(path, "a path")
         with suppress(MemoryBankViolation):
             split_path(path)
             self._store().change(self.scope, self.topic, path, lambda _held, _others: None)

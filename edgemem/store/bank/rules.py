@@ -101,7 +101,9 @@ def validate_memory_path(path: str, *, max_depth: int = 2) -> None:
 def split_path(path: str) -> list[str]:
     """Return the names of a path, however many; raise MemoryBankViolation for one that could lead out of the bank."""
     if not isinstance(path, str) or not path.strip():
-        raise MemoryBankViolation("A path of the bank is a text such as 'plans/feature.md'; give one.")
+        raise MemoryBankViolation(
+            "A path of the bank is a text such as 'plans/feature.md'; give one.", path=path
+        )
     why = ""
     names = path.split("/")
     if path.startswith("/"):
