@@ -446,6 +446,10 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 
 
+class CutOff(list[Recalled]):
+    """Results of a recall that its deadline cut off: there may be others."""
+
+
 class RecalledSession(msgspec.Struct, frozen=True):
     """A session in which something was talked about."""
 

@@ -8,12 +8,13 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 from keyword import iskeyword
+from pathlib import Path
 from typing import Any
 
 import click
 
 import edgemem
-from edgemem.cli.options import Guided
+from edgemem.cli.options import Guided, first_home_option
 from edgemem.errors import EdgememError
 
 COMMANDS = {
@@ -52,7 +53,7 @@ class Commands(Guided):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             option = error.option_name if isinstance(error, click.NoSuchOption) else ""
-            if option in ("--home", "--json", "--speaker"):
+            if option in ("--json", "--speaker"):
                 raise Misuse(f"{option} stands behind the command: edgemem COMMAND {option} …") from error
             raise in_a_sentence(error) from error
 
@@ -123,8 +124,9 @@ def in_a_sentence(error: click.UsageError) -> click.ClickException:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(edgemem.__version__, prog_name="edgemem")
+@first_home_option
 @click.pass_context
-def main(ctx: click.Context) -> None:
+def main(ctx: click.Context, home: Path) -> None:  # noqa: ARG001 - its commands read it
     """Offline memory for voice agents on robots.
 
     `edgemem demo` shows in a minute what it does; `edgemem COMMAND --help` tells about one command. Everything that

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from edgemem.cli.models import llm_option
-from edgemem.cli.options import home_and_json, json_option, open_home
+from edgemem.cli.options import home_and_json, home_before, json_option, open_home
 from edgemem.cli.printing import console, plain, print_hanging, print_json, print_table
 from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_session_id
@@ -204,7 +204,10 @@ def _heard(line: Line) -> str:
 
 @click.command()
 @click.option(
-    "--home", type=click.Path(path_type=Path), help="Keep the memory here; default: a folder that is removed."
+    "--home",
+    type=click.Path(path_type=Path),
+    default=home_before,
+    help="Keep the memory here; default: a folder that is removed.",
 )
 @llm_option
 @json_option

@@ -46,8 +46,9 @@ def episodes(
     edgemem episodes --outcome failure --since 2026-11-01
     edgemem episodes the red cup --person Mara
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    reader, words = options.reader_of(speaker), " ".join(query)
+    words = " ".join(query)
     with options.open_existing(home) as memory:
+        reader = options.reader_of(memory, speaker)
         most = memory.store.max_episodes or 2**31
         entries = memory.store.episodes(n=most if words else limit, reader=reader, **filters)
         if words:
@@ -95,7 +96,7 @@ def procedures() -> None:
 def list_procedures(limit: int, speaker: str | None, home: Path, as_json: bool) -> None:
     """List the procedures that were stored last."""
     with options.open_existing(home) as memory:
-        _print_procedures(memory.procedures.list(limit, reader=options.reader_of(speaker)), as_json)
+        _print_procedures(memory.procedures.list(limit, reader=options.reader_of(memory, speaker)), as_json)
 
 
 @procedures.command(short_help="Show the steps of a procedure.")
@@ -129,7 +130,9 @@ def suggest(words: tuple[str, ...], limit: int, speaker: str | None, home: Path,
     """Find procedures for a TASK: what fits it, and what worked more often first."""
     with options.open_existing(home) as memory:
         _print_procedures(
-            memory.procedures.suggest(" ".join(words), top_k=limit, reader=options.reader_of(speaker)),
+            memory.procedures.suggest(
+                " ".join(words), top_k=limit, reader=options.reader_of(memory, speaker)
+            ),
             as_json,
         )
 
@@ -160,7 +163,7 @@ def _uses(procedure: Procedure) -> str:
 
 
 def _procedure(memory: Memory, proc_id: str, speaker: str | None = None) -> Procedure:
-    procedure = memory.procedures.get(proc_id, reader=options.reader_of(speaker))
+    procedure = memory.procedures.get(proc_id, reader=options.reader_of(memory, speaker))
     if procedure is None:
         ids = (entry.id for entry in memory.procedures.list())
         raise InvalidInputError(

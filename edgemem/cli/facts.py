@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -27,7 +25,7 @@ from edgemem.store.stray_scopes import move_scope
 if TYPE_CHECKING:
     from edgemem.cli.timeline import Belief
     from edgemem.memory import Memory
-    from edgemem.records import Fact
+    from edgemem.records import Fact, Recalled
     from edgemem.store.db.database import Database
 
 # Shown with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
@@ -68,7 +66,7 @@ def list_facts(
     with options.open_existing(home) as memory:
         when = memory.diagnostics.clock.now() if as_of is None else as_of
         entries = memory.store.facts_as_of(
-            when, known_at=known_at, reader=options.reader_of(speaker), **where
+            when, known_at=known_at, reader=options.reader_of(memory, speaker), **where
         )
     if not entries and where["scope"] is not None and not as_json:
         checked_scope(where["scope"])  # an empty list is no answer to a typing error
@@ -177,31 +175,6 @@ def _print_versions(beliefs: list[Belief], facts: list[Fact]) -> None:
         click.echo(f"{what}: {plain(fact.value)} ({moment(fact.recorded_at)}{how}{why}; {became})")
 
 
-@facts.command("forget", short_help="Erase a fact with its whole history.")
-@click.argument("key", shell_complete=options.fact_keys)
-@click.option("--scope", help="Which one, where several scopes have the key.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@options.home_and_json
-def forget_fact(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) -> None:
-    """Erase the fact KEY with every version of it, from the file and every index; it cannot be taken back.
-
-    Exit code 3: forgotten, but not yet gone from every file; `edgemem forget --help` tells more.
-    """
-    with options.open_existing(home) as memory:
-        database = memory.diagnostics.database
-        scopes = _scopes(database, key)
-        if scope is None and len(scopes) > 1:
-            raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
-        written = written_scope(database, scope) if scope is not None else next(iter(scopes), "")
-        if written not in scopes:
-            raise _unknown(database, key, scope)
-        versions = memory.store.fact_history(key, scope=written)
-        quoted = ", ".join(f"“{plain(version.value)}”" for version in versions[-3:])
-        what = f"{plain(key)} ({plain(written)}): {count(len(versions), 'version')}, last {quoted}"
-        report: dict[str, object] = {"key": key, "scope": written, "versions": len(versions)}
-        options.erase(what, lambda: memory.forget(key, scope=written), report, yes=yes, as_json=as_json)
-
-
 @facts.command(short_help="Move the entries of a scope of an unknown form: SCOPE TO.")
 @click.argument("scope")
 @click.argument("to")
@@ -244,69 +217,140 @@ def _scopes(database: Database, key: str) -> list[str]:
     return [scope for (scope,) in rows]
 
 
-@click.command()
+@click.command(short_help="Erase one thing for good.")
 @click.argument("key", required=False, shell_complete=options.fact_keys)
 @click.option("--scope", help="Of the fact; needed where several scopes have the key.")
 @click.option("--episode", help="Erase the episode with this id, as `edgemem recall` tells it.")
-@click.option(
-    "--session", shell_complete=options.session_ids, help="Erase this conversation instead of a fact."
-)
+@click.option("--turn", type=int, help="Erase this turn of --session, or of the only conversation.")
+@click.option("--said", metavar="WORDS", help="Find what somebody said, and erase it with its turn.")
+@click.option("--session", shell_complete=options.session_ids, help="Erase this conversation.")
 @click.option("--speaker", help="Erase all that this person said or owns.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.home_and_json
-def forget(key: str | None, scope: str | None, yes: bool, home: Path, as_json: bool, **kind: Any) -> None:
-    """Erase the fact KEY with every version of it, an episode, a conversation, or a person; it cannot be taken back.
+def forget(scope: str | None, yes: bool, home: Path, as_json: bool, **kind: Any) -> None:
+    """Erase the fact KEY with every version of it, a turn, an episode, a conversation, or a person; it cannot be taken back.
 
     What will be erased is quoted first. Backups go too; exports and NOTES.md are yours, and are left alone.
+
+    --said lists what holds the words, newest first, and asks which; with --json it lists only. A turn goes with its answer,
+    and with the facts that nothing but its tools told.
 
     Exit code 3: it is forgotten, and nobody recalls it any more, but a program that reads a file keeps bytes of it there.
     They go by themselves, when a robot that has this home open is idle; `edgemem check` tells which file it is.
     """
-    episode, session, speaker = kind["episode"], kind["session"], kind["speaker"]
-    if sum(given is not None for given in (key, episode, session, speaker)) != 1:
+    given = {name: value for name, value in kind.items() if value is not None}
+    session = given.pop("session", None) if "turn" in given else None
+    if len(given) != 1:
         raise InvalidInputError(
-            "Say what to forget: `edgemem forget KEY`, --episode ID, --session ID, or --speaker NAME."
+            "Say what to forget: `edgemem forget KEY`, --episode ID, --turn N, --said WORDS, --session ID, or --speaker NAME."
         )
-    if key is not None:
-        click.get_current_context().invoke(
-            forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json
-        )
-    elif speaker is not None:
-        _forget_person(speaker, yes=yes, home=home, as_json=as_json)
-    else:
-        with options.open_existing(home) as memory:
-            what, report = _quoted(memory, episode, session)
-            forget_it = partial(memory.forget, episode=episode, session=session)
-            options.erase(what, forget_it, report, yes=yes, as_json=as_json)
-
-
-def _quoted(memory: Memory, episode: str | None, session: str | None) -> tuple[str, dict[str, object]]:
-    if session is None:
-        stored = memory.store.get_episode(episode or "")
-        if stored is None:
-            raise InvalidInputError(
-                f"There is no episode {episode!r}; `edgemem recall` tells the ids of those that it finds."
-            )
-        text = plain(text_of_episode(stored))
-        return f"the episode {plain(stored.id)}: “{text:.60}”", {"episode": episode}
-    check_session_id(session)
-    turns = memory.sessions.journal.read_turns(session)
-    if not turns and session not in memory.sessions.list_ids():
-        raise InvalidInputError(f"There is no conversation {session!r}; `edgemem sessions` lists them.")
-    texts = [message.content for turn in turns for message in turn.messages if message.content]
-    quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
-    what = f"the conversation {plain(session)}: {count(len(turns), 'turn')}{quoted}"
-    return what, {"session": session, "turns": len(turns)}
-
-
-def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
-    check_key(name, what="a name")
+    ((name, value),) = given.items()
     with options.open_existing(home) as memory:
-        if not yes:
-            held = counts(_held(memory.export(speaker=name)))
-            what = f"what {plain(name)} said or owns ({held or 'only parts of what others own'})"
-            options.agreed(f"Erase {what}, and the summaries of those conversations?")
-        forgotten = memory.forget(person=name)
+        if name == "speaker":
+            _forget_person(memory, value, yes=yes, as_json=as_json)
+            return
+        if name == "said":
+            found, whole = memory.diagnostics.search.utterances(value, None)
+            if as_json and not yes:
+                print_json({"found": found, "more": max(0, whole - len(found))})
+                return
+            item = found[0] if whole == 1 else _chosen(found, whole, yes=yes)
+            name, session, value, yes = "turn", item.session, item.turn, yes or whole != 1
+        more: dict[str, Any] = {}
+        if name == "key":
+            what, more = _fact(memory, value, scope)
+        elif name == "episode":
+            what = _episode(memory, value)
+        else:
+            what, more = _talk(
+                memory, value if name == "session" else session, value if name == "turn" else None
+            )
+        report = {name: value, **more}
+        named = {key: given for key, given in report.items() if key in (name, "scope", "session")}
+        options.erase(what, partial(memory.forget, **named), report, yes=yes, as_json=as_json)
+
+
+facts.add_command(forget)
+
+
+def _fact(memory: Memory, key: str, scope: str | None) -> tuple[str, dict[str, Any]]:
+    database = memory.diagnostics.database
+    scopes = _scopes(database, key)
+    if scope is None and len(scopes) > 1:
+        raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
+    written = written_scope(database, scope) if scope is not None else next(iter(scopes), "")
+    if written not in scopes:
+        raise _unknown(database, key, scope)
+    versions = memory.store.fact_history(key, scope=written)
+    quoted = ", ".join(f"“{plain(version.value)}”" for version in versions[-3:])
+    what = f"{plain(key)} ({plain(written)}): {count(len(versions), 'version')}, last {quoted}"
+    return what, {"scope": written, "versions": len(versions)}
+
+
+def _episode(memory: Memory, episode: str) -> str:
+    stored = memory.store.get_episode(episode)
+    if stored is None:
+        raise InvalidInputError(
+            f"There is no episode {episode!r}; `edgemem recall` tells the ids of those that it finds."
+        )
+    return f"the episode {plain(stored.id)}: “{plain(text_of_episode(stored)):.60}”"
+
+
+def _talk(memory: Memory, session: str | None, n: int | None) -> tuple[str, dict[str, Any]]:
+    """Quote a conversation, or turn `n` of it; None: the only one."""
+    known = memory.sessions.list_ids()
+    if (session := session or (known[0] if len(known) == 1 else None)) is None:
+        raise InvalidInputError(
+            "Say of which conversation, with --session NAME; `edgemem sessions` lists them."
+        )
+    check_session_id(session)
+    turns = memory.sessions.journal.read_turns(session, from_n=n or 0)
+    turns = [turn for turn in turns if n in (None, turn.n)]
+    what = f"conversation {plain(session)}" if n is None else f"turn {n} of {plain(session)}"
+    if session not in known or not (turns or n is None):
+        raise InvalidInputError(f"There is no {what}; `edgemem sessions` lists what there is.")
+    texts = [message.content for turn in turns for message in turn.messages if message.content]
+    quoted = f"“{plain(texts[-1 if n is None else 0]):.60}”" if texts else "nothing"
+    if n is not None:
+        return f"{what}, with the answer: {quoted}", {"session": session}
+    number = count(len(turns), "turn")
+    return f"the {what}: {number}, last {quoted}", {"session": session, "turns": len(turns)}
+
+
+def _chosen(found: Sequence[Recalled], whole: int, *, yes: bool) -> Recalled:
+    """Ask which of some messages is meant; `whole` hold all of the words."""
+    if not found:
+        raise InvalidInputError("Nobody said anything like that; nothing was erased.")
+    rows = [
+        (
+            str(n),
+            moment(item.event_time or item.recorded_at),
+            item.speaker or "",
+            item.text,
+            f"{item.session} {item.turn}",
+        )
+        for n, item in enumerate(found, start=1)
+    ]
+    printing.print_table(("", "when", "who", "what was said", "turn"), rows, wide=("what was said",))
+    if whole > len(found):
+        click.echo(f"and {whole - len(found):,} more")
+    if yes:
+        raise InvalidInputError(
+            "--yes erases only what alone holds all of the words; name one with --turn N --session NAME."
+        )
+    chosen: int = options.asked("Which one?", type=click.IntRange(1, len(found)))
+    return found[chosen - 1]
+
+
+def _forget_person(memory: Memory, name: str, *, yes: bool, as_json: bool) -> None:
+    from edgemem.store.transfer.export import count_records
+
+    check_key(name, what="a name")
+    if not yes:
+        held = counts(count_records(memory.export(speaker=name)))
+        what = f"what {plain(name)} said or owns ({held or 'only parts of what others own'})"
+        options.agreed(f"Erase {what}, and the summaries of those conversations?")
+    forgotten = memory.forget(person=name)
     mentions = forgotten.mentions
     if not forgotten.erased and not mentions.count:
         raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")
@@ -325,19 +369,3 @@ def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
         for file in forgotten.files:
             click.echo(f"  a damaged file that may hold anything: {file}")
     options.tell_pending(forgotten)
-
-
-def _held(lines: Iterable[str]) -> Counter[str]:
-    """Return how much of each kind an export holds; a fact's versions, which are neighbours, count once."""
-    from edgemem.store.kinds import KINDS
-
-    nouns = {kind.line: kind.plural for kind in KINDS if kind.line and kind.goes == "row"}
-    nouns |= {"fact": "facts", "turn": "turns", "file": "files"}
-    kinds: Counter[str] = Counter()
-    last = None
-    for record in map(json.loads, lines):
-        fact = (record["scope"], record["key"]) if record["record"] == "fact" else None
-        if record["record"] in nouns and (fact is None or fact != last):
-            kinds[nouns[record["record"]]] += 1
-        last = fact
-    return kinds

@@ -11,7 +11,14 @@ from msgspec.structs import asdict
 
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
-from edgemem.cli.options import home_and_json, open_existing, reader_of, session_ids, speaker_option
+from edgemem.cli.options import (
+    home_and_json,
+    open_existing,
+    reader_of,
+    session_ids,
+    speaker_option,
+    tell_waiting,
+)
 from edgemem.cli.printing import console, harmless, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_text
@@ -69,15 +76,13 @@ def prompt(
             instructions=scene["instructions"],
             tools=[] if scene["no_tools"] else memory.tools(),
         )
-        waiting = memory.diagnostics.search.pending().get("vectors", 0)
+        waiting = tell_waiting(memory)
     if as_json:
         room = {"free_tokens": inspection.free_tokens, "over_tokens": inspection.over_tokens}
         print_json(asdict(inspection) | {"plan": inspection.plan, **room, "waiting": waiting})
     else:
         whole = scene["whole"]
         _print(inspection, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
-        if waiting:
-            click.echo(f"{count(waiting, 'record')} wait for their vectors; until then only words find them.")
 
 
 @inspect.command(short_help="Show what a tool answered in full.")
@@ -96,7 +101,8 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
 
     name = pointer.strip().lower()
     with open_existing(home) as memory:
-        piece = read_output(memory.diagnostics.database, name, length=MAX_OUTPUT, reader=reader_of(speaker))
+        reader = reader_of(memory, speaker)
+        piece = read_output(memory.diagnostics.database, name, length=MAX_OUTPUT, reader=reader)
     if piece is None:
         may = "" if speaker is None else f" that {plain(speaker)} may read"
         raise InvalidInputError(
@@ -149,7 +155,7 @@ def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> No
     by = " and ".join(recall.signals) or "neither words nor meaning"
     click.echo(
         f"recall {recall.embed_ms + recall.search_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question): "
-        f"{count(recall.candidates, 'candidate')} by {by}"
+        f"{count(recall.candidates, 'candidate')} by {by}{', cut off by its deadline' * recall.late}"
     )
     if not inspection.exact:
         click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import asdict
 
 from edgemem.cli.options import Guided, did_you_mean, home_and_json, model_names
 from edgemem.cli.printing import answer, console, plain, print_entries, print_json
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
 
-_UNKNOWN: dict[str, Any] = {
-    "name": "",
-    "kind": "unknown",
-    **dict.fromkeys(("bytes", "dimensions", "context", "ram_mb"), 0),
-    **dict.fromkeys(("quantisation", "licence", "sha256", "state", "path"), ""),
-}
 llm_option = click.option(
     "--llm",
     type=click.Path(path_type=Path),
@@ -53,6 +46,8 @@ def list_(home: Path, as_json: bool) -> None:
 
     Here, verified is what has the size of the file whose checksum is known; `models verify` reads every byte.
     """
+    from edgemem.llama.models.fetch import describe_model
+
     rows = [
         describe_model(entry.name, catalog.find_model(entry.name, home=home))
         for entry in catalog.load_catalogue()
@@ -86,7 +81,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     Where nobody could check the file yet, the first one that comes is pinned: its checksum is kept beside it, and holds
     from then on.
     """
-    from edgemem.llama.models.fetch import fetch_model, is_right
+    from edgemem.llama.models.fetch import describe_model, fetch_model, is_right
 
     entry = catalog.entry_of(name)
     path, fetched = catalog.find_model(entry.name, home=home), False
@@ -115,7 +110,7 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
     edgemem models add ~/Downloads/some-model-Q4_K_M.gguf --as cook
     edgemem models add my-embedder.gguf --query-prefix "query: " --text-prefix "passage: "
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.llama.models.fetch import add_model
+    from edgemem.llama.models.fetch import add_model, describe_model
     from edgemem.memory.home import make_home
 
     folder = make_home(home) / "models"
@@ -145,14 +140,16 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
 @home_and_json
 def verify(name: str | None, home: Path, as_json: bool) -> None:
     """Compare model files with their checksums, byte for byte; without a name, all that are here."""
+    from edgemem.llama.models.fetch import verify_model
+
     own = catalog.added_models(home)
     if name is None:
         here = [entry.name for entry in catalog.load_catalogue() if catalog.find_model(entry.name, home=home)]
-        rows = [_verify(model, home) for model in (*here, *own)]
+        rows = [verify_model(model, home) for model in (*here, *own)]
     else:
         if name not in own:
             catalog.entry_of(name)
-        rows = [_verify(name, home)]
+        rows = [verify_model(name, home)]
     if as_json:
         print_json(rows)
     elif not rows:
@@ -188,17 +185,6 @@ def remove(name: str, home: Path, as_json: bool) -> None:
     answer(as_json, {"name": name, "path": str(path), "bytes": freed}, sentence)
 
 
-def _verify(name: str, home: Path) -> dict[str, Any]:
-    path, fault = catalog.find_model(name, home=home), ""
-    try:
-        if path is None:
-            raise ModelError(f"{name} is not on this machine; type: edgemem models get {name}")
-        catalog.check_file(catalog.find_entry(name), path)
-    except ModelError as error:
-        fault = str(error)
-    return {"name": name, "path": str(path) if path else None, "ok": not fault, "detail": fault}
-
-
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar on stderr for each stage; off a terminal, one line for each."""
@@ -222,27 +208,6 @@ def _progress(name: str) -> Iterator[Callable[[str, int, int], None]]:
     finally:
         if bars:
             progress.stop()  # off a terminal, even one that shows nothing ends with an empty line
-
-
-def describe_model(
-    name: str, path: Path | None, description: catalog.Description | None = None
-) -> dict[str, Any]:
-    """Return a model's row with the same keys for all: of `description`, else of the catalogue, else of its header."""
-    entry, row = catalog.find_entry(name), dict(_UNKNOWN)
-    row |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
-    row["bytes"] = path.stat().st_size if path is not None else 0
-    with suppress(ModelError):  # it may lie there for another program; `verify` names its fault
-        if description is None and entry is None and path is not None:
-            description = catalog.describe(path)
-        source = description or entry
-        known = {} if source is None else asdict(source)
-        row |= {key: known[key] for key in known.keys() & _UNKNOWN.keys() - {"name"}}
-        if description is not None:
-            row |= {"architecture": plain(description.architecture), "pooling": description.pooling}
-            row |= {"licence": plain(description.licence)}
-        checked = catalog.expected(entry, path) if path is not None else None
-        row |= {"sha256": checked[1] if checked else row["sha256"], "state": catalog.state_of(entry, path)}
-    return row
 
 
 def not_both(llm: Path | None, server: str | None) -> None:

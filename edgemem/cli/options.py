@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from edgemem.cli.printing import answer, plain, zone
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError, count
 from edgemem.records import Reader
+from edgemem.scopes import name_key
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from edgemem.records import Forgotten
 
 F = TypeVar("F", bound="Callable[..., Any]")
+_NAMES = "select name from names limit ?"
 NOT_YET_ERASED = 3  # the exit code of a command that forgot, where a file still holds bytes of it
+EMBED_S = 10.0  # that a command takes for what waits for its vector
+MOST_NAMES = 10_000  # that a name is looked for among
 MOST_COMPLETED = 200  # more than anybody reads; a shell asks with every press of the key
 
 
@@ -40,13 +44,23 @@ class HomePath(click.Path):
             raise InvalidInputError(f"{path}: there is no such user; name another home.") from error
 
 
+def home_before() -> Path | None:
+    """Return the home that stands before the command, if one does."""
+    home: Path | None = click.get_current_context().find_root().params.get("home")
+    return home
+
+
+def _home() -> str | Path:
+    return home_before() or os.environ.get("EDGEMEM_HOME") or "~/.edgemem"
+
+
+first_home_option = click.option("--home", type=HomePath(path_type=Path), help="As behind the command.")
 home_option = click.option(
     "--home",
     type=HomePath(path_type=Path),
-    default="~/.edgemem",
-    envvar="EDGEMEM_HOME",
+    default=_home,
     is_eager=True,  # its profile has the zone of times
-    show_default=True,
+    show_default="~/.edgemem",
     help="Where the memory lives ($EDGEMEM_HOME).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -62,9 +76,27 @@ speaker_option = click.option(
 )
 
 
-def reader_of(speaker: str | None) -> Reader | None:
-    """Return the reader that --speaker names; None: the operator."""
-    return None if speaker is None else Reader(speaker)
+def reader_of(memory: Memory, speaker: str | None) -> Reader | None:
+    """Return the reader that --speaker names, None: the operator; a name that nobody bears is told with the nearest."""
+    if speaker is None:
+        return None
+    reader, names = Reader(speaker), memory.profile.called()
+    known = {
+        *names,
+        *names.values(),
+        *(name for (name,) in memory.store.database.query(_NAMES, (MOST_NAMES,))),
+    }
+    if reader.key not in map(name_key, known):
+        click.echo(f"Nobody here is called {plain(speaker)}.{did_you_mean(speaker, known)}", err=True)
+    return reader
+
+
+def tell_waiting(memory: Memory) -> int:
+    """Tell how many texts wait for their vectors, if any do; return their number."""
+    waiting = memory.diagnostics.search.pending()["vectors"]
+    if waiting:
+        click.echo(f"{count(waiting, 'text')} without a vector yet: only words find that.", err=True)
+    return waiting
 
 
 class When(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.3
@@ -154,18 +186,23 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
     """Return the end of a sentence that names the nearest word, if one is near."""
     import difflib
 
-    matches = difflib.get_close_matches(word, list(valid), n=1)
-    return f" Did you mean {plain(matches[0])}?" if matches else ""
+    words = {name.casefold(): name for name in valid}
+    matches = difflib.get_close_matches(word.casefold(), words, n=1)
+    return f" Did you mean {plain(words[matches[0]])}?" if matches else ""
+
+
+def asked(question: str, *, otherwise: str = "Nothing was erased", **how: Any) -> Any:
+    """Return what somebody types, yes or no if `how` tells no type; raise InvalidInputError where nobody does."""
+    try:
+        return click.prompt(question, err=True, **how) if how else click.confirm(question, err=True)
+    except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
+        click.echo(err=True)
+        raise InvalidInputError(f"{otherwise}: nobody agreed; --yes does it without asking.") from error
 
 
 def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
     """Ask before something is erased or replaced; a no raises InvalidInputError, whose message begins with `otherwise`."""
-    try:
-        yes = click.confirm(question, err=True)
-    except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
-        click.echo(err=True)
-        raise InvalidInputError(f"{otherwise}: nobody agreed; --yes does it without asking.") from error
-    if not yes:
+    if not asked(question, otherwise=otherwise):
         raise InvalidInputError(f"{otherwise}.")
 
 
@@ -267,7 +304,7 @@ def _names_of(column: str, table: str) -> Callable[[click.Context, click.Paramet
     def names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         from edgemem.store.kinds import open_truth
 
-        home = Path(ctx.params.get("home") or "~/.edgemem").expanduser()
+        home = Path(ctx.params.get("home") or _home()).expanduser()
         truth, backups = home / "db" / "memory.db", home / "backups"
         try:  # the truth alone: opening the whole memory takes longer than a finger waits
             with open_truth(truth, busy_timeout_s=0.2, backups=backups, create=False) as database:

@@ -60,9 +60,12 @@ def recall(
     valid_at = bounds["valid_at"]
     if sessions and valid_at is not None:
         raise InvalidInputError("Conversations are true of no time; leave out --valid-at, or --sessions.")
-    who = UNSET if speaker is None else speaker
     results: Sequence[Recalled | RecalledSession]
     with options.open_existing(home) as memory:
+        reader = options.reader_of(memory, speaker)
+        memory.idle(options.EMBED_S)
+        options.tell_waiting(memory)
+        who = UNSET if reader is None else reader.speaker
         if sessions:
             results = memory.recall_sessions(query, speaker=who, k=bounds["k"], known_at=bounds["known_at"])
         else:
@@ -145,7 +148,7 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
             raise InvalidInputError(
                 f"There is no conversation {name!r}; `edgemem sessions` lists them.{options.did_you_mean(name, known)}"
             )
-        turns = read_turns(memory.store.database, name, reader=options.reader_of(speaker))
+        turns = read_turns(memory.store.database, name, reader=options.reader_of(memory, speaker))
     if as_json:
         print_json(turns)
         return

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -15,8 +14,6 @@ from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, op
 from edgemem.cli.printing import answer, counts, plain, print_json, zone
 from edgemem.clock import local
 from edgemem.errors import InvalidInputError, count
-from edgemem.store.backups import checked_target
-from edgemem.store.db.files import sync, write_new
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -39,10 +36,12 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
     edgemem export --speaker Alice alice.jsonl
     edgemem export | ssh robot edgemem import -
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.store.transfer.export import withheld_by
+    from edgemem.store.transfer.export import withheld_by, written_to
 
     number, last = 0, ""
-    with open_existing(home) as memory, _written_to(file) as write:
+    # UTF-8, also where the terminal speaks something else.
+    out = nullcontext(lambda line: click.echo(line.encode())) if file in (None, "-") else written_to(file)
+    with open_existing(home) as memory, out as write:
         for last in memory.export(speaker=speaker):
             number += 1
             write(last)
@@ -56,36 +55,6 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
     if file not in (None, "-"):
         report = {"file": file, "lines": number, "speaker": speaker, "withheld": withheld}
         answer(as_json, report, f"Wrote {count(number, 'line')} to {file}.")
-
-
-@contextmanager
-def _written_to(given: str | None) -> Iterator[Callable[[str], object]]:
-    if given in (None, "-"):
-        yield lambda line: click.echo(line.encode())  # UTF-8, also where the terminal speaks something else
-        return
-    file = Path(given or "")
-    if file.exists() and not file.is_file():
-        raise InvalidInputError(
-            f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
-        )
-    file = checked_target(file)
-    folder = file if str(given).endswith("/") else file.parent
-    if not folder.is_dir():  # a stick that is not mounted, say
-        place = plain(str(folder))
-        raise InvalidInputError(
-            f"There is no directory {place}; make it with `mkdir -p {place}`, or name another."
-        )
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    write_new(part)
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as opened:
-            yield lambda line: opened.write(f"{line}\n")
-        sync(part)
-        part.replace(file)
-        sync(file.parent)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @click.group(name="import", cls=Guided, bare="file", single="file")

@@ -30,13 +30,10 @@ if TYPE_CHECKING:
 
     _Json = dict[str, Any]
 
-_NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."
+_NOTES_ABOUT = "Read the notes of this home, or write one."
 _NOTES_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "action": {"type": "string", "enum": ["read", "write"]},
-        "text": {"type": "string", "description": "What to write."},
-    },
+    "properties": {"action": {"type": "string", "enum": ["read", "write"]}, "text": {"type": "string"}},
     "required": ["action"],
 }
 _NO_NOTES = "Refused: nobody knows who is speaking, and the notes are for the people of this home."
@@ -45,11 +42,11 @@ _OLDER = f"(older notes are left out; {SEARCH_MEMORY} finds them)"
 _NAME_CHARS = 80
 _READ_CHARS = 1500  # of one call
 
-_WHERE = "plans/a.md is the speaker's own, household/a.md everybody's here, shared/a.md anyone's."
+_WHERE = "a.md is the speaker's own, household/a.md everybody's here, shared/a.md anyone's."
 _TEXT = {"type": "string"}
 _PATH = {"path": _TEXT}
 SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "memory_read": ("Read a file of the memory bank.", {"path": {**_TEXT, "description": _WHERE}}, ["path"]),
+    "memory_read": ("Read a file.", {"path": {**_TEXT, "description": _WHERE}}, ["path"]),
     "memory_write": ("Write a file.", {**_PATH, "content": _TEXT}, ["path", "content"]),
     "memory_append": ("Append to a file.", {**_PATH, "content": _TEXT}, ["path", "content"]),
     "memory_list": ("List files.", {"prefix": _TEXT}, []),

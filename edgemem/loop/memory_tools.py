@@ -32,6 +32,7 @@ from edgemem.records import (
     REMEMBER_FACT,
     SEARCH_MEMORY,
     BlockLine,
+    CutOff,
     Episode,
     Fact,
     Heard,
@@ -44,6 +45,7 @@ from edgemem.session.tools import Tool, ToolTurn, asked_in
 from edgemem.store.episodes import episode_text, spell_out
 from edgemem.store.erase.copies import Erased
 from edgemem.store.facts import INFERRED
+from edgemem.store.kinds import EPISODES
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
@@ -51,6 +53,10 @@ from edgemem.store.spool import DeferredWrites, wait_written
 
 if TYPE_CHECKING:
     from edgemem.session.memory_block import Recaller
+    from edgemem.store.erase.eraser import Eraser
+
+    Utterances = Callable[[str, Reader], "tuple[list[Recalled], int]"]
+    """Finds what a reader said: first what holds all of some words, and how much does, newest first; then the likeliest."""
 
 MYSELF = "me"
 
@@ -70,33 +76,31 @@ _CLOSER: dict[Level, str] = {
 }
 """Told of a fact that is kept at the answer's level, where the model asked for a more open one."""
 
+_CUT_OFF = "There was no time to look for all of it; search again."
+
 FORGOTTEN = "Forgotten; erased from this device within moments."
 """Answers a committed forgetting: nobody recalls it from then on."""
 
-_KEY = {"type": "string", "description": "A short name, such as allergy or birthday."}
-_KEY_OR_EPISODE = {
-    **_KEY,
-    "description": "A short name, such as allergy or birthday, or an [episode:…] that was found.",
-}
-_SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
+_TEXT = {"type": "string"}
+_SCOPE = {"type": "string", "enum": list(SCOPES.values())}
+_SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     REMEMBER_FACT: (
-        "Keep something for later that the user wants remembered.",
-        {"key": _KEY, "value": {"type": "string", "description": "What to remember, in a few words."}},
+        "Keep what the user wants remembered; scope: who may know it.",
+        {"key": _TEXT, "value": _TEXT, "scope": _SCOPE},
+        ["key", "value"],
     ),
     FORGET_FACT: (
-        "Erase something remembered for good, only if the user asks for it. Never after 'don't forget'.",
-        {"key": _KEY_OR_EPISODE},
+        "Erase for good what the user wants forgotten: a key, [id], or words that were said.",
+        {"key": _TEXT},
+        ["key"],
     ),
-    RECALL_FACT: ("Look up one remembered fact by its name.", {"key": _KEY}),
-    LIST_FACTS: ("List what is remembered.", {}),
-    SEARCH_MEMORY: (
-        "Search all that was said, done and remembered.",
-        {"query": {"type": "string", "description": "What to look for."}},
-    ),
+    RECALL_FACT: ("Look up a fact by its key.", {"key": _TEXT}, ["key"]),
+    LIST_FACTS: ("List all facts.", {}, []),
+    SEARCH_MEMORY: ("Search what was said and done.", {"query": _TEXT}, ["query"]),
 }
-"""Each tool's description for the model, and its required arguments; every word is paid for in every prompt."""
-
-_WHOSE = "Whose it is: me is the speaker alone, household the people known here, global everybody."
+"""Each tool's description for the model, its arguments, and the required ones; every word is paid for in every prompt."""
+_TAKEN = {"scope": _SCOPE}
+"""What the tools of facts take too, as EdgeVox's do, and a prompt need not tell."""
 
 _EPISODE = "episode:"  # and its id, where a name is given or quoted
 _ASKED = "__edgemem_forget"  # in a session's state; names with two underscores first are never stored
@@ -107,6 +111,8 @@ _LONGEST = 3
 _NEAREST = 5  # facts that a store's own search is asked for
 MAX_ITEMS = 10
 """Lines of a reply, some 20 tokens each."""
+_NEAR = 3  # things said that are offered where none holds all words
+_WHICH = f"Ask which is meant, and call {FORGET_FACT} with its [id]."
 _LIKE = 5  # names offered where one is not known
 _COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
 
@@ -120,8 +126,8 @@ def memory_tools(
     *,
     include: Collection[str] | None = DEFAULT,
     recall: Recaller | None = None,
-    forget: Callable[[str, str], bool] | None = None,
-    forget_episode: Callable[[str], bool] | None = None,
+    eraser: Eraser | None = None,
+    utterances: Utterances | None = None,
     speaker: str | None = None,
     settings: Settings | None = None,
 ) -> list[Tool]:
@@ -133,8 +139,8 @@ def memory_tools(
     Args:
         include: some of `NAMES`; None: `DEFAULT`.
         recall: for `search_memory`; None: the store's `search_facts`. `Memory.tools()` also finds what was said and done.
-        forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
-        forget_episode: the same for an episode's id; None: the store's `forget_episode`, where it has one.
+        eraser: forgets in more than the store, such as an index; None: the store's `forget_fact` and `forget_episode`.
+        utterances: finds what somebody said, which the eraser then forgets; None: only facts and episodes are forgotten.
         speaker: for a loop that names none; None: an unknown voice.
         settings: `[tools]`, and `[memory] default_level` for facts without a scope; None: defaults, and `global` as in EdgeVox.
     """
@@ -152,8 +158,8 @@ def memory_tools(
     if SEARCH_MEMORY in include and recall is None:
         recall = _search_of(store)
     tools = _MemoryTools(store, recall, settings)
-    tools.forget = forget or tools.forget
-    tools.forget_episode = forget_episode or tools.forget_episode
+    if eraser is not None:
+        tools.eraser, tools.utterances = eraser, utterances
     return [_tool(name, partial(run, tools), speaker) for name, run in _RUNS.items() if name in include]
 
 
@@ -179,15 +185,13 @@ def _search_of(store: Any) -> Recaller:
 
 
 def _tool(name: str, run: Callable[..., str], speaker: str | None) -> Tool:
-    about, required = _SCHEMAS[name]
-    properties = dict(required)
-    if name != SEARCH_MEMORY:
-        properties["scope"] = {"type": "string", "enum": list(SCOPES.values()), "description": _WHOSE}
-    schema = {"type": "object", "properties": properties, "required": list(required)}
+    about, properties, required = _SCHEMAS[name]
+    schema = {"type": "object", "properties": properties, "required": required}
+    taken = {**schema, "properties": properties if name == SEARCH_MEMORY else {**properties, **_TAKEN}}
 
     def call(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         try:
-            return run(asked_in(turn, speaker), **as_texts(name, schema, arguments))
+            return run(asked_in(turn, speaker), **as_texts(name, taken, arguments))
         except RefusedError as error:
             return str(error)
 
@@ -201,8 +205,8 @@ class _MemoryTools:
         # A user's own store may know only scopes.
         self._levelled = isinstance(store, TableMemoryStore)
         self._store, self._recall = store, recall
-        self.forget: Callable[[str, str], bool] = lambda key, scope: store.forget_fact(key, scope=scope)
-        self.forget_episode: Callable[[str], bool] | None = store.forget_episode if self._levelled else None
+        self.eraser: Eraser | None = None
+        self.utterances: Utterances | None = None
         self._settings, self._is_bare = settings or Settings(), settings is None
         self._later = DeferredWrites(store)
 
@@ -292,7 +296,8 @@ class _MemoryTools:
         turn.note_shown(lines)
         texts = [f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line for line in lines]
         texts += ["More about that stands above."] * above
-        return "\n".join(texts) or "Nothing is remembered about that."
+        nothing, late = "Nothing is remembered about that.", isinstance(results, CutOff)
+        return "\n".join([*(texts or [nothing] * (not late)), *[_CUT_OFF] * late])
 
     def forget_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
         """Erase a fact with all its history, or an episode, after a yes, and quote what it was.
@@ -304,15 +309,18 @@ class _MemoryTools:
                 f"Nothing was erased: the user asked NOT to forget. To keep something new, call {REMEMBER_FACT}."
             )
         facts = self._facts(turn, scope, key)
-        if not facts and (name := key.strip("[]")).startswith(_EPISODE):
+        exact = [fact for fact in facts if fact.key == key]
+        facts = exact if len(exact) == 1 else facts
+        kind, _, number = (name := key.strip("[] ")).partition(":")
+        if not facts and kind == "fact":
+            facts = [fact for fact in self._facts(turn, scope) if fact.id == number]
+        if not facts and name.startswith(_EPISODE):
             return self._erase_episode(turn, name)
         if not facts:
-            return f"Nothing was erased. {self._unknown(turn, key)}"
+            return self._erase_said(turn, key)
         if len(facts) > 1:
-            lines = self._list(turn, facts)
-            raise RefusedError(
-                f"Nothing was erased: several have this name. Call {FORGET_FACT} again with one scope.\n{lines}"
-            )
+            lines = self._list(turn, facts, named=True)
+            raise RefusedError(f"Nothing was erased: several have this name. {_WHICH}\n{lines}")
         (fact,) = facts
         versions = self._versions(fact.key, fact.scope)
         _check_owner(versions, turn)
@@ -324,12 +332,20 @@ class _MemoryTools:
         values = (version.value for version in [*versions, fact])
         # The asker hears once what it was, and the stored turn names only the key.
         turn.forget(Erased.with_values(fact.scope, fact.key, values))
-        self.forget(fact.key, fact.scope)
+        if self.eraser is None:
+            self._store.forget_fact(fact.key, scope=fact.scope)
+        else:
+            self.eraser.fact(fact.key, scope=fact.scope, **self._soon)
         # The prompt is told here that it is gone; the next turn must not quote it again.
         turn.note_shown([BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")])
         older = len({version.value for version in versions} - {fact.value})
         rest = f", and {older} older value{'s' * (older > 1)}" if older else ""
         return f"{FORGOTTEN} It was: {quote}{rest}."
+
+    @property
+    def _soon(self) -> Any:
+        """How the eraser works while somebody waits for the answer: the bytes go in idle time."""
+        return {"wait_s": self._settings.now.tools.write_wait_s, "at_once": False}
 
     def _erase_episode(self, turn: ToolTurn, name: str) -> str:
         """Erase the episode whose id ends a name, if the speaker may read it."""
@@ -337,7 +353,7 @@ class _MemoryTools:
         episode: Episode | None = None
         if self._levelled:
             episode = self._store.get_episode(episode_id, reader=turn.reader)
-        if episode is None or self.forget_episode is None:
+        if episode is None:
             return f"Nothing was erased: there is no episode {clean(episode_id, max_chars=_NAME_CHARS)}."
         _check_erasable([episode], turn)
         text = episode_text(episode.kind, episode.payload, episode.outcome)
@@ -345,8 +361,38 @@ class _MemoryTools:
         turn.note_shown([BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)])
         _check_agreed(turn, ("episode", name), quote, f"edgemem forget --episode {shlex.quote(episode_id)}")
         turn.forget(Erased.with_values("episode", name, [text]))
-        self.forget_episode(episode_id)
+        if self.eraser is None:
+            self._store.forget_episode(episode_id)
+        else:
+            self.eraser.record(EPISODES, episode_id, **self._soon)
         return f"{FORGOTTEN} It was: {quote}."
+
+    def _erase_said(self, turn: ToolTurn, words: str) -> str:
+        """Erase a turn in which the speaker said some words, or the one with the name `turn:ID`; ask which where there are several."""
+        eraser, utterances = self.eraser, self.utterances if turn.reader.key else None
+        found, whole = utterances(words, turn.reader) if utterances is not None else ([], 0)
+        asked = [item for item in found if _is_asked(turn, ("turn", item.id))]
+        items = asked[:1] or found[: max(whole, _NEAR)]
+        if eraser is None or not items:
+            return f"Nothing was erased. {self._unknown(turn, words)}"
+        lines = [f"- {self._words(item)} [turn:{item.id}]" for item in items]
+        turn.note_shown(BlockLine(f"turn:{item.id}", "", item.level, item.owner) for item in items)
+        if len(items) > 1:
+            more = [f"and {whole - len(items)} more"] * (whole > len(items))
+            raise RefusedError(
+                "\n".join([f"Nothing was erased: no fact has this name. {_WHICH}", *lines, *more])
+            )
+        (item,) = items
+        by_hand = f"edgemem forget --turn {item.turn} --session {shlex.quote(item.session or '')}"
+        _check_agreed(turn, ("turn", item.id), self._words(item), by_hand)
+        # Neither the stored turn nor the reply repeats it.
+        turn.forget(Erased.with_values("turn", f"turn:{item.id}", [item.text, words]))
+        eraser.turn(item.session or "", item.turn or 0, **self._soon)
+        return FORGOTTEN
+
+    def _words(self, item: Recalled) -> str:
+        today = Today(zone=self._settings.now.time.tzinfo())
+        return f"{day_of(item.event_time or item.recorded_at, today)}: {clean(item.text, max_chars=self._max_chars)}"
 
     def _to_write(self, scope: str | None, turn: ToolTurn) -> str:
         """Return where a fact goes; words said in private stay there, whatever the model asks for."""
@@ -400,9 +446,12 @@ class _MemoryTools:
         answer = f"Nothing is remembered under the name {quoted}."
         return f"{answer} Names like it: {like}." if like else answer
 
-    def _list(self, turn: ToolTurn, facts: Sequence[Fact]) -> str:
+    def _list(self, turn: ToolTurn, facts: Sequence[Fact], *, named: bool = False) -> str:
         zone = self._settings.now.time.tzinfo()
-        lines = [f"- {self._line(turn, fact)}{_source(fact, zone)}" for fact in facts[:MAX_ITEMS]]
+        lines = [
+            f"- {self._line(turn, fact)}{_source(fact, zone)}{f' [fact:{fact.id}]' if named else ''}"
+            for fact in facts[:MAX_ITEMS]
+        ]
         lines = lines[: self._fitting(lines)]
         self._mark(turn, facts[: len(lines)])
         if len(facts) > len(lines):
@@ -495,6 +544,16 @@ def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:
         )
 
 
+def _questions(turn: ToolTurn) -> dict[tuple[str, ...], int]:
+    """Return the turn in which each question whether to erase something was asked last."""
+    questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
+    return questions
+
+
+def _is_asked(turn: ToolTurn, item: tuple[str, str]) -> bool:
+    return _questions(turn).get((*item, turn.reader.key)) == turn.n - 1
+
+
 def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: str) -> None:
     """Return if this speaker was asked in the turn before whether to erase `item`, such as a scope and a key, and says yes now.
 
@@ -504,8 +563,7 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     if turn.n < 0 or turn.is_inner:  # the yes of an agent is nobody's
         raise RefusedError(f"Nothing was erased: this robot cannot ask. At the command line: `{command}`.")
     now, before = turn.n, turn.n - 1
-    questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
-    questions = {question: n for question, n in questions.items() if n in (now, before)}
+    questions = {question: n for question, n in _questions(turn).items() if n in (now, before)}
     turn.session.state[_ASKED] = questions
     question = (*item, turn.reader.key)
     if questions.get(question) != before:

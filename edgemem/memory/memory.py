@@ -29,19 +29,19 @@ from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.recall import Request
 from edgemem.recall.results import MESSAGES, sessions_of
-from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
+from edgemem.records import Check, Forgotten, Kind, Reader, Recalled, RecalledSession
 from edgemem.session.conversation import Conversation, checked_tools
 from edgemem.session.points import Hook, HookRegistry
 from edgemem.session.steps import Steps
 from edgemem.store.db.files import Closable
 from edgemem.store.kinds import EPISODES
-from edgemem.store.validation import checked_number, checked_text, item_count
+from edgemem.store.turns import turn_of
+from edgemem.store.validation import checked_number, checked_text, item_count, whole_number
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile
     from edgemem.llama.protocols import ChatModel, Embedder, Tokenizer
-    from edgemem.records import Forgotten
     from edgemem.session.log import SessionLog
     from edgemem.session.steps import Parts
     from edgemem.session.tools import Tool
@@ -310,14 +310,16 @@ class Memory(Closable):
         scope: str = "global",
         episode: str | None = None,
         session: str | None = None,
+        turn: int | None = None,
+        message: str | int | None = None,
         person: str | None = None,
-        wait_s: float | None = None,
     ) -> Forgotten:
         """Erase one thing in the truth and in every copy; the result is true if there was one.
 
         A fact goes with its whole history, and with what the memory's own tools repeated of it, also from what running
         conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone. Turns that
-        were erased leave the prompt with the next turn, and results of their tools that nobody has read go with them. Of a
+        were erased leave the prompt with the next turn, and results of their tools that nobody has read go with them. With a turn go
+        the facts that its tools alone have told, and the summaries of its session; what others said in other turns stays. Of a
         person, everything goes that they said or own, in every backup too. What others said of them, and NOTES.md, stays; the
         result says where the name is still written.
 
@@ -325,26 +327,34 @@ class Memory(Closable):
         from every file; a file `pending` then, because another program reads it, is emptied in idle time, also after a restart.
 
         Args:
-            wait_s: seconds to wait for turns that must be written before; None: as long as the database waits for others.
+            turn: its number in the `session`.
+            message: the id of a message, as recall tells it: what was said and what was answered, its whole turn.
 
         Raises:
-            InvalidInputError: not exactly one of key, episode, session and person was given.
-            StoreError: those turns could not be written, so nothing was erased; BusyError where only the time was too short.
+            InvalidInputError: not exactly one of key, episode, session, turn, message and person was given.
+            StoreError: turns that must be written before could not be, so nothing was erased.
         """
-        given = {"key": key, "episode": episode, "session": session, "person": person}
+        given = {"key": key, "episode": episode, "turn": turn, "message": message, "person": person}
+        given["session"] = session if turn is None else None
         named = [(kind, name) for kind, name in given.items() if name is not None]
         if len(named) != 1:
-            raise InvalidInputError("forget() takes exactly one of key, episode, session and person.")
+            raise InvalidInputError(
+                "forget() takes exactly one of key, episode, session, turn, message and person."
+            )
         home, (kind, name) = self._home.checked(), named[0]
-        checked_text(name, kind)
+        if kind == "turn":
+            return home.eraser.turn(checked_text(session, "session"), whole_number(name, "turn"))  # type: ignore[arg-type]  # or it says so
+        if kind == "message":
+            place = turn_of(home.database, str(name))
+            return Forgotten({}, {}) if place is None else home.eraser.turn(*place)
+        name = checked_text(name, kind)  # type: ignore[arg-type]  # it says what it must be
         if kind == "key":
-            return home.eraser.fact(name, scope=scope, wait_s=wait_s)
+            return home.eraser.fact(name, scope=scope)
         if kind == "episode":
-            return home.eraser.record(EPISODES, name, wait_s=wait_s)
+            return home.eraser.record(EPISODES, name)
         if kind == "session":
-            return home.eraser.session(name, wait_s=wait_s)
-        called = self.profile.others(name)
-        return home.eraser.person(name, called=called, notes=self.notes, bank=self.bank, wait_s=wait_s)
+            return home.eraser.session(name)
+        return home.eraser.person(name, called=self.profile.others(name), notes=self.notes, bank=self.bank)
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield as JSON lines, for `import_lines`, everything with the notes, or only what `speaker` said or owns."""

@@ -23,7 +23,6 @@ from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
 from edgemem.session.tools import ToolEpisodes
-from edgemem.store.kinds import EPISODES
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
@@ -212,14 +211,10 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
                 called=profile.called(),
             ),
         )
-        return results if any(item.score >= least for item in results) else []
+        return results if any(item.score >= least for item in results) else type(results)()
 
-    def forget(key: str, scope: str) -> bool:
-        return bool(home.eraser.fact(key, scope=scope, wait_s=settings.now.tools.write_wait_s, at_once=False))
-
-    def forget_episode(episode_id: str) -> bool:
-        wait_s = settings.now.tools.write_wait_s
-        return bool(home.eraser.record(EPISODES, episode_id, wait_s=wait_s, at_once=False))
+    def utterances(words: str, reader: Reader) -> tuple[list[Recalled], int]:
+        return home.search.utterances(words, reader, own=True, most=MAX_ITEMS)
 
     with_notes = True
     of_bank: Collection[str] = BANK_TOOLS if home.bank.limits().enabled else ()
@@ -231,8 +226,8 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
         home.store,
         include=NAMES if include is None else include,
         recall=recall,
-        forget=forget,
-        forget_episode=forget_episode,
+        eraser=home.eraser,
+        utterances=utterances,
         speaker=speaker,
         settings=settings,
     )

@@ -12,7 +12,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.docs import only_greets, safety_odds
-from edgemem.recall.index.sources import KINDS, BankSections, written
+from edgemem.recall.index.sources import KINDS, TURN, BankSections, written
 from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
 from edgemem.recall.results import FactTimes, Rows
@@ -20,11 +20,12 @@ from edgemem.recall.search.ranking import choose_versions
 from edgemem.recall.search.safety import with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
-from edgemem.recall.text.analyse import asks
+from edgemem.recall.text.analyse import analyse, asks, plain_words
 from edgemem.recall.times import checked_when, past_times
-from edgemem.records import Kind, Reader
+from edgemem.records import CutOff, Kind, Reader
+from edgemem.store.episodes import row_number
 from edgemem.store.fact_queries import held_at
-from edgemem.store.rights import spellings, with_stored_spelling
+from edgemem.store.rights import reading_rule, spellings, with_stored_spelling
 from edgemem.store.turns import read_words
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 _EXCHANGES, _EXCHANGES_S = 3, 600.0
 """So many exchanges of the last ten minutes tell the subject of an utterance that names none."""
 _PROCEDURES: tuple[Kind, ...] = ("procedure",)
+_TURNS: tuple[Kind, ...] = ("turn",)
+_SHARE = 0.05  # of the least score that helps, down to which others are told beside one that reaches it
+_STEMS = 2  # of a word, in its language and in English
+_PART = 5  # letters of a word that is looked for within longer ones; a shorter one begins a word
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +202,8 @@ class Recall:
             text, utterance = asked_text.text, ranking.utterance
             comes_up = not greets and safety_odds("things", text, utterance.vector, utterance.embedder) >= 0
             results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(text))
+        if search.late:
+            results = CutOff(results)
         if not request.noted:
             return results
         self.last = RecallStats(
@@ -207,6 +214,53 @@ class Recall:
             candidates=len(ranking),
         )
         return results
+
+    def utterances(
+        self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10
+    ) -> tuple[list[Recalled], int]:
+        """Return what was said to the robot with all of some words, newest first, and how often that was; then what is likeliest.
+
+        `own`: only what the reader said. The name `turn:ID` finds the message with that id.
+        """
+        reader = with_stored_spelling(self._truth, reader)
+        who = reader.speaker if own and reader else None
+        kind, _, number = words.strip("[] ").partition(":")
+        ref, likely = row_number(number) if kind == "turn" else -1, []
+        refs = [ref] if ref >= 0 else self._holding(words, reader, who)
+        if ref < 0:
+            least = self._settings.now.injection.floor
+            asked = Request(
+                reader=reader, k=most, kinds=_TURNS, min_score=_SHARE * least, repeated=True, noted=False
+            )
+            likely = self.recall(words, asked)
+            likely = likely if any(item.score >= least for item in likely) else []
+        times = FactTimes(self._clock.now(), zone=self._settings.now.time.tzinfo())
+        rows = Rows(self._truth, None, None, reader=reader, times=times, doubtful_below=0.0)
+        items: dict[tuple[str | None, int | None], Recalled] = {}
+        for item in (*rows.read([(TURN, ref) for ref in refs[:most]]).values(), *likely):
+            if who in (None, item.speaker):
+                items.setdefault((item.session, item.turn), item)
+        return [*items.values()][:most], len(refs)
+
+    def _holding(self, words: str, reader: Reader | None, who: str | None) -> list[int]:
+        """Return the ids of utterances that hold each word, also within a longer one; read one by one, since that is rare."""
+        groups: list[tuple[str, ...]] = []
+        for word, found_by in analyse(words).tokens:
+            # Of text without spaces each sign counts, of a word a stem of any language.
+            groups += [found_by] if word and len(found_by) <= _STEMS else [(term,) for term in found_by]
+        parts = [
+            [f" {term}" if term.isascii() and len(term) < _PART else term for term in group]
+            for group in groups
+        ]
+        rule, values = reading_rule(reader, "t.")
+        rows = self._truth.query(
+            "select m.id, m.content from turns t cross join messages m on m.id = t.utterance"  # noqa: S608 - our own constants
+            f" where m.content <> '' and (:who is null or t.speaker = :who) and {rule}"
+            " order by ifnull(t.event_time, t.recorded / 1e6) desc, m.id desc",
+            {"who": who, **values},
+        )
+        texts = ((ref, f" {' '.join(plain_words(text))}") for ref, text in rows if parts)
+        return [ref for ref, text in texts if all(any(part in text for part in some) for some in parts)]
 
     def procedures(
         self, query: str, *, reader: Reader | None, k: int, min_score: float, deadline_s: float | None

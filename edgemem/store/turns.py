@@ -19,6 +19,7 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Epoch, Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
+from edgemem.store.episodes import row_number
 from edgemem.store.pending_erasures import note_whose
 from edgemem.store.rights import LEVELS, canonical_owner_and_heard, reading_rule
 from edgemem.store.validation import as_text
@@ -123,6 +124,15 @@ def turn_numbers(db: Tables, session: str) -> frozenset[int]:
         "select n from turns where session_id = (select id from sessions where name = ?)", (session,)
     )
     return frozenset(n for (n,) in rows)
+
+
+def turn_of(db: Tables, message: str) -> tuple[str, int] | None:
+    """Return the session and the number of the turn that has a message, by its id; None: there is none."""
+    rows = db.query(
+        "select s.name, m.turn from messages m join sessions s on s.id = m.session_id where m.id = ?",
+        (row_number(message),),
+    )
+    return rows[0] if rows else None
 
 
 def oldest_result(db: Tables, session: str, epoch: Epoch) -> int:

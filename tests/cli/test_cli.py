@@ -145,6 +145,43 @@ def test_a_newcomer_without_a_model_learns_of_it(tmp_path: Path) -> None:
     assert run("recall", "where", "is", "the", "stapler", "--home", home).stderr == ""
 
 
+def test_recall_finds_by_meaning_what_came_a_moment_ago(
+    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes the vectors that are missing, and says how many it had no time for."""
+    home = tmp_path / "home"
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("vet", "Doctor Brandt looks after the cat")
+        memory.diagnostics.index.catch_up()
+    with monkeypatch.context() as patch:
+        patch.setattr("edgemem.cli.options.EMBED_S", 0.0)
+        result = run("recall", "animal physician", "--home", home, "--json")
+        assert result.stderr == "1 text without a vector yet: only words find that.\n"
+    result = run("recall", "animal physician", "--home", home, "--json")
+    assert result.stderr == ""
+    assert "meaning" in json.loads(result.stdout)[0]["why"]
+
+
+@pytest.mark.parametrize("args", [("recall", "canoe"), ("facts",), ("sessions", "hall"), ("episodes",)])
+def test_a_name_that_nobody_bears_is_told_with_the_nearest(home: Path, args: tuple[str, ...]) -> None:
+    """The command goes on as that person; a name counts in any case."""
+    assert run(*args, "--home", home, "--speaker", "ann").stderr == ""
+    result = run(*args, "--home", home, "--speaker", "Anne")
+    assert result.exit_code == 0
+    assert result.stderr == "Nobody here is called Anne. Did you mean Ann?\n"
+
+
+def test_the_home_stands_before_or_behind_the_command(home: Path, tmp_path: Path) -> None:
+    """Behind it counts more, and both more than the environment."""
+    other = tmp_path / "other"
+    run("facts", "add", "tea", "black", "--home", other)
+    shown = run("facts", "list", "--home", home).stdout
+    for args in (("--home", home, "facts"), ("--home", other, "facts", "--home", home)):
+        assert run(*args, env={"EDGEMEM_HOME": str(other)}).stdout == shown
+    assert "black" in run("facts", env={"EDGEMEM_HOME": str(other)}).stdout
+    assert "something already" in refused(run("--home", home, "demo"))
+
+
 def test_a_file_is_no_home(tmp_path: Path) -> None:
     """A file in place of the home is told, and stays as it is."""
     path = tmp_path / "file"

@@ -161,6 +161,7 @@ def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
     path = tmp_path / "tools"
     text = "pump:  ok\n\x1b[31mvalve\topen\n" * 400
     with opened(path) as memory:
+        memory.store.add_fact("tea", "black", heard=Heard("Bob"))
         said = (StoredMessage("user", "Read the log."),)
         name = pointer_to("hall", text)
         journal = memory.sessions.journal

@@ -12,8 +12,9 @@ from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.loop.memory_tools import memory_tools
 from edgemem.memory import Memory
+from edgemem.recall.recall import Request
 from edgemem.recall.vector_store import VectorMemoryStore
-from edgemem.records import Fact, Reader
+from edgemem.records import CutOff, Fact, Reader
 from edgemem.session.tools import ToolTurn
 from edgemem.store.json.memory import JSONMemoryStore
 from support.embedders import HashEmbedder
@@ -109,6 +110,17 @@ def test_what_the_block_of_the_turn_tells_is_not_found_again(memory: Memory) -> 
         == "More about that stands above."
     )
     assert "shed" in robot.answer("What a day.", "search_memory", query="spare key", speaker="bob")
+
+
+def test_a_search_that_was_cut_off_says_so(memory: Memory) -> None:
+    """Nobody is told that nothing is remembered where there was no time to look."""
+    cut = memory.diagnostics.search.recall("spare key", Request(reader=None, deadline_s=0.0))
+    assert isinstance(cut, CutOff)
+    for found, first in ((cut, "- "), (CutOff(), "There was no time")):
+        (tool,) = memory_tools(memory.store, include=("search_memory",), recall=lambda *_, found=found: found)
+        told = tool.run(ToolTurn("the key", Reader("ann")), query="spare key")
+        assert told.startswith(first)
+        assert told.endswith("There was no time to look for all of it; search again.")
 
 
 def test_a_store_that_cannot_search_says_so(tmp_path: Path) -> None:

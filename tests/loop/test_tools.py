@@ -1,5 +1,6 @@
 """Memory as tools: what a model may do for whoever speaks, in whole turns."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import pytest
 import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
+from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel, find_tokenizer
 from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.memory import Memory
-from edgemem.records import Fact, Heard, Reader
+from edgemem.records import Fact, Heard, Message, Reader
 from edgemem.session.tools import ToolTurn
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.embedders import HashEmbedder
@@ -178,13 +179,20 @@ def test_a_name_that_is_not_known_brings_those_like_it(memory: Memory, robot: Ro
 
 
 def test_a_name_in_several_scopes_is_asked_back(memory: Memory, robot: Robot) -> None:
-    """Nothing is erased until the scope is clear; a lookup tells all of them."""
+    """Nothing is erased until it is clear which is meant, by its scope or its id; keys may differ by case alone."""
     memory.store.add_fact("drink", "tea")
     memory.store.add_fact("drink", "cocoa", scope="user:alice")
     told = robot.answer("forget my drink", "forget_fact", key="drink")
     assert "several have this name" in told
     assert "drink: cocoa (me)" in told
     assert "Forgotten" in robot.forget("forget my own drink", "drink", scope="me")
+    assert [fact.value for fact in memory.store.facts()] == ["tea"]
+    memory.store.add_fact("Drink", "water")
+    memory.store.add_fact("DRINK", "beer")
+    told = robot.answer("forget the drink", "forget_fact", key="dRink")
+    (name,) = re.findall(r"- Drink: water .*\[(fact:\d+)\]", told)
+    assert "Forgotten" in robot.forget("the water", f"[{name}]")
+    assert "Forgotten" in robot.forget("and the beer", "DRINK")
     assert [fact.value for fact in memory.store.facts()] == ["tea"]
 
 
@@ -301,12 +309,23 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     for tool in memory.tools():
         schema = tool.schema()["function"]["parameters"]
         assert set(schema["required"]) <= set(schema["properties"])
-        if tool.name not in ("search_memory", "notes"):
+        if tool.name == "remember_fact":
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
     told = tool_named(memory_tools(store), "remember_fact").run(
         key="milk", value="empty", scope="env:kitchen"
     )
     assert told == "Remembered: milk: empty."
+
+
+def test_the_tools_take_at_most_500_tokens_of_a_prompt(memory: Memory) -> None:
+    """Counted with Qwen2.5's vocabulary in its template; whoever speaks, the set is the same, so it stays in the cache."""
+    tokenizer = find_tokenizer()
+    assert tokenizer is not None, "no vocabulary: run `make env`"
+    asked: list[Message] = [{"role": "system", "content": "You help."}, {"role": "user", "content": "hello"}]
+    with tokenizer:
+        heads = [[tool.schema() for tool in memory.tools(speaker=speaker)] for speaker in ("alice", None)]
+        assert heads[0] == heads[1]
+        assert tokenizer.count(asked, tools=heads[0]) - tokenizer.count(asked) <= 500
 
 
 def test_the_tools_of_the_seed_work_without_a_turn(store: SQLiteMemoryStore) -> None:

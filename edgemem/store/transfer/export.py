@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple, NoReturn, get_args
 
 import msgspec
@@ -21,6 +25,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id, storable
 from edgemem.records import LATEST, Heard
 from edgemem.scopes import Level, name_key
+from edgemem.store.backups import checked_target
+from edgemem.store.db.files import sync, write_new
 from edgemem.store.declaration import Column, Kind
 from edgemem.store.facts import storable_value
 from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, MESSAGES, SESSIONS, TOOL_OUTPUTS, TURNS
@@ -492,3 +498,45 @@ class _Export:
             if len(page) < _PAGE:
                 return
             after = {f"after{n}": value for n, value in enumerate(page[-1][-len(order) :])}
+
+
+@contextmanager
+def written_to(given: str) -> Iterator[Callable[[str], object]]:
+    """Lend what writes a line into a file (0600), which is replaced in one step at the end; raise InvalidInputError where it cannot be."""
+    file = Path(given)
+    if file.exists() and not file.is_file():
+        raise InvalidInputError(
+            f"{file} is no ordinary file, and would be replaced; `edgemem export > {file}` writes to it."
+        )
+    file = checked_target(file)
+    folder = file if given.endswith("/") else file.parent
+    if not folder.is_dir():  # a stick that is not mounted, say
+        place = folder
+        raise InvalidInputError(
+            f"There is no directory {place}; make it with `mkdir -p {place}`, or name another."
+        )
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    write_new(part)
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as opened:
+            yield lambda line: opened.write(f"{line}\n")
+        sync(part)
+        part.replace(file)
+        sync(file.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def count_records(lines: Iterable[str]) -> Counter[str]:
+    """Return how much of each kind an export holds; a fact's versions, which are neighbours, count once."""
+    nouns = {kind.line: kind.plural for kind in KINDS if kind.line and kind.goes == "row"}
+    nouns |= {"fact": "facts", "turn": "turns", "file": "files"}
+    kinds: Counter[str] = Counter()
+    last = None
+    for record in map(msgspec.json.decode, lines):
+        fact = (record["scope"], record["key"]) if record["record"] == "fact" else None
+        if record["record"] in nouns and (fact is None or fact != last):
+            kinds[nouns[record["record"]]] += 1
+        last = fact
+    return kinds
