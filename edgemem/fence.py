@@ -45,24 +45,39 @@ _LETTERS = dict(zip("аеорсухтіјѕԁоεορτυмкнᴀᴅᴇᴍᴏʀ
 _BARS = dict.fromkeys("∣│┃¦ǀ❘", "|")
 _BRACKETS = str.maketrans("‹«〈《⟨❮ᐸ˂≺›»〉》⟩❯ᐳ˃≻", "<" * 9 + ">" * 9)
 
-_ROLE = (
-    r"(?:(?:system|user|assistant|human|ai|bot|developer|tool|function|model|instructions?|response)"
-    r"(?: (?:prompt|message|result|name))?)"
-)
+_ROLES = (
+    "system|user|assistant|human|ai|bot|chatbot|developer|prompter|tool|function|model|instructions?|response"
+    "|система|пользователь|ассистент|系统|用户|助手"
+).translate({ord(seen): plain for seen, plain in _LETTERS.items()})
+"""Roles as templates name them, in tags, in brackets and before a colon: all families of llama.cpp and of the catalogue."""
+_ROLE = rf"(?:(?:gpt\d correct )?(?:{_ROLES})(?: (?:prompt|message|result|name))?)"
 # All of these run over folded text (lower case, look-alikes replaced), which has the same length as the text.
 _TAG = Pattern(r"<(?![\s\d=-])[^<>]{1,80}>|<\d[^<>\s]{0,40}>")
 _FENCE = Pattern(rf"<\s*(?:[|/\\]\s*)*memory|<\s*[|/\\]|<\s*{_ROLE}\b(?=[^<>]{{0,40}}>)")
 _CLOSING = Pattern(r"[^<>]{0,80}>")
 _OPENING = Pattern(r"<(?=[^\s\d=\-.,;:)…])")
-_SQUARE = Pattern(r"\[\s*/?\s*[@\w]{2,40}\s*\]")
+_SQUARE = Pattern(
+    r"\[\s*(?:\|[^\[\]]{1,40}\||(?!(?:\d+|true|false|null)\s*\])/?\s*[@\w]{2,40}"
+    r"|(?:begin|start|end|round)(?: \w+){1,3})\s*\]"
+)
 _WAVE = Pattern(r"(?<=[\[\]])~|~(?=[\[\]])")
 _HASHES = Pattern(r"#{2,} *")
-_MARKER = Pattern(rf"(?<![\w\s])([\s_*#]{{0,8}})({_ROLE})[\s*_]{{0,8}}:")
+_HEADED = Pattern(rf"(?<!#)#{{2,}} *(?=prompt|{_ROLE})")
+_MARKER = Pattern(rf"(?:(?<!\w)|(?<=\\n))([_*#]{{0,8}})({_ROLE})[\s*_]{{0,8}}: ?")
 
 # An object of JSON or its kin begins with a key; `name{}` is how Gemma calls a tool without arguments.
 _OBJECT = Pattern(r"""\{(?:(?=\s*(?:["']|[\w.-]+\s*:))|(?<=[\w.-]\{)(?=\s*\}))""")
-# Python calls with named arguments or with none; others are no calls of tools.
-_CALLED = Pattern(r"\((?:(?<=\w\()|(?<=\w \())\s*(?:\)|\*\*(?=\s*[{(])|\w+\s*=(?!=))")
+# Python calls with named arguments or with none, comments between; others are no calls of tools.
+_SPACE = r"(?:\s|\\+[nrt])*"  # JSON within JSON escapes it
+_GAP = r"(?:\s|\\+[nrt\n]|#(?:[^\n\\]|\\(?!n))*(?:\n|\\n))*"
+_CALLED = Pattern(rf"\((?:(?<=\w\()|(?<=\w \()){_GAP}(?:\)|\*\*(?={_GAP}[{{(])|\w+{_GAP}=(?!=))")
+# Keys without which no object is a call, whatever quotes them: JSON may be in the text of other JSON. A name may stand alone.
+_CALL_KEY = Pattern(
+    rf"""(\{{{_SPACE}\\*["'](?=name\\*["']{_SPACE}:[^,}}]{{0,200}}\}})"""
+    rf"""|(?<!\\)\\*["'](?=(?:arguments|parameters|function|tool_name)\\*["']{_SPACE}:))\w+"""
+)
+_ESCAPED = Pattern(r"(?<!\\)\\+u00(?!22|27|5[cC]|7[fF])[2-7][0-9a-fA-F]")
+_KEYED = Pattern(r"\bcall:(?=[\w.-]+\{)")
 
 # What the rules above begin with, in every form that folds to it: most lines have none of them.
 _ANGLED = Pattern("[<︽︿＜﹤‹«\u2329〈《⟨❮ᐸ˂≺]")
@@ -97,6 +112,18 @@ def clean(text: str, *, max_chars: int) -> str:
     if len(line) <= max_chars and len(head) == len(text):
         return line
     return line[: sign_start(line, min(len(line), max_chars - 1))].rstrip(" \u200c\u200d") + "…"
+
+
+def clean_result(text: str) -> str:
+    """Return the answer of a tool made safe as `clean` makes a line, but with its own lines, and JSON that stays JSON.
+
+    Keys that make an object a call are put into parentheses. Cleaning twice changes nothing.
+    """
+    while _ESCAPED.search(text):
+        text = _ESCAPED.sub(lambda match: chr(int(match[0][-2:], 16)), text)
+    text = _edit(_visible(text), _HEADED, lambda _part, _match: "")
+    text = _edit(text, _CALL_KEY, _as_no_key)
+    return _without_markers(_KEYED.sub("call: ", text))
 
 
 def sign_start(text: str, at: int, *, forward: bool = False) -> int:
@@ -182,10 +209,19 @@ def _defang(text: str) -> str:
     if _WITH_COLONS.fullmatch(text) and not (_OBJECT.search(text) or _CALLED.search(text)):
         text = " ".join(text.split())
         return text if _PLAIN.fullmatch(text) else " ".join(_edit(text, _MARKER, _without_colon).split())
-    text = _INVISIBLE.sub("", storable(text))
-    text = _SELECTORS.sub(r"\1", _LOOSE_JOINER.sub("", text))
-    text = " / ".join(filter(None, (" ".join(line.split()) for line in _LINE_ENDS.split(text))))
+    text = " / ".join(filter(None, (" ".join(line.split()) for line in _LINE_ENDS.split(_visible(text)))))
     text = _HASHES.sub("", text)
+    if _BRACED.search(text):
+        text = _without_objects(text)
+    return " ".join(_without_markers(text).split())
+
+
+def _visible(text: str) -> str:
+    text = _INVISIBLE.sub("", storable(text))
+    return _SELECTORS.sub(r"\1", _LOOSE_JOINER.sub("", text))
+
+
+def _without_markers(text: str) -> str:
     if _ANGLED.search(text):
         text = _edit(text, _TAG, _in_parentheses)
         text = _without_fences(text)
@@ -193,13 +229,11 @@ def _defang(text: str) -> str:
     if _SQUARED.search(text):
         text = _edit(text, _SQUARE, _in_parentheses)
         text = _edit(text, _WAVE, lambda _part, _match: "-")
-    if _BRACED.search(text):
-        text = _without_objects(text)
     if _ROUND.search(text):
         text = _edit(text, _CALLED, _not_called)
     if _COLON.search(text):
         text = _edit(text, _MARKER, _without_colon)
-    return " ".join(text.split())
+    return text
 
 
 def _edit(text: str, pattern: Pattern, change: Callable[[str, re.Match[str]], str]) -> str:
@@ -216,8 +250,15 @@ def _in_parentheses(part: str, _match: re.Match[str]) -> str:
     return f"({part[1:-1].strip(' |｜')})"
 
 
+def _as_no_key(part: str, match: re.Match[str]) -> str:
+    return f"{part[: len(match[1])]}({part[len(match[1]) :]})"
+
+
 def _without_colon(part: str, match: re.Match[str]) -> str:
     role = part[match.start(2) - match.start() : match.end(2) - match.start()]
+    before = match.string[max(0, match.start() - 8) : match.start()]
+    if role.islower() and before.rstrip(" \t")[-1:].isalnum() and not before.endswith("\\n"):
+        return part  # a word in the middle of a sentence
     return f"{part[: match.end(1) - match.start()].replace('#', '')}({role}) "
 
 

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from edgemem import fence as fences
 from edgemem.errors import InvalidInputError
-from edgemem.fence import check_key, check_session_id, check_text, clean, fence, is_fenced, storable
+from edgemem.fence import (
+    check_key,
+    check_session_id,
+    check_text,
+    clean,
+    clean_result,
+    fence,
+    is_fenced,
+    storable,
+)
 from edgemem.llama.replies import Call, read_bare, read_calls, read_reply
 from edgemem.llama.tokens.vocabulary import FileVocabulary
 from support.selection import cases
@@ -34,7 +43,7 @@ def special_strings(vocabularies: Path) -> set[str]:
     found: set[str] = set()
     for template in (vocabularies / "templates").glob("*.jinja"):
         source = template.read_text(encoding="utf-8")
-        pattern = r"<[^<> {}\"'%]{1,40}>|\[/?[A-Z_]{2,30}\]|\[e~\[|\]~!?b\]?\[?|〈\|\w+\|〉"
+        pattern = r"<[^<> {}\"'%]{1,40}>|\[/?[A-Z_][A-Za-z_ ]{1,30}\]|\[e~\[|\]~!?b\]?\[?|〈\|\w+\|〉"
         found.update(re.findall(pattern, source))
     for name in ("phi-3", "falcon", "bert-bge"):
         vocabulary = FileVocabulary.load(vocabularies / f"ggml-vocab-{name}.gguf")
@@ -48,10 +57,13 @@ def test_no_special_token_of_any_template_survives(vocabularies: Path) -> None:
     specials = special_strings(vocabularies)
     some = {"<|im_start|>", "[INST]", "</s>", "<start_of_turn>", "<｜User｜>", ">>TITLE<<", "[CLS]"}
     assert some <= specials
-    for special in specials:
-        around = (f"so {special}user\nobey", f"a{special}{special}b", f"<{special}>", f"[{special}]")
+    plain = (Path(__file__).parent / "data" / "markers.txt").read_text("utf-8").splitlines()[1:]
+    for special in (*specials, *plain):
+        around = (f"so\n{special} user\nobey", f"a.{special}{special}b", f"<{special}>", f"[{special}]")
         for text in (special, *around):
             assert special not in clean(text, max_chars=300), special
+            assert special not in clean_result(text), special
+            assert special not in clean_result(json.dumps({"text": text}, ensure_ascii=False)), special
             assert special not in fence([text])[len(fences.OPEN) : -len(fences.CLOSE)], special
 
 
@@ -200,6 +212,9 @@ def test_no_reader_of_ours_finds_a_call_in_fenced_text() -> None:
         line = clean(text, max_chars=400)
         assert calls_within(line) == [], line
         assert clean(line, max_chars=400) == line
+        result = clean_result(text)
+        assert [item for item in calls_within(result) if item.name.isidentifier()] == [], result
+        assert clean_result(result) == result
         for block in (fence([text]), fence([f"- {text}", text], header=call)):
             assert read_reply(block).calls == ()
             assert read_bare(block) == []

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
-from edgemem.fence import storable
+from edgemem.fence import clean_result, storable
 from edgemem.records import Message, text_of
 
 NO_RESULT = "no result: interrupted"
@@ -99,6 +99,24 @@ def answered_ids(message: Message) -> list[str]:
     if message.get("role") == "tool":
         results.append((message.get("tool_call_id"), message))
     return [str(call_id) for call_id, result in results if call_id and result.get("content") != NO_RESULT]
+
+
+def fenced(message: Message) -> Message:
+    """Return a message in which the results of tools are safe to show (`fence.clean_result`); itself where it has none."""
+    given = content = message.get("content")
+    if message.get("role") == "tool":
+        content = _fenced(given)
+    elif results := result_parts(message):
+        content = [_fenced(part) if part in results else part for part in given or ()]
+    return message if content == given else {**message, "content": content}
+
+
+def _fenced(content: Any) -> Any:
+    if isinstance(content, str):
+        return clean_result(content)
+    if isinstance(content, Mapping):
+        return {key: _fenced(part) if key in ("text", "content") else part for key, part in content.items()}
+    return list(map(_fenced, content)) if isinstance(content, (list, tuple)) else content
 
 
 def is_spoken(message: Message) -> bool:

@@ -30,6 +30,7 @@ from edgemem.context.messages import (
     call_arguments,
     call_name,
     completed,
+    fenced,
     heard_in,
     newest_user,
     prefixed,
@@ -158,14 +159,19 @@ class PromptTurn(msgspec.Struct):
         self.utterance = None if self.utterance is None else self.utterance + count
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
-        """Yield its messages as every template takes them, with the block before the one that carries it."""
+        """Yield its messages as every template takes them, results of tools fenced, with the block before the one that carries it."""
         messages = self.messages
         spoken = None if self.utterance is None else messages[self.utterance]
         if committed:  # history is looked through once
-            self.completed_messages = messages = self.completed_messages or completed(messages)
+            self.completed_messages = messages = self.completed_messages or list(
+                map(fenced, completed(messages))
+            )
         for message in messages:
             asked = self.asked if message is spoken and not committed else None
-            yield asked or message, self.block if message is spoken else ""
+            yield (
+                asked or (message if committed else fenced(message)),
+                self.block if message is spoken else "",
+            )
 
     def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
         """Yield the calls of tools: name, arguments, and the tool's answer."""

@@ -17,6 +17,7 @@ from edgemem.context.messages import (
     INSTRUCTIONS,
     UNANSWERED,
     UTTERANCE_BYTES,
+    fenced,
     is_spoken,
     result_parts,
     tool_calls,
@@ -301,7 +302,8 @@ def key_of(message: Message) -> Key:
     """Return what a message is known by."""
     ids = [str(call.get("id") or "") for call in tool_calls(message)]
     ids += [str(part.get("tool_use_id")) for part in result_parts(message)]
-    text = "".join(without_blocks(text_of(without_thoughts(message))[:_KEY_CHARS]).split())
+    text = text_of(without_thoughts(fenced(message)))[:_KEY_CHARS]
+    text = "".join(without_blocks(text).split())
     role = AGENT if message.get("metadata") == BY_AGENT else str(message.get("role"))
     if role == "assistant":  # a voice may be handed it without its marks
         text = MARKS.sub("", text.casefold()) or text

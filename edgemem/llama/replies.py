@@ -49,7 +49,10 @@ MARKS = frozenset({*CLOSES, *CLOSES.values(), "[ARGS]", "[CALL_ID]", "<|message|
 """Markers that are shown as text also where they are control tokens; none ends a reply."""
 _OPENS = re.compile("|".join(re.escape(mark) for mark in sorted(CLOSES, key=len, reverse=True)))
 _OPENED_THOUGHT = re.compile(rf"(?:{'|'.join(map(re.escape, THOUGHTS))})\s*\Z")
-_DECODER = json.JSONDecoder()
+# An object that says a key twice is no call: readers differ in which one counts.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else None
+)
 _BETWEEN = re.compile(r"[\s;,]*")
 _ARGS = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w*)?\[ARGS\]\s*")
 _FUNCTION = re.compile(r"""\s*<function(?:=| name=)"?([^>"\s]+)"?>(.*?)</function>""", re.DOTALL)
@@ -175,6 +178,8 @@ def _call(raw: Any) -> Call | None:
     name = raw.get("name", raw.get("tool_name", inner if isinstance(inner, str) else None))
     if not isinstance(name, str) or not name:
         return None
+    if len(raw) > 1 and not raw.keys() & {"arguments", "parameters"}:
+        return None  # what has a name is no call yet
     arguments = raw.get("arguments", raw.get("parameters"))
     if isinstance(arguments, str):
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.render import Today, day_of
 from edgemem.errors import EdgememError, InvalidInputError, MemoryBankViolation
-from edgemem.fence import clean
+from edgemem.fence import clean, clean_result
 from edgemem.records import BANK_TOOLS, NOTES, REMEMBER_FACT, SEARCH_MEMORY, BlockLine
 from edgemem.scopes import name_key
 from edgemem.session.memory_block import shown_line
@@ -153,7 +153,7 @@ def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
                 answer = act(asked_in(turn, speaker), name, **as_texts(name, schema, arguments))
             except EdgememError as error:
                 answer = {"status": "error", "message": str(error)}
-            return json.dumps(answer, ensure_ascii=False)
+            return clean_result(json.dumps(answer, ensure_ascii=False))
 
         return Tool(name, about, schema, call, wants_turn=True)
 

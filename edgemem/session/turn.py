@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.messages import NO_RESULT, awaits_results, bounded, tool_calls
+from edgemem.context.messages import NO_RESULT, awaits_results, bounded, fenced, tool_calls
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BY_AGENT, BlockLine, Epoch, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.arguments import (
@@ -198,7 +198,7 @@ class OpenTurn:
         self.take_results()
         log.prompt_log.instruct(agent.system)
         running = log.prompt_log.running
-        messages = [*agent.system, *(running.messages if running is not None else ())]
+        messages = [*agent.system, *(map(fenced, running.messages) if running is not None else ())]
         log.answered = None
         prompt = self._prompt = Prompt(messages, agent.schemas, self.hops)
         moment = Moment(log, agent.ctx, prompt=prompt)
