@@ -282,6 +282,8 @@ _SIGN = re.compile("[\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7af]")
 _LABEL = re.compile(r"^\W*\w+(?:\W+\w+){0,3}[^\w.!?]*(?::(?!\S)|$)")
 _CLAUSE = re.compile(r"[,;:!?()]+|\.(?!\S)")
 _NOUNS = ("de", "other")  # languages in which a capital is no sign of a name
+_HOUR = re.compile(r"(?<![\d.,:])(?:1[3-9]|2[0-3])(?=:\d\d(?!\d))")
+_NO_DIGITS = re.compile(r"(?<=\d)(?:[.,](?=\d{3}(?!\d))|[.:]00(?!\d))")
 _FEW_WORDS = 2
 _MOMENTS = (0.0, 17_366_400.0)  # unlike in month and weekday: what is one time as of both is one time
 
@@ -337,8 +339,9 @@ def check_summary(
 
 
 def _numbers(lines: Iterable[str]) -> list[list[str]]:
-    """Return the numbers of some lines as digits: `3,000` and three thousand are both `3000`."""
-    joined = (re.sub(r"(?<=\d)[.,](?=\d{3}(?!\d))", "", line) for line in lines)
+    """Return the numbers of some lines as digits: `3,000` and three thousand are both `3000`, 15:00, 3 pm and `3.00` `3`."""
+    hours = (_HOUR.sub(lambda match: str(int(match[0]) - 12), line) for line in lines)
+    joined = (_NO_DIGITS.sub("", line) for line in hours)
     return [run for line in joined for run in number_runs(plain_words(line), language_in(line))]
 
 
