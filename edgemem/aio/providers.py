@@ -26,7 +26,7 @@ from edgemem.aio.protocols import MemoryBankProvider
 from edgemem.aio.worker import Face, Worker
 from edgemem.clock import Clock
 from edgemem.context.compaction.model import check_summary
-from edgemem.errors import ClosedError, InvalidInputError
+from edgemem.errors import ClosedError, ForeignError, InvalidInputError
 from edgemem.fence import check_key
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.loop.file_tools import SCHEMAS, answer_of, as_texts, methods_of
@@ -50,6 +50,7 @@ from edgemem.store.validation import checked_path
 
 T = TypeVar("T")
 
+_CLOSED = "This memory is closed; make another provider."
 _NO_PATH = (
     "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no session_factory, engine or URL of"
     " SQLAlchemy, and has no PostgreSQL. `edgemem import swarmline` takes over what such a database holds."
@@ -72,7 +73,7 @@ class FileMemory:
     """A file that belongs to no home, with its stores and their threads; without a path a temporary one."""
 
     def __init__(self, path: Path | None) -> None:
-        self.worker = Worker()
+        self.worker = Worker(_CLOSED)
         self._path, self.providers = path, 0
         self._lock = threading.Lock()
         self._close: Callable[[], object] | None = None
@@ -110,7 +111,12 @@ class FileMemory:
     def _open(self, files: ExitStack) -> None:
         path = files.enter_context(scratch_folder()) / "memory.db" if self._path is None else self._path
         beside = index_path(path)
-        self.database = files.enter_context(open_truth(path))
+        try:
+            self.database = files.enter_context(open_truth(path))
+        except ForeignError as error:
+            raise ForeignError(
+                f"{error} `edgemem import swarmline {path}` takes over what it remembers."
+            ) from error
         self.store = SQLiteMemoryStore(self.database, max_episodes=0)
         sessions = files.enter_context(SQLiteSessionStore(self.database))
         self.index = Index(beside, self.database)
@@ -170,7 +176,7 @@ class Provider(Face[T]):
 
 
 def _raise_closed() -> Never:
-    raise ClosedError("This memory is closed; make another provider.")
+    raise ClosedError(_CLOSED)
 
 
 class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
@@ -221,8 +227,12 @@ class FilesystemMemoryBankProvider(BankProvider):
 
     def __init__(self, config: MemoryBankConfig, user_id: str, topic_id: str) -> None:
         if (root := limits_of(config).root_path) is None or config.backend != "filesystem":
-            raise InvalidInputError("A bank of files needs a folder; give MemoryBankConfig(root_path=…).")
-        folder = BankFolder(Path(root), clock=Clock(), default_folders=config.default_folders)
+            raise InvalidInputError(
+                "A bank of files has a folder, and that backend; give MemoryBankConfig(root_path=…)."
+            )
+        folder = BankFolder(
+            checked_path(root, "A bank"), clock=Clock(), default_folders=config.default_folders
+        )
         super().__init__(None, lambda _file: folder, (user_id, topic_id), config)
 
 

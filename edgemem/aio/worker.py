@@ -32,7 +32,8 @@ _CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
 class Worker:
     """The threads of one memory, each begun with its first job; tasks of several loops may use them at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, closed: str = _CLOSED) -> None:
+        self._sentence = closed
         self._lock = threading.Lock()
         self._threads: dict[Lane, Writer] = {}
         self._closing: Future[None] | None = None
@@ -47,12 +48,12 @@ class Worker:
 
         def job() -> R:
             if self.closed and not though_closed:
-                raise ClosedError(_CLOSED)
+                raise ClosedError(self._sentence)
             return work()
 
         with self._lock:
             if self.closed:
-                raise ClosedError(_CLOSED)
+                raise ClosedError(self._sentence)
             return self._thread(lane).submit(job)
 
     async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[bool], object] = bool) -> R:

@@ -20,10 +20,10 @@ from edgemem.store import messages, users
 from edgemem.store.episodes import (
     MAX_PAYLOAD_BYTES,
     TOOL_CALL,
-    as_seed_fields,
     call_record,
     count_episodes,
     find_episodes,
+    happened_at,
 )
 from edgemem.store.facts import TRUST, UNKNOWN
 from edgemem.store.validation import (
@@ -330,5 +330,6 @@ class EpisodicMemory:
 
 
 def _episode(row: StoredEpisode) -> Episode:
-    fields = as_seed_fields(row)
-    return Episode(**{**fields, "timestamp": datetime.fromtimestamp(fields["timestamp"], timezone.utc)})
+    at = datetime.fromtimestamp(happened_at(row), timezone.utc)
+    what = row.summary, row.decisions, row.tools, row.outcome, row.session
+    return Episode(row.name or row.id, *what, at, row.tags, row.payload)

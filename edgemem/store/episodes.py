@@ -239,23 +239,6 @@ def happened_at(episode: Episode) -> float:
     return episode.timestamp if heard is None or heard.event_time is None else heard.event_time
 
 
-def as_seed_fields(episode: Episode) -> dict[str, Any]:
-    """Return the fields of Cognitia's record of an episode; its timestamp in seconds since the epoch."""
-    payload = episode.payload
-    called = (str(payload["name"]),) if episode.kind == "tool_call" and "name" in payload else ()
-    return {
-        "id": episode.name or episode.id,
-        "summary": episode.summary or episode_text(episode.kind, payload, episode.outcome),
-        "key_decisions": episode.decisions,
-        "tools_used": episode.tools or called,
-        "outcome": _SEED_OUTCOMES.get(episode.outcome, episode.outcome),
-        "session_id": episode.session,
-        "timestamp": happened_at(episode),
-        "tags": episode.tags,
-        "metadata": payload,
-    }
-
-
 def episode_text(kind: str, payload: Any, outcome: str) -> str:
     """Return an episode as people read it."""
     if kind == "tool_call" and isinstance(payload, dict) and isinstance(payload.get("name"), str):

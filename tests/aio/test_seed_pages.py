@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -29,7 +30,7 @@ from edgemem.aio import (
     TemplateSummaryGenerator,
     get_memory_bank_ddl,
 )
-from edgemem.errors import ClosedError, InvalidInputError
+from edgemem.errors import ClosedError, ForeignError, InvalidInputError
 from support.loops import on_loop
 
 
@@ -227,6 +228,14 @@ def test_what_sqlalchemy_makes_is_refused_in_one_sentence(given, tmp_path, monke
     with pytest.raises(InvalidInputError, match="SQLAlchemy"):
         DatabaseMemoryBankProvider(given, "alice", "t")
     assert list(tmp_path.iterdir()) == []
+
+
+@on_loop
+async def test_a_file_of_cognitia_names_the_way_in(tmp_path):
+    """It stays as it is."""
+    shutil.copy(Path(__file__).parents[1] / "data" / "swarmline" / "agent.db", tmp_path)
+    with pytest.raises(ForeignError, match="edgemem import swarmline"):
+        await SQLiteMemoryProvider(tmp_path / "agent.db").get_facts("Alice")
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), b"raw", {1, 2}, (1, 2), {1: "one"}, object()])
@@ -444,3 +453,6 @@ def test_the_configuration_of_a_bank():
         assert "memory_bank" in " ".join(get_memory_bank_ddl(dialect=dialect))
     with pytest.raises(InvalidInputError):
         edgemem.aio.FilesystemMemoryBankProvider(MemoryBankConfig(), user_id="a", topic_id="t")
+    outside = MemoryBankConfig(root_path=Path("data"), default_folders=["../out"])
+    with pytest.raises(edgemem.aio.MemoryBankViolation):
+        edgemem.aio.FilesystemMemoryBankProvider(outside, user_id="a", topic_id="t")

@@ -13,7 +13,7 @@ from edgemem import SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Procedure, ProcedureStep, Reader, StoredMessage, Turn
 from edgemem.store import users
-from edgemem.store.episodes import TOOL_CALL, ToolStats, as_seed_fields, call_record, tool_stats
+from edgemem.store.episodes import TOOL_CALL, ToolStats, call_record, tool_stats
 from support.homes import BY_WORDS, files_with
 
 
@@ -322,26 +322,12 @@ def names(memory: edgemem.Memory, **filters: Any) -> list[str]:
 
 @pytest.mark.parametrize("kind", [edgemem.SQLiteMemoryStore, edgemem.JSONMemoryStore])
 def test_an_episode_is_read_as_it_was_stored(kind: Any, tmp_path: Path) -> None:
-    """From the file, with a time that is still to come, and as the record of Cognitia."""
+    """From the file, with a time that is still to come."""
     with kind(tmp_path / "memory") as store:
         store.add_episode("task", {"room": 3}, "success", heard=Heard(event_time=4e9), **DEPLOYED)
     with kind(tmp_path / "memory") as store:
         (episode,) = store.episodes(tag="staging")
     assert {field: getattr(episode, field) for field in DEPLOYED} == DEPLOYED
-    assert as_seed_fields(episode) == {
-        "id": "ep-001", "summary": DEPLOYED["summary"], "key_decisions": DEPLOYED["decisions"],
-        "tools_used": DEPLOYED["tools"], "outcome": "success", "session_id": "sess-42", "timestamp": 4e9,
-        "tags": DEPLOYED["tags"], "metadata": {"room": 3},
-    }  # fmt: skip
-
-
-def test_a_tool_call_of_edgevox_is_an_episode_of_cognitia(memory: edgemem.Memory) -> None:
-    """Its outcome has Cognitia's word, its text is the summary, and its id the row's."""
-    memory.store.add_episode("tool_call", {"name": "grip", "error": "blocked"}, "failed")
-    (episode,) = memory.store.episodes(outcome="failure")
-    fields = as_seed_fields(episode)
-    assert (fields["id"], fields["outcome"], fields["tools_used"]) == (episode.id, "failure", ("grip",))
-    assert fields["summary"] == "grip failed: blocked"
 
 
 def test_one_of_the_same_name_takes_its_place(memory: edgemem.Memory) -> None:

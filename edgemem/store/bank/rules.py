@@ -59,6 +59,8 @@ def limits_of(config: MemoryBankConfig) -> MemoryBankConfig:
                 f"A bank that is opened by itself has no {name}; leave it out. In a home, [bank] and bank/PROMPT.md say what"
                 " a model is shown."
             )
+    for folder in config.default_folders:
+        validate_memory_path(folder, max_depth=1)
     for name in ("max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth"):
         item_count(vars(config)[name], name)
     if config.retention_days is not None and not item_count(config.retention_days, "retention_days"):
