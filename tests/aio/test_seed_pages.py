@@ -233,9 +233,9 @@ def test_what_sqlalchemy_makes_is_refused_in_one_sentence(given, tmp_path, monke
 @on_loop
 async def test_a_file_of_cognitia_names_the_way_in(tmp_path):
     """It stays as it is."""
-    shutil.copy(Path(__file__).parents[1] / "data" / "swarmline" / "agent.db", tmp_path)
+    shutil.copy(Path(__file__).parents[1] / "data" / "swarmline" / "agent.sqlite", tmp_path)
     with pytest.raises(ForeignError, match="edgemem import swarmline"):
-        await SQLiteMemoryProvider(tmp_path / "agent.db").get_facts("Alice")
+        await SQLiteMemoryProvider(tmp_path / "agent.sqlite").get_facts("Alice")
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), b"raw", {1, 2}, (1, 2), {1: "one"}, object()])
