@@ -9,6 +9,7 @@ home takes its place, or one is begun anew beside a sound one.
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -290,7 +291,7 @@ def make_home(home: Path) -> Path:
     mode = home.stat().st_mode
     # Where somebody else owns the folder, or the disk is read-only, it keeps its rights.
     with suppress(OSError):
-        if ours and mode & 0o077:
+        if ours and mode & 0o077 and home.stat().st_uid == os.geteuid():
             home.chmod(mode & 0o700)
     return home
 

@@ -43,16 +43,16 @@ PLACES = (
     *("models/own.gguf", "models/own.gguf.pin", "backups/memory-20260101T000000.000000Z.db"),
 )
 COMMANDS = (
-    ["facts", "add", "k", "v"],
     ["stats"],
     ["check"],
     ["recall", "tea"],
     ["inspect", "prompt", "tea"],
     ["notes"],
-    ["notes", "add", "x"],
     ["export"],
-    ["backup"],
     ["models", "list"],
+    ["facts", "add", "k", "v"],
+    ["notes", "add", "x"],
+    ["backup"],
 )
 LOOK = """
     import json, sys
@@ -150,8 +150,12 @@ def test_looking_at_a_home_runs_nothing_of_it(tmp_path: Path) -> None:
         memory.store.add_fact("tea", "green")
     (home / "hooks").mkdir()
     (home / "hooks" / "own.py").write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     for command in COMMANDS:
         assert run(*command, "--home", home).exit_code == 0, command
+        if not {"add", "backup"} & {*command}:
+            after = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+            assert {path: data for path, data in after.items() if ".spool" not in path.name} == before, command
     assert not ran.exists()
     with edgemem.open(home, worker=False) as memory, pytest.raises(ConfigError, match="no function hook"):
         memory.session("kitchen")

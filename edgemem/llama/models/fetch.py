@@ -121,7 +121,7 @@ def add_model(
         known = (entry.name for entry in load_catalogue() if entry.file == file.name)
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name.removesuffix(".gguf")).strip("-.")[:100]
         name = next(known, plain)
-    file = file.expanduser().resolve()  # a hub's cache holds links to files named by checksum
+    file = Path(os.path.realpath(file.expanduser()))  # a hub's cache holds links to files named by checksum
     entry = find_entry(name)
     if not _NAME.fullmatch(name):
         raise InvalidInputError(

@@ -11,7 +11,7 @@ import importlib.util
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -221,8 +221,16 @@ def read_value(path: Path, sql: str) -> Any:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Write a complete and checked copy of a truth, wherever it is; `target` is replaced in one step."""
-    with translated_errors(source), copied(source) as copy, closing(connect(copy, "rw", 0.0)) as connection:
+    """Write a complete and checked copy of a truth, wherever it is; `target` is replaced in one step.
+
+    Beside one without a log nothing is written, so it is read where it lies.
+    """
+    mode: Mode = "rw" if (logged := source.with_name(f"{source.name}-wal").exists()) else "ro&immutable=1"
+    with (
+        translated_errors(source),
+        copied(source) if logged else nullcontext(source) as file,
+        closing(connect(file, mode, 0.0)) as connection,
+    ):
         write_copy(connection, target, connect=plain_connection)
 
 
