@@ -155,7 +155,9 @@ def test_looking_at_a_home_runs_nothing_of_it(tmp_path: Path) -> None:
         assert run(*command, "--home", home).exit_code == 0, command
         if not {"add", "backup"} & {*command}:
             after = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
-            assert {path: data for path, data in after.items() if ".spool" not in path.name} == before, command
+            assert {path: data for path, data in after.items() if ".spool" not in path.name} == before, (
+                command
+            )
     assert not ran.exists()
     with edgemem.open(home, worker=False) as memory, pytest.raises(ConfigError, match="no function hook"):
         memory.session("kitchen")
