@@ -27,7 +27,7 @@ from edgemem.aio.worker import Face, Worker
 from edgemem.clock import Clock
 from edgemem.context.compaction.model import check_summary
 from edgemem.errors import ClosedError, ForeignError, InvalidInputError
-from edgemem.fence import check_key
+from edgemem.fence import check_key, clean_result
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.loop.file_tools import SCHEMAS, answer_of, as_texts, methods_of
 from edgemem.memory.users import EpisodicMemory, MemoryMessage, UserMemory
@@ -36,7 +36,7 @@ from edgemem.recall.recall import Recall
 from edgemem.recall.vector_store import index_path
 from edgemem.records import BANK_TOOLS
 from edgemem.session.tools import Tool
-from edgemem.store.bank.bank import BankTable, ScopedBank
+from edgemem.store.bank.bank import BankTable, ScopedBank, delete_old
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import MemoryBankConfig, limits_of, scope_of_user
 from edgemem.store.db.database import Database
@@ -215,9 +215,9 @@ class BankProvider(Provider[ScopedBank], AsyncScopedBank):
         scope = scope_of_user(user)
 
         def bank_in(file: FileMemory) -> ScopedBank:
-            bank = ScopedBank(lambda: of(file), scope, topic, lambda: limits)
-            bank.retain(clock.now())
-            return bank
+            store = of(file)
+            delete_old(store, limits.retention_days, clock.now(), (scope, topic))
+            return ScopedBank(lambda: store, scope, topic, lambda: limits)
 
         super().__init__(path, bank_in)
 
@@ -288,7 +288,7 @@ def _tool(provider: MemoryBankProvider | ScopedBank, name: str) -> Tool:
             answer = answer_of(name, given[0], await result if inspect.isawaitable(result) else result)
         except Exception as error:  # noqa: BLE001 - of anybody's provider
             answer = {"status": "error", "message": str(error)}
-        return json.dumps(answer, ensure_ascii=False)
+        return clean_result(json.dumps(answer, ensure_ascii=False))
 
     return Tool(name, about, schema, run)
 
@@ -302,10 +302,6 @@ class TemplateSummaryGenerator:
     def summarize(self, messages: Sequence[MemoryMessage]) -> str:
         """Return the list; empty if there are no messages."""
         return "\n".join(map(self._line, messages[-self._most :] if self._most > 0 else ()))
-
-    async def asummarize(self, messages: Sequence[MemoryMessage]) -> str:
-        """Return the same."""
-        return self.summarize(messages)
 
     def _line(self, message: MemoryMessage) -> str:
         # On one line: a break would let a message pass for several, of other people.

@@ -280,11 +280,9 @@ def _short(line: str) -> list[str]:
 _WORD = re.compile(r"[^\W\d_]+")
 _SIGN = re.compile("[\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7af]")
 _LABEL = re.compile(r"^\W*\w+(?:\W+\w+){0,3}[^\w.!?]*(?::(?!\S)|$)")
-_CLAUSE = re.compile(r"[,;:!?()]+|\.(?!\S)")
 _NOUNS = ("de", "other")  # languages in which a capital is no sign of a name
 _HOUR = re.compile(r"(?<![\d.,:])(?:1[3-9]|2[0-3])(?=:\d\d(?!\d))")
 _NO_DIGITS = re.compile(r"(?<=\d)(?:[.,](?=\d{3}(?!\d))|[.:]00(?!\d))")
-_FEW_WORDS = 2
 _MOMENTS = (0.0, 17_366_400.0)  # unlike in month and weekday: what is one time as of both is one time
 
 
@@ -400,26 +398,23 @@ def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
         for mark in marks - own if any(map(str.isdigit, marks)) else ():
             rest = (words & every) - {mark}
             # A clause of a word or two goes on about the one before.
-            near = [
-                one if len(one) > _FEW_WORDS else one | before
-                for (_, before), (_, one) in pairwise(said)
-                if mark in one
-            ]
-            others = (
-                one
-                for other, one in said
-                if mark not in one and any(o.isdigit() == mark.isdigit() for o in other)
+            near = (
+                one if len(one) > 2 else one | last for (_, last), (_, one) in pairwise(said) if mark in one
             )
-            if len(rest) > 1 and near and all(map(rest.isdisjoint, near)) and any(map(rest.issubset, others)):
+            alike = [
+                one for marked, one in said if any(other.isdigit() == mark.isdigit() for other in marked)
+            ]
+            if len(rest) < 2 or not any(rest <= one for one in alike if mark not in one):
+                continue
+            if mark in every and rest.isdisjoint(set[str]().union(*near)):
                 yield mark
 
 
 def _clauses(line: str) -> list[str]:
     """Return the parts of a line between its marks and its words for and."""
-    words = all_words().get(language_in(line))
-    joins = words.numbers.joins.words if words is not None and words.numbers is not None else ()
-    joined = re.sub(rf"(?<!\w)(?:{'|'.join(joins)})(?!\w)", ",", line) if joins else line
-    return _CLAUSE.split(joined)
+    numbers = (words.numbers for words in all_words().values() if words.numbers is not None)
+    joins = "|".join(word for number in numbers for word in number.joins.words)
+    return re.split(rf"[,;:!?()]+|\.(?!\S)|(?<!\w)(?:{joins})(?!\w)", line)
 
 
 def _marks(text: str) -> tuple[set[str], set[str]]:

@@ -176,10 +176,6 @@ class ScopedBank:
             split_path(path)
             self._store().change(self.scope, self.topic, path, lambda _held, _others: None)
 
-    def retain(self, now: float) -> None:
-        """Delete the files that are older than the limits keep them."""
-        _retain(self._store(), self._limits().retention_days, now, (self.scope, self.topic))
-
     def _change(
         self, path: str, content: str, text_of: Callable[[Held | None], str], at: float | None = None
     ) -> None:
@@ -288,7 +284,7 @@ class MemoryBank:
 
     def retain(self, stop: Callable[[], bool]) -> bool:
         """Delete files that are older than the profile keeps them; return whether there was any."""
-        return _retain(self.store(), self.limits().retention_days, self._clock.now(), stop=stop)
+        return delete_old(self.store(), self.limits().retention_days, self._clock.now(), stop=stop)
 
     def faults(self) -> list[str]:
         """Return which banks are over their limits, by hand or since these were lowered, and what to do."""
@@ -302,7 +298,7 @@ class MemoryBank:
         return faults
 
 
-def _retain(
+def delete_old(
     store: BankFolder | BankTable,
     days: int | None,
     now: float,

@@ -73,21 +73,12 @@ def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> li
     key, now = "integer primary key autoincrement", "current_timestamp"
     if dialect == "postgres":
         key, now = "serial primary key", "now()"
-    return [
-        f"""
-        create table if not exists memory_bank (
-          id {key},
-          user_id text not null,
-          topic_id text not null,
-          path text not null,
-          content text not null default '',
-          created_at timestamp default {now},
-          updated_at timestamp default {now},
-          unique (user_id, topic_id, path)
-        )
-        """,
-        "create index if not exists idx_memory_bank_user_topic on memory_bank (user_id, topic_id)",
-    ]
+    table = (
+        f"create table if not exists memory_bank (id {key}, user_id text not null, topic_id text not null, path text not null,"
+        f" content text not null default '', created_at timestamp default {now}, updated_at timestamp default {now},"
+        " unique (user_id, topic_id, path))"
+    )
+    return [table, "create index if not exists idx_memory_bank_user_topic on memory_bank (user_id, topic_id)"]
 
 
 def validate_memory_path(path: str, *, max_depth: int = 2) -> None:
