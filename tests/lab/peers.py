@@ -42,7 +42,7 @@ PEERS: Mapping[str, Peer] = {
         Peer("engrava", ("engrava==0.7.2", *COMMON), python=(3, 11)),
         Peer("sqlite-vec", COMMON),
         Peer("edgevox", COMMON, alone=("edgevox==1.3.2",)),
-        Peer("swarmline", ("swarmline==1.6.10", "sqlalchemy", "aiosqlite"), python=(3, 11)),
+        Peer("swarmline", ("swarmline==1.6.10", "sqlalchemy", "aiosqlite", "greenlet"), python=(3, 11)),
     )
 }
 
