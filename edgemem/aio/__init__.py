@@ -40,6 +40,7 @@ from edgemem.aio.providers import (
     SqliteProceduralMemory as SqliteProceduralMemory,
     TemplateSummaryGenerator as TemplateSummaryGenerator,
     create_memory_bank_tools as create_memory_bank_tools,
+    get_memory_bank_ddl as get_memory_bank_ddl,
 )
 from edgemem.errors import MemoryBankViolation as MemoryBankViolation
 from edgemem.memory.users import (
@@ -53,6 +54,5 @@ from edgemem.memory.users import (
 from edgemem.records import Procedure as Procedure, ProcedureStep as ProcedureStep
 from edgemem.store.bank.rules import (
     MemoryBankConfig as MemoryBankConfig,
-    get_memory_bank_ddl as get_memory_bank_ddl,
     validate_memory_path as validate_memory_path,
 )

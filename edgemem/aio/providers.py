@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from typing_extensions import Never, Self
 
@@ -38,7 +38,7 @@ from edgemem.records import BANK_TOOLS
 from edgemem.session.tools import Tool
 from edgemem.store.bank.bank import BankTable, ScopedBank, delete_old
 from edgemem.store.bank.files import BankFolder
-from edgemem.store.bank.rules import MemoryBankConfig, limits_of, scope_of_user
+from edgemem.store.bank.rules import MemoryBankConfig, scope_of_user, validate_memory_path
 from edgemem.store.db.database import Database
 from edgemem.store.db.wal import scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
@@ -46,7 +46,7 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.validation import checked_path
+from edgemem.store.validation import checked_path, item_count
 
 T = TypeVar("T")
 
@@ -200,6 +200,29 @@ class SqliteProceduralMemory(Provider[Procedures], AsyncProcedures):
         super().__init__(db_path, lambda file: file.searched().procedures)
 
 
+def limits_of(config: MemoryBankConfig) -> MemoryBankConfig:
+    """Return the limits of a bank without a home; raise InvalidInputError for one that nothing could keep.
+
+    Such a bank is on as long as it is open, and is shown to no model by itself.
+    """
+    if not isinstance(config, MemoryBankConfig):
+        raise InvalidInputError(f"The limits of a bank are a MemoryBankConfig, not {type(config).__name__}.")
+    usual = MemoryBankConfig()
+    for name in ("prompt_path", "tiered_enabled", "auto_load_max_lines"):
+        if vars(config)[name] != vars(usual)[name]:
+            raise InvalidInputError(
+                f"A bank that is opened by itself has no {name}; leave it out. In a home, [bank] and bank/PROMPT.md say what"
+                " a model is shown."
+            )
+    for folder in config.default_folders:
+        validate_memory_path(folder, max_depth=1)
+    for name in ("max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth"):
+        item_count(vars(config)[name], name)
+    if config.retention_days is not None and not item_count(config.retention_days, "retention_days"):
+        raise InvalidInputError("retention_days must be at least 1; leave it out to keep files for ever.")
+    return config
+
+
 class BankProvider(Provider[ScopedBank], AsyncScopedBank):
     """The bank of one user and topic, within the limits of `config`."""
 
@@ -261,6 +284,19 @@ SqliteMemoryProvider = InMemoryMemoryProvider = SQLiteMemoryProvider
 InMemoryEpisodicMemory = SqliteEpisodicMemory
 InMemoryProceduralMemory = SqliteProceduralMemory
 """Without a path, each has a temporary file."""
+
+
+def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> list[str]:
+    """Return the statements that make Cognitia's table `memory_bank` in a database of your own; a home has its own table."""
+    key, now = "integer primary key autoincrement", "current_timestamp"
+    if dialect == "postgres":
+        key, now = "serial primary key", "now()"
+    table = (
+        f"create table if not exists memory_bank (id {key}, user_id text not null, topic_id text not null, path text not null,"
+        f" content text not null default '', created_at timestamp default {now}, updated_at timestamp default {now},"
+        " unique (user_id, topic_id, path))"
+    )
+    return [table, "create index if not exists idx_memory_bank_user_topic on memory_bank (user_id, topic_id)"]
 
 
 Executor = Callable[[dict[str, Any]], Awaitable[str]]

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.aio import MemoryBankProvider
+from edgemem.aio import MemoryBankProvider, get_memory_bank_ddl
 from edgemem.config import BankSettings
 from edgemem.errors import InvalidInputError, MemoryBankViolation
-from edgemem.store.bank.rules import get_memory_bank_ddl, scope_of_user, validate_memory_path
+from edgemem.store.bank.rules import scope_of_user, validate_memory_path
 from support.homes import BY_WORDS
 
 BACKENDS = ("files", "database")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from edgemem.errors import InvalidInputError, MemoryBankViolation
 from edgemem.fence import check_key
 from edgemem.scopes import name_key, person_of, scope_of
-from edgemem.store.validation import item_count
 
 if TYPE_CHECKING:
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
@@ -43,42 +42,6 @@ class MemoryBankConfig:
     default_folders: list[str] = field(default_factory=["plans", "reports", "notes"].copy)
     """Made in a folder with the first file of its bank, so that a person sees what goes where."""
     tiered_enabled: bool = False
-
-
-def limits_of(config: MemoryBankConfig) -> MemoryBankConfig:
-    """Return the limits of a bank without a home; raise InvalidInputError for one that nothing could keep.
-
-    Such a bank is on as long as it is open, and is shown to no model by itself.
-    """
-    if not isinstance(config, MemoryBankConfig):
-        raise InvalidInputError(f"The limits of a bank are a MemoryBankConfig, not {type(config).__name__}.")
-    usual = MemoryBankConfig()
-    for name in ("prompt_path", "tiered_enabled", "auto_load_max_lines"):
-        if vars(config)[name] != vars(usual)[name]:
-            raise InvalidInputError(
-                f"A bank that is opened by itself has no {name}; leave it out. In a home, [bank] and bank/PROMPT.md say what"
-                " a model is shown."
-            )
-    for folder in config.default_folders:
-        validate_memory_path(folder, max_depth=1)
-    for name in ("max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth"):
-        item_count(vars(config)[name], name)
-    if config.retention_days is not None and not item_count(config.retention_days, "retention_days"):
-        raise InvalidInputError("retention_days must be at least 1; leave it out to keep files for ever.")
-    return config
-
-
-def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> list[str]:
-    """Return the statements that make Cognitia's table `memory_bank` in a database of your own; a home has its own table."""
-    key, now = "integer primary key autoincrement", "current_timestamp"
-    if dialect == "postgres":
-        key, now = "serial primary key", "now()"
-    table = (
-        f"create table if not exists memory_bank (id {key}, user_id text not null, topic_id text not null, path text not null,"
-        f" content text not null default '', created_at timestamp default {now}, updated_at timestamp default {now},"
-        " unique (user_id, topic_id, path))"
-    )
-    return [table, "create index if not exists idx_memory_bank_user_topic on memory_bank (user_id, topic_id)"]
 
 
 def validate_memory_path(path: str, *, max_depth: int = 2) -> None:
