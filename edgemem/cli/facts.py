@@ -262,9 +262,7 @@ def forget(scope: str | None, yes: bool, home: Path, as_json: bool, **kind: Any)
         elif name == "episode":
             what = _episode(memory, value)
         else:
-            what, more = _talk(
-                memory, value if name == "session" else session, value if name == "turn" else None
-            )
+            what, more = _talk(memory, session or kind["session"], value if name == "turn" else None)
         report = {name: value, **more}
         named = {key: given for key, given in report.items() if key in (name, "scope", "session")}
         options.erase(what, partial(memory.forget, **named), report, yes=yes, as_json=as_json)
@@ -299,10 +297,9 @@ def _episode(memory: Memory, episode: str) -> str:
 def _talk(memory: Memory, session: str | None, n: int | None) -> tuple[str, dict[str, Any]]:
     """Quote a conversation, or turn `n` of it; None: the only one."""
     known = memory.sessions.list_ids()
-    if (session := session or (known[0] if len(known) == 1 else None)) is None:
-        raise InvalidInputError(
-            "Say of which conversation, with --session NAME; `edgemem sessions` lists them."
-        )
+    session = known[0] if session is None and len(known) == 1 else session
+    if session is None:
+        raise InvalidInputError("Say which conversation, with --session NAME; `edgemem sessions` lists them.")
     check_session_id(session)
     turns = memory.sessions.journal.read_turns(session, from_n=n or 0)
     turns = [turn for turn in turns if n in (None, turn.n)]
@@ -310,11 +307,11 @@ def _talk(memory: Memory, session: str | None, n: int | None) -> tuple[str, dict
     if session not in known or not (turns or n is None):
         raise InvalidInputError(f"There is no {what}; `edgemem sessions` lists what there is.")
     texts = [message.content for turn in turns for message in turn.messages if message.content]
-    quoted = f"“{plain(texts[-1 if n is None else 0]):.60}”" if texts else "nothing"
-    if n is not None:
-        return f"{what}, with the answer: {quoted}", {"session": session}
-    number = count(len(turns), "turn")
-    return f"the {what}: {number}, last {quoted}", {"session": session, "turns": len(turns)}
+    quoted = f", {'last ' * (n is None)}“{plain(texts[-1 if n is None else 0]):.60}”" if texts else ""
+    if n is None:
+        number = count(len(turns), "turn")
+        return f"the {what}: {number}{quoted}", {"session": session, "turns": len(turns)}
+    return f"{what}, with the answer{quoted}", {"session": session}
 
 
 def _chosen(found: Sequence[Recalled], whole: int, *, yes: bool) -> Recalled:
@@ -325,18 +322,17 @@ def _chosen(found: Sequence[Recalled], whole: int, *, yes: bool) -> Recalled:
         (
             str(n),
             moment(item.event_time or item.recorded_at),
-            item.speaker or "",
-            item.text,
+            f"{item.speaker or 'a voice'}: {item.text}",
             f"{item.session} {item.turn}",
         )
         for n, item in enumerate(found, start=1)
     ]
-    printing.print_table(("", "when", "who", "what was said", "turn"), rows, wide=("what was said",))
+    printing.print_table(("", "when", "what was said", "turn"), rows, wide=("what was said",))
     if whole > len(found):
         click.echo(f"and {whole - len(found):,} more")
     if yes:
         raise InvalidInputError(
-            "--yes erases only what alone holds all of the words; name one with --turn N --session NAME."
+            "--yes wants one that holds all of the words; name it with --turn and --session."
         )
     chosen: int = options.asked("Which one?", type=click.IntRange(1, len(found)))
     return found[chosen - 1]

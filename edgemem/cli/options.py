@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from edgemem.records import Forgotten
 
 F = TypeVar("F", bound="Callable[..., Any]")
-_NAMES = "select name from names limit ?"
 NOT_YET_ERASED = 3  # the exit code of a command that forgot, where a file still holds bytes of it
 EMBED_S = 10.0  # that a command takes for what waits for its vector
-MOST_NAMES = 10_000  # that a name is looked for among
 MOST_COMPLETED = 200  # more than anybody reads; a shell asks with every press of the key
 
 
@@ -44,10 +42,9 @@ class HomePath(click.Path):
             raise InvalidInputError(f"{path}: there is no such user; name another home.") from error
 
 
-def home_before() -> Path | None:
+def home_before() -> Any:
     """Return the home that stands before the command, if one does."""
-    home: Path | None = click.get_current_context().find_root().params.get("home")
-    return home
+    return click.get_current_context().find_root().params.get("home")
 
 
 def _home() -> str | Path:
@@ -80,15 +77,11 @@ def reader_of(memory: Memory, speaker: str | None) -> Reader | None:
     """Return the reader that --speaker names, None: the operator; a name that nobody bears is told with the nearest."""
     if speaker is None:
         return None
-    reader, names = Reader(speaker), memory.profile.called()
-    known = {
-        *names,
-        *names.values(),
-        *(name for (name,) in memory.store.database.query(_NAMES, (MOST_NAMES,))),
-    }
-    if reader.key not in map(name_key, known):
-        click.echo(f"Nobody here is called {plain(speaker)}.{did_you_mean(speaker, known)}", err=True)
-    return reader
+    stored = memory.store.database.query("select name from names")
+    names = [*memory.profile.names(), *(name for (name,) in stored)]
+    if name_key(speaker) not in map(name_key, names):
+        click.echo(f"Nobody here is called {plain(speaker)}.{did_you_mean(speaker, names)}", err=True)
+    return Reader(speaker)
 
 
 def tell_waiting(memory: Memory) -> int:

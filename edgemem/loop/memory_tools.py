@@ -308,12 +308,11 @@ class _MemoryTools:
             raise RefusedError(
                 f"Nothing was erased: the user asked NOT to forget. To keep something new, call {REMEMBER_FACT}."
             )
+        name = key.strip("[] ")
         facts = self._facts(turn, scope, key)
-        exact = [fact for fact in facts if fact.key == key]
-        facts = exact if len(exact) == 1 else facts
-        kind, _, number = (name := key.strip("[] ")).partition(":")
-        if not facts and kind == "fact":
-            facts = [fact for fact in self._facts(turn, scope) if fact.id == number]
+        facts = facts or [fact for fact in self._facts(turn, scope) if f"fact:{fact.id}" == name]
+        if len(exact := [fact for fact in facts if fact.key == key]) == 1:
+            facts = exact
         if not facts and name.startswith(_EPISODE):
             return self._erase_episode(turn, name)
         if not facts:
@@ -371,8 +370,10 @@ class _MemoryTools:
         """Erase a turn in which the speaker said some words, or the one with the name `turn:ID`; ask which where there are several."""
         eraser, utterances = self.eraser, self.utterances if turn.reader.key else None
         found, whole = utterances(words, turn.reader) if utterances is not None else ([], 0)
-        asked = [item for item in found if _is_asked(turn, ("turn", item.id))]
-        items = asked[:1] or found[: max(whole, _NEAR)]
+        questions = turn.session.state.get(_ASKED, {})
+        # What asks for it may hold the words as well.
+        asked = [item for item in found if questions.get(("turn", item.id, turn.reader.key)) == turn.n - 1]
+        items = asked[:1] or found[: whole or _NEAR]
         if eraser is None or not items:
             return f"Nothing was erased. {self._unknown(turn, words)}"
         lines = [f"- {self._words(item)} [turn:{item.id}]" for item in items]
@@ -448,10 +449,8 @@ class _MemoryTools:
 
     def _list(self, turn: ToolTurn, facts: Sequence[Fact], *, named: bool = False) -> str:
         zone = self._settings.now.time.tzinfo()
-        lines = [
-            f"- {self._line(turn, fact)}{_source(fact, zone)}{f' [fact:{fact.id}]' if named else ''}"
-            for fact in facts[:MAX_ITEMS]
-        ]
+        lines = [f"- {self._line(turn, fact)}{_source(fact, zone)}" for fact in facts[:MAX_ITEMS]]
+        lines = [f"{line} [fact:{fact.id}]" for line, fact in zip(lines, facts)] if named else lines  # noqa: B905 - the first
         lines = lines[: self._fitting(lines)]
         self._mark(turn, facts[: len(lines)])
         if len(facts) > len(lines):
@@ -544,16 +543,6 @@ def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:
         )
 
 
-def _questions(turn: ToolTurn) -> dict[tuple[str, ...], int]:
-    """Return the turn in which each question whether to erase something was asked last."""
-    questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
-    return questions
-
-
-def _is_asked(turn: ToolTurn, item: tuple[str, str]) -> bool:
-    return _questions(turn).get((*item, turn.reader.key)) == turn.n - 1
-
-
 def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: str) -> None:
     """Return if this speaker was asked in the turn before whether to erase `item`, such as a scope and a key, and says yes now.
 
@@ -563,7 +552,8 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     if turn.n < 0 or turn.is_inner:  # the yes of an agent is nobody's
         raise RefusedError(f"Nothing was erased: this robot cannot ask. At the command line: `{command}`.")
     now, before = turn.n, turn.n - 1
-    questions = {question: n for question, n in _questions(turn).items() if n in (now, before)}
+    questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
+    questions = {question: n for question, n in questions.items() if n in (now, before)}
     turn.session.state[_ASKED] = questions
     question = (*item, turn.reader.key)
     if questions.get(question) != before:

@@ -218,47 +218,42 @@ class Recall:
     def utterances(
         self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10
     ) -> tuple[list[Recalled], int]:
-        """Return what was said to the robot with all of some words, newest first, and how often that was; then what is likeliest.
+        """Return what was said with all of some words, newest first, and how often that was; then what is likeliest.
 
         `own`: only what the reader said. The name `turn:ID` finds the message with that id.
         """
-        reader = with_stored_spelling(self._truth, reader)
+        reader, least = with_stored_spelling(self._truth, reader), self._settings.now.injection.floor
         who = reader.speaker if own and reader else None
-        kind, _, number = words.strip("[] ").partition(":")
-        ref, likely = row_number(number) if kind == "turn" else -1, []
-        refs = [ref] if ref >= 0 else self._holding(words, reader, who)
-        if ref < 0:
-            least = self._settings.now.injection.floor
-            asked = Request(
-                reader=reader, k=most, kinds=_TURNS, min_score=_SHARE * least, repeated=True, noted=False
-            )
-            likely = self.recall(words, asked)
-            likely = likely if any(item.score >= least for item in likely) else []
+        ids = self._holding(words, reader, who)
+        request = Request(
+            reader=reader, k=most, kinds=_TURNS, min_score=_SHARE * least, repeated=True, noted=False
+        )
+        likely = self.recall(words, request)
         times = FactTimes(self._clock.now(), zone=self._settings.now.time.tzinfo())
         rows = Rows(self._truth, None, None, reader=reader, times=times, doubtful_below=0.0)
-        items: dict[tuple[str | None, int | None], Recalled] = {}
-        for item in (*rows.read([(TURN, ref) for ref in refs[:most]]).values(), *likely):
-            if who in (None, item.speaker):
-                items.setdefault((item.session, item.turn), item)
-        return [*items.values()][:most], len(refs)
+        found = [*rows.read([(TURN, number) for number in ids[:most]]).values()]
+        found += likely if any(item.score >= least for item in likely) else []
+        turns = {(item.session, item.turn): item for item in found[::-1] if who in (None, item.speaker)}
+        return sorted(turns.values(), key=found.index)[:most], len(ids)
 
     def _holding(self, words: str, reader: Reader | None, who: str | None) -> list[int]:
         """Return the ids of utterances that hold each word, also within a longer one; read one by one, since that is rare."""
-        groups: list[tuple[str, ...]] = []
+        parts: list[tuple[str, ...]] = []
         for word, found_by in analyse(words).tokens:
-            # Of text without spaces each sign counts, of a word a stem of any language.
-            groups += [found_by] if word and len(found_by) <= _STEMS else [(term,) for term in found_by]
-        parts = [
-            [f" {term}" if term.isascii() and len(term) < _PART else term for term in group]
-            for group in groups
-        ]
+            # Of text without spaces each sign counts, of a word a stem of any language; a short one begins a word.
+            terms = tuple(f" {term}" if term.isascii() and len(term) < _PART else term for term in found_by)
+            parts += [terms] if word and len(terms) <= _STEMS else [(term,) for term in terms]
+        kind, _, number = words.strip("[] ").partition(":")
+        ref = row_number(number) if kind == "turn" else -1
         rule, values = reading_rule(reader, "t.")
         rows = self._truth.query(
             "select m.id, m.content from turns t cross join messages m on m.id = t.utterance"  # noqa: S608 - our own constants
-            f" where m.content <> '' and (:who is null or t.speaker = :who) and {rule}"
+            f" where m.content <> '' and (:who is null or t.speaker = :who) and (:id < 0 or m.id = :id) and {rule}"
             " order by ifnull(t.event_time, t.recorded / 1e6) desc, m.id desc",
-            {"who": who, **values},
+            {"who": who, "id": ref, **values},
         )
+        if ref >= 0:
+            return [ref for ref, _ in rows]
         texts = ((ref, f" {' '.join(plain_words(text))}") for ref, text in rows if parts)
         return [ref for ref, text in texts if all(any(part in text for part in some) for some in parts)]
 

@@ -127,7 +127,7 @@ class SQLiteSessionStore(Closable):
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
         with self._lock:
             self._saved.pop(id, None)
-            erased = self.database.write(lambda tx: erase_session(tx, id)) >= 0
+            erased = bool(self.database.write(lambda tx: erase_session(tx, id)))
         if erased:
             erase_in_truth(self.database, alone=self._owned)
         return erased

@@ -97,11 +97,11 @@ def erase_record(tx: Transaction, kind: Kind, record_id: str) -> Erased | None:
     return erased
 
 
-def erase_session(tx: Transaction, name: str) -> int:
-    """Erase a conversation with all its versions; return how many turns it had, and -1 where there is none."""
+def erase_session(tx: Transaction, name: str) -> dict[str, int]:
+    """Erase a conversation with all its versions; return how much of each kind that was."""
     rows = tx.execute("select id from sessions where name = ?", (name,))
     if not rows:
-        return -1
+        return {}
     note_forgotten(tx)
     note_whose(tx, "session", name)
     session_id = rows[0][0]
@@ -119,7 +119,7 @@ def erase_session(tx: Transaction, name: str) -> int:
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
     tx.execute("delete from sessions where id = ?", (session_id,))
-    return len(turns)
+    return {"sessions": 1, "turns": len(turns)}
 
 
 def erase_person(
@@ -234,12 +234,11 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
         (session_id, n, first, last),
     )
     copies = [
-        Erased.with_values("turn", f"turn:{number}", _quotable(role, text or ""))
+        Erased.with_values("turn", f"turn:{number}", _quotable(tx, role, text))
         for number, role, text in stored
+        if text and role in ("user", "assistant")
     ]
     erase_tool_copies(tx, copies)
-    for text in {text for _, role, text in stored if role == "user" and text}:
-        _erase_quotes(tx, text)
     told = tx.execute(_TOLD_THEN, {"begun": begun, "end": first, "speaker": speaker})
     copies += filter(None, [erase_fact(tx, key, scope=scope) for scope, key in told])
     for kind in KINDS:
@@ -251,21 +250,19 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
     return {"turns": 1, **({"facts": len(told)} if told else {})}, copies
 
 
-def _erase_quotes(tx: Transaction, text: str) -> None:
-    """Erase a text from what robots answered, word for word, such as the question whether to forget it."""
-    if len(text.encode()) < _TELLING:
-        return
-    changed = tx.execute(
-        "update messages set content = replace(content, :text, :erased), unheard = replace(unheard, :text, :erased), tokens = null"
-        " where role = 'assistant' and (instr(content, :text) or instr(unheard, :text)) returning id",
-        {"text": text, "erased": ERASED},
-    )
-    tx.announce("messages", sorted(number for (number,) in changed))
+def _quotable(tx: Transaction, role: str, text: str) -> list[str]:
+    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say.
 
-
-def _quotable(role: str, text: str) -> list[str]:
-    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say."""
+    What robots answered with what a person said, word for word, such as whether to forget it, is erased at once.
+    """
     sentences = [sentence for sentence in _SENTENCE.split(text) if len(sentence.encode()) >= _TELLING]
+    if role == "user" and sentences:
+        changed = tx.execute(
+            "update messages set content = replace(content, :text, :erased), unheard = replace(unheard, :text, :erased),"
+            " tokens = null where role = 'assistant' and (instr(content, :text) or instr(unheard, :text)) returning id",
+            {"text": text, "erased": ERASED},
+        )
+        tx.announce("messages", sorted(number for (number,) in changed))
     return [text, *sentences] if role == "user" or sentences else []
 
 

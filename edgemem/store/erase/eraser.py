@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
+    Work = Callable[[Transaction], tuple[dict[str, int], list[Erased]]]
 
 MAX_QUOTED = 50
 TEXT_CHARS = 200  # longer text is cut
@@ -125,37 +126,27 @@ class Eraser:
 
         Waits at most `wait_s` seconds for turns that must be written before, and with `at_once` for the bytes to be gone.
         """
-        return self._item("facts", lambda tx: erase_fact(tx, key, scope=scope), wait_s, at_once)
+        return self._erase(lambda tx: _one("facts", erase_fact(tx, key, scope=scope)), wait_s, at_once)
 
     def record(
         self, kind: Kind, record_id: str, *, wait_s: float | None = None, at_once: bool = True
     ) -> Forgotten:
         """Erase one row of a kind, such as an episode by its id; the further arguments are those of `fact`."""
-        return self._item(kind.plural, lambda tx: erase_record(tx, kind, record_id), wait_s, at_once)
-
-    def _item(
-        self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool
-    ) -> Forgotten:
-        self._journal.settle(wait_s=wait_s)
-        copies = self._database.write(erase)
-        if copies is None:
-            return self._forgotten({}, at_once=False)
-        self._on_forgotten(copies)
-        return self._forgotten({kind: 1}, at_once=at_once)
-
-    def session(self, session_id: str, *, wait_s: float | None = None) -> Forgotten:
-        """Erase a conversation; `wait_s` is that of `fact`."""
-        self._journal.settle(wait_s=wait_s)
-        turns = self._database.write(lambda tx: erase_session(tx, session_id))
-        erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
-        return self._forgotten(erased, at_once=bool(erased))
+        return self._erase(lambda tx: _one(kind.plural, erase_record(tx, kind, record_id)), wait_s, at_once)
 
     def turn(
         self, session_id: str, n: int, *, wait_s: float | None = None, at_once: bool = True
     ) -> Forgotten:
         """Erase turn `n` of a conversation; the further arguments are those of `fact`."""
+        return self._erase(lambda tx: erase_exchange(tx, session_id, n), wait_s, at_once)
+
+    def session(self, session_id: str) -> Forgotten:
+        """Erase a conversation."""
+        return self._erase(lambda tx: (erase_session(tx, session_id), []), None, at_once=True)
+
+    def _erase(self, work: Work, wait_s: float | None, at_once: bool) -> Forgotten:
         self._journal.settle(wait_s=wait_s)
-        erased, copies = self._database.write(lambda tx: erase_exchange(tx, session_id, n))
+        erased, copies = self._database.write(work)
         for gone in copies:
             self._on_forgotten(gone)
         return self._forgotten(erased, at_once=at_once and bool(erased))
@@ -169,24 +160,12 @@ class Eraser:
         self._forgotten({"messages": count}, at_once=count > 0)
         return count
 
-    def person(
-        self,
-        name: str,
-        *,
-        called: Collection[str],
-        notes: NotesFile,
-        bank: MemoryBank,
-        wait_s: float | None = None,
-    ) -> Forgotten:
+    def person(self, name: str, *, called: Collection[str], notes: NotesFile, bank: MemoryBank) -> Forgotten:
         """Erase the records that a person said or owns, and tell where others still write the name, or one they are called."""
-        self._journal.settle(wait_s=wait_s)
         folders = bank.folder.folders_of(name)
         root = bank.folder.root if folders else None
         files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
-        erased, copies = self._database.write(lambda tx: erase_person(tx, name, bank=root, files=files))
-        for fact in copies:
-            self._on_forgotten(fact)
-        forgotten = self._forgotten(erased, at_once=True)
+        forgotten = self._erase(lambda tx: erase_person(tx, name, bank=root, files=files), None, at_once=True)
         beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(
             forgotten,
@@ -248,6 +227,10 @@ class Eraser:
             # Before the truth's log is emptied: the name goes with it.
             self._database.write(partial(end_folder, number=number))
         return True
+
+
+def _one(kind: str, copies: Erased | None) -> tuple[dict[str, int], list[Erased]]:
+    return ({}, []) if copies is None else ({kind: 1}, [copies])
 
 
 def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:
