@@ -56,7 +56,10 @@ def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
     before = sys.modules.get(name)
     if is_name and before is not None and before.__file__ == str(path):
         return before  # it knows what it is attached to
-    code = path.read_bytes() if is_name else read_hook(path, home or path.parent)
+    try:
+        code = path.read_bytes() if is_name else read_file(path, links=False, home=home or path.parent)
+    except OSError as error:
+        raise ConfigError(f"The hook {path} cannot be read ({error.strerror}); mend the file.") from error
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
         raise ConfigError(f"{path} is not a Python file")
@@ -71,14 +74,6 @@ def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
             sys.modules[name] = before
         raise ConfigError(f"{path} failed while loading: {type(error).__name__}: {error}") from error
     return module
-
-
-def read_hook(path: Path, home: Path) -> bytes:
-    """Return a hook file as it is, without running it; raise ConfigError where it is not to be trusted, or cannot be read."""
-    try:
-        return read_file(path, links=False, home=home)
-    except OSError as error:
-        raise ConfigError(f"The hook {path} cannot be read ({error.strerror}); mend the file.") from error
 
 
 class HookFile:

@@ -268,7 +268,7 @@ def _upkeep(home: Home) -> Finding:
 
 def _bank(home: Home) -> Finding:
     if faults := home.bank.faults():
-        advice = "More than that is not recalled; shorten or delete files, or raise `limits` under [bank]."
+        advice = "What is beyond the bytes of a file is not recalled; shorten or delete files, or raise `limits` under [bank]."
         return _warn(f"{faults[0]}{_more(faults)}", advice)
     files = home.bank.files()
     return _ok(f"{count(len(files), 'file')}, {sum(file.size for file in files) / 1e3:,.1f} kB")

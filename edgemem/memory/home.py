@@ -228,8 +228,7 @@ class TruthFile:
 def _sound_origin(path: Path, source: Path | None) -> Origin:
     if (origin := origin_of(path, thorough=True)) is None:
         raise InvalidInputError(
-            f"{source} is no sound memory of edgemem, or holds what edgemem does not make, such as a trigger; name another"
-            " file."
+            f"{source} is no sound memory of edgemem, or not as it makes one; name another file."
         )
     return origin
 

@@ -83,7 +83,6 @@ class Reload:
         self.runs_hooks = True
         """False where somebody only looks at the home: nothing of it is run then."""
         self._hook_files: list[HookFile] | None = None
-        self._loading = threading.Lock()
         self._named = self._hook_paths(profile)
         # As they were taken, and as they were at the last look.
         self._taken = {path: _stamp(path) for path in self._files()}
@@ -97,10 +96,9 @@ class Reload:
 
     def hook_files(self) -> list[HookFile]:
         """Return the hook files that the profile names, loaded when they are first asked for; raise ConfigError."""
-        with self._loading:
-            if self._hook_files is None and self.runs_hooks:
-                self._hook_files = [HookFile(path, self._home) for path in self._named]
-            return self._hook_files or []
+        if self._hook_files is None and self.runs_hooks:
+            self._hook_files = [HookFile(path, self._home) for path in self._named]
+        return self._hook_files or []
 
     def start(self) -> None:
         """Start the thread that looks, once; changes since this object was made are noticed."""
@@ -232,10 +230,9 @@ class Reload:
 
     def _take_settings(self, source: Path, hooks: dict[Path, HookFile]) -> None:
         profile, restart = self._held(source, load_profile(source))
-        with self._loading:
-            self._named = self._hook_paths(profile)
-            self._taken |= {file: _stamp(file) for file in self._named if file not in hooks}
-            self._hook_files = [hooks.get(file) or HookFile(file, self._home) for file in self._named]
+        self._named = self._hook_paths(profile)
+        self._taken |= {file: _stamp(file) for file in self._named if file not in hooks}
+        self._hook_files = [hooks.get(file) or HookFile(file, self._home) for file in self._named]
         changed = sorted(_differing(self._newest, profile))
         self._newest = self._settings.next = profile
         self.restart = restart

@@ -261,8 +261,7 @@ def replace_file(path: Path, data: bytes) -> bool:
     part = path.with_suffix(".part")
     try:
         part.unlink(missing_ok=True)
-        with part.open("xb") as file:
-            file.write(data)
+        part.write_bytes(data)
         part.chmod(0o600)
         part.replace(path)
     except OSError as error:

@@ -11,7 +11,6 @@ import math
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ from edgemem.context.block.render import LINE_CHARS, Today
 from edgemem.context.block.select import FittingLines, fit_lines, select_items
 from edgemem.context.budget import TokenCache, estimate
 from edgemem.context.prompt import interruption
-from edgemem.errors import EdgememError
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
@@ -438,13 +436,11 @@ class NotesBlock:
                 log.warning(self.note)
                 self._warned = True
             return []
-        with suppress(EdgememError):  # a file that is not to be trusted: `check` tells of it
-            return [
-                (BlockLine(f"note:{line}", f"- {line}", level), text)
-                for text in self.notes.tail(most).splitlines()
-                if (line := shown_line(text))
-            ]
-        return []
+        return [
+            (BlockLine(f"note:{line}", f"- {line}", level), text)
+            for text in self.notes.tail(most).splitlines()
+            if (line := shown_line(text))
+        ]
 
     def _memory_files(self, prompt_log: PromptLog) -> list[BlockLine]:
         """Return the first lines of MEMORY.md: of the speaker in this session, of the household, of anyone."""

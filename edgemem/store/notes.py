@@ -10,12 +10,13 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from edgemem.clock import Clock, local
 from edgemem.config import NotesSettings, Profile, Settings, read_file
-from edgemem.errors import InvalidInputError
+from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.store.db.files import (
     Stamp,
     append,
@@ -32,9 +33,9 @@ from edgemem.store.validation import checked_count, checked_path, checked_text
 
 CUT = "… (note cut)\n"
 
-_MOST = 16 << 20
-"""Bytes that are read of a file; of a longer one, which people made, the newest, and it is not written."""
-_LONGEST_SIGN = 4  # bytes of a character
+MOST_CHARS = 4 << 20
+"""Characters that are read of a file, the newest; a longer one, which people made, is not written."""
+_MOST = 4 * MOST_CHARS  # bytes
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _DAMAGED, _LONG = ".damaged-", ".cut-"  # why there is a copy beside the file
 
@@ -100,7 +101,9 @@ class NotesFile:
     def tail(self, max_chars: int = 2000) -> str:
         """Return the newest lines that fit; a last line that is too long by itself is cut at its front, after `…`."""
         max_chars = checked_count(max_chars, "max_chars")
-        data = self._bytes(newest=min(_MOST, _LONGEST_SIGN * (max_chars + 1)))
+        data = b""
+        with suppress(ConfigError):  # `check` tells of a file that is not to be trusted
+            data = self._bytes(newest=min(_MOST, 4 * (max_chars + 1)))
         return last_lines(data.decode("utf-8", "replace"), max_chars) if max_chars else ""
 
     def sections(self) -> list[str]:

@@ -17,66 +17,62 @@ from edgemem.errors import ConfigError
 from edgemem.store import SQLiteMemoryStore
 from edgemem.store.backups import backup_paths
 from support.cli import refused, run
-from support.homes import opened
+from support.homes import check_of, opened
 from support.kills import start
 from support.selection import cases
 
-SECRET = "the secret of somebody else"
-PLACES = (
-    *("edgemem.toml", "NOTES.md", "bank/PROMPT.md", "bank/household/MEMORY.md", "hooks/own.py"),
-    *(
-        "db/memory.db",
-        "db/memory.db-wal",
-        "db/memory.db-shm",
-        "db/memory.db.lock",
-        "db/home.json",
-        "db/home.lock",
-    ),
-    *(
-        "db/index.db",
-        "db/index.db-wal",
-        "db/turn.json",
-        "db/failures.json",
-        "db/memory.db.spool-1",
-        "db/state-1.bin",
-    ),
-    *("models/own.gguf", "models/own.gguf.pin", "backups/memory-20260101T000000.000000Z.db"),
-)
-COMMANDS = (
-    ["stats"],
-    ["check"],
-    ["recall", "tea"],
-    ["inspect", "prompt", "tea"],
-    ["notes"],
-    ["export"],
-    ["models", "list"],
-    ["facts", "add", "k", "v"],
-    ["notes", "add", "x"],
-    ["backup"],
-)
-LOOK = """
+MORE = '[bank]\nbackend = "files"\n[hooks]\nfiles = ["own.py"]\n'
+PLACES = [
+    "edgemem.toml",
+    "NOTES.md",
+    "bank/PROMPT.md",
+    "bank/household/MEMORY.md",
+    "hooks/own.py",
+    "db/memory.db",
+    "db/memory.db-wal",
+    "db/memory.db-shm",
+    "db/memory.db.lock",
+    "db/memory.db.spool-1",
+    "db/home.json",
+    "db/home.lock",
+    "db/index.db",
+    "db/index.db-wal",
+    "db/turn.json",
+    "db/failures.json",
+    "db/state-1.bin",
+    "models/own.gguf",
+    "models/own.gguf.pin",
+    "backups/memory-20260101T000000.000000Z.db",
+]
+LOOK = [
+    "stats",
+    "check",
+    "recall tea",
+    "inspect prompt tea",
+    "notes",
+    "bank list",
+    "facts",
+    "sessions",
+    "export",
+    "models list",
+]
+COMMANDS = [line.split() for line in [*LOOK, "facts add k v", "notes add x", "backup"]]
+PROGRAM = """
     import json, sys
     from click.testing import CliRunner
     from edgemem.cli import main
     for home in sys.argv[2:]:
         for command in json.loads(sys.argv[1]):
-            print(home, command, flush=True)
             result = CliRunner().invoke(main, [*command, "--home", home])
-            sentence = result.exit_code == 0 or result.stderr.startswith("edgemem: ")
-            print(json.dumps([result.exit_code, sentence, result.output]), flush=True)
+            print(json.dumps([home, command, result.exit_code, result.stdout, result.stderr]), flush=True)
 """
 
 
 def socket_at(path: Path) -> None:
     with closing(socket.socket(socket.AF_UNIX)) as held:
-        here = os.open(path.parent, os.O_RDONLY)  # a socket's name is short
-        held.bind(f"/proc/self/fd/{here}/{path.name}")
-        os.close(here)
-
-
-def sparse(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(10 * 10**9)
+        folder = os.open(path.parent, os.O_RDONLY)  # a socket's name is short
+        held.bind(f"/proc/self/fd/{folder}/{path.name}")
+        os.close(folder)
 
 
 KINDS: dict[str, Callable[[Path], object]] = {
@@ -85,79 +81,91 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "folder": Path.mkdir,
     "circle": lambda path: path.symlink_to(path.name),
     "device": lambda path: path.symlink_to("/dev/zero"),
-    "link": lambda path: path.symlink_to(
-        next(p for p in path.parents if p.name == "home").parent.parent / "outside"
-    ),
-    "sparse": sparse,
+    "link": lambda path: path.symlink_to(os.environ["PYTEST_OUTSIDE"]),
+    "sparse": lambda path: (path.touch(), os.truncate(path, 10**10)),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_stands_in_place_of_a_file_nothing_hangs(tmp_path: Path, kind: str) -> None:
-    """Every command ends, with a sentence where it fails, and nothing outside is read or written."""
-    # Notes may lie elsewhere, where the link is their owner's: see below.
-    places = [place for place in PLACES if (kind, place) != ("link", "NOTES.md")]
-    places = Random(kind).sample(places, max(2, cases(len(places))))
+def test_whatever_lies_in_place_of_a_file_nothing_hangs(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command ends, with one sentence where it fails, and nothing outside is read or written."""
     outside = tmp_path / "outside"
-    outside.write_text(SECRET)
-    homes = [tmp_path / str(n) / "home" for n in range(len(places))]
-    for home, place in zip(homes, places, strict=True):
-        home.parent.mkdir()
-        with opened(home, '[bank]\nbackend = "files"\n[hooks]\nfiles = ["own.py"]\n') as memory:
+    outside.write_text("the secret")
+    monkeypatch.setenv("PYTEST_OUTSIDE", str(outside))
+    # Notes may lie elsewhere, where the link is their owner's.
+    places = [place for place in PLACES if (kind, place) != ("link", "NOTES.md")]
+    homes = []
+    for place in Random(kind).sample(places, max(2, cases(len(places)))):
+        homes.append(home := tmp_path / str(len(homes)))
+        with opened(home, MORE) as memory:
             memory.store.add_fact("tea", "green")
         strange = home / place
         strange.parent.mkdir(parents=True, exist_ok=True)
         strange.unlink(missing_ok=True)
         KINDS[kind](strange)
-    with start(LOOK, json.dumps(COMMANDS), *homes) as child:
+    with start(PROGRAM, json.dumps(COMMANDS), *homes) as child:
         printed, _ = child.communicate(timeout=300)
-    for asked, told in zip(*[iter(printed.splitlines())] * 2, strict=True):
-        code, sentence, output = json.loads(told)
-        assert sentence, (asked, output)
-        assert code in (0, 1), (asked, output)
-        assert SECRET not in output, asked
-        assert "fault of edgemem" not in output, (asked, output)
-    assert outside.read_text() == SECRET
+    for line in printed.splitlines():
+        *_, code, out, err = json.loads(line)
+        assert code == 0 or (code == 1 and err.startswith("edgemem: ")) or "fail" in out, line
+        assert "the secret" not in out + err, line
+        assert "fault of edgemem" not in err, line
+    assert len(printed.splitlines()) == len(homes) * len(COMMANDS)
+    assert outside.read_text() == "the secret"
 
 
 @pytest.mark.parametrize("place", ["bank/PROMPT.md", "edgemem.toml", "NOTES.md", "hooks/own.py"])
 def test_what_everybody_or_a_stranger_may_write_is_not_read(tmp_path: Path, place: str) -> None:
-    """`check` or the command says so in one sentence, and tells where a group may write; a hook file is no link."""
-    home = tmp_path / "home"
-    hooks = '[hooks]\nfiles = ["own.py"]\n' if "hooks" in place else ""
-    with opened(home, f'[bank]\nbackend = "files"\n{hooks}') as memory:
-        memory.store.add_fact("tea", "green")
+    """`check` or the command says so, and where a group may write; a hook file and the prompt are no links."""
+    home, real = tmp_path / "home", tmp_path / "real"
+    opened(home, MORE if "hooks" in place else '[bank]\nbackend = "files"\n').close()
+
+    def told() -> str:
+        return " ".join(run("check", "--home", home).output.split())
+
     file = home / place
     file.parent.mkdir(exist_ok=True)
-    file.write_text((file.read_text() if file.exists() else "") + "# mine\n")
+    with file.open("a") as text:
+        text.write("# mine\n")
     for mode, says in ((0o666, "Everybody may write"), (0o664, "The group of"), (0o600, "picked up")):
         file.chmod(mode)
-        assert says in " ".join(run("check", "--home", home).output.split())
+        assert says in told()
     if os.geteuid() == 0:
         os.chown(file, 12345, 12345)
-        assert "belongs to somebody else" in " ".join(run("check", "--home", home).output.split())
+        assert "belongs to somebody else" in told()
         os.chown(file, 0, 0)
-    file.rename(tmp_path / "real")
-    file.symlink_to(tmp_path / "real")
-    followed = place in ("edgemem.toml", "NOTES.md")
-    assert ("no regular file" in " ".join(run("check", "--home", home).output.split())) is not followed
+    file.rename(real)
+    file.symlink_to(real)
+    assert ("no regular file" in told()) is (place not in ("edgemem.toml", "NOTES.md"))
 
 
-def test_looking_at_a_home_runs_nothing_of_it(tmp_path: Path) -> None:
+def test_notes_are_recalled_once_they_are_to_be_trusted(tmp_path: Path) -> None:
+    """Rights that change take lines out of recall, and put them in again; a long file's end is recalled, and `check` says so."""
+    with opened(tmp_path) as memory:
+        memory.notes.append("The canoe is in the shed.")
+        for mode in (0o606, 0o600, 0o606, 0o600):
+            memory.notes.path.chmod(mode)
+            for _ in range(2):
+                assert bool(memory.recall("Where is the canoe?")) is (mode == 0o600)
+                memory.idle(5)
+        memory.notes.path.write_text("The canoe is away.\n" + "- line\n" * 20_000 + "The kayak is here.\n")
+        assert [item.text for item in memory.recall("canoe and kayak")] == ["The kayak is here."]
+        assert "only its end is recalled" in check_of(memory, "hot reload").detail
+
+
+def test_looking_at_a_home_runs_and_changes_nothing_of_it(tmp_path: Path) -> None:
     """No command but those that talk loads a hook file; a session does."""
     home, ran = tmp_path / "home", tmp_path / "ran"
-    with opened(home, '[hooks]\nfiles = ["own.py"]\n') as memory:
+    with opened(home, MORE) as memory:
         memory.store.add_fact("tea", "green")
     (home / "hooks").mkdir()
     (home / "hooks" / "own.py").write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
-    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    before = (home / "db" / "memory.db").read_bytes()
     for command in COMMANDS:
         assert run(*command, "--home", home).exit_code == 0, command
-        if not {"add", "backup"} & {*command}:
-            after = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
-            assert {path: data for path, data in after.items() if ".spool" not in path.name} == before, (
-                command
-            )
+        assert ((home / "db" / "memory.db").read_bytes() == before) is (" ".join(command) in LOOK), command
     assert not ran.exists()
     with edgemem.open(home, worker=False) as memory, pytest.raises(ConfigError, match="no function hook"):
         memory.session("kitchen")
@@ -165,36 +173,23 @@ def test_looking_at_a_home_runs_nothing_of_it(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_over_a_home(tmp_path: Path) -> None:
-    """Neither a backup nor an export takes the place of a file of a home, by whatever way its name leads there."""
-    home, other, outside = tmp_path / "home", tmp_path / "other", tmp_path / "outside"
+    """Neither a backup nor an export replaces a file of a home or an open database, or another memory's backup."""
+    home, other, link = tmp_path / "home", tmp_path / "other", tmp_path / "link"
     for path in (home, other):
         with opened(path) as memory:
             memory.store.add_fact("who", path.name)
-            memory.notes.append("mine")
     assert run("backup", "--home", other).exit_code == 0
     (old,) = backup_paths(other / "backups")
-    outside.symlink_to(other / "db")
-    with SQLiteMemoryStore(tmp_path / "x.db") as living:
-        living.add_fact("who", "x")
-        for target in (
-            *(
-                other / name
-                for name in ("db/memory.db", "db/memory.db-wal", "db/new.db", "NOTES.md", "bank/a.md")
-            ),
-            *(
-                home / "db" / "memory.db",
-                old,
-                outside / "memory.db",
-                other / "db" / ".." / "db" / "memory.db",
-            ),
-            tmp_path / "x.db",
-        ):
+    link.symlink_to(other / "db")
+    names = ["db/memory.db", "db/memory.db-wal", "db/new.db", "NOTES.md", "bank/a.md", "db/../db/memory.db"]
+    with SQLiteMemoryStore(tmp_path / "x.db"):
+        for target in (*(other / name for name in names), old, link / "memory.db", tmp_path / "x.db"):
             for command in ("backup", "export"):
                 assert "is left as it is" in refused(run(command, target, "--home", home)), (command, target)
     shutil.copy(old, tmp_path / "copy.db")
     assert "is left as it is" in refused(run("backup", tmp_path / "copy.db", "--home", home))
     with edgemem.open(other, worker=False) as memory:
-        assert (memory.store.get_fact("who"), memory.notes.read()) == ("other", "mine\n")
+        assert memory.store.get_fact("who") == "other"
 
 
 @pytest.mark.parametrize(
@@ -205,22 +200,19 @@ def test_nothing_is_written_over_a_home(tmp_path: Path) -> None:
         "create virtual table evil using fts5(x)",
         "create index evil on facts (value)",
         "create table evil (x references facts (id))",
-        "drop index if exists {index}",
+        "drop view facts_now",
     ],
 )
 def test_a_backup_with_parts_that_are_not_ours_is_not_put_back(tmp_path: Path, part: str) -> None:
-    """`restore` refuses it and keeps what is there, `check` tells of such a part in a truth, and older steps are known."""
+    """`restore` refuses it and keeps what is there, and `check` tells of such a part in a truth."""
     home, copy = tmp_path / "home", tmp_path / "copy.db"
     with opened(home) as memory:
         memory.store.add_fact("a", "1")
         memory.diagnostics.backups.make(copy)
     for file in (copy, home / "db" / "memory.db"):
         with closing(sqlite3.connect(file)) as raw, raw:
-            (index,) = raw.execute(
-                "select min(name) from sqlite_master where type = 'index' and sql > ''"
-            ).fetchone()
-            raw.execute(part.format(index=index))
-    assert "does not make" in refused(run("restore", copy, "--yes", "--home", home))
+            raw.execute(part)
+    assert "not as it makes" in refused(run("restore", copy, "--yes", "--home", home))
     assert "not as edgemem makes it" in run("check", "--home", home).output
     with opened(home) as memory:
         assert memory.store.get_fact("a") == "1"

@@ -7,16 +7,15 @@ the message, and by each session's newest summary; NOTES.md by the line, under i
 from __future__ import annotations
 
 import functools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import InvalidInputError
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.text.analyse import terms
 from edgemem.records import Kind
@@ -24,7 +23,7 @@ from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, text_of
 from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
 from edgemem.store.kinds import KINDS as STORED
-from edgemem.store.notes import read_sections
+from edgemem.store.notes import MOST_CHARS, read_sections
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
@@ -221,23 +220,18 @@ def _doc(source: Source, row: tuple[Any, ...]) -> Doc:
 
 
 def notes_stamp(notes: NotesFile) -> Stamp:
-    """Return the file's size and time, which change whenever it does."""
+    """Return the file's size (0: it may not be read) and time, which change whenever it does."""
     try:
         status = notes.path.stat()
     except OSError:
         return 0, 0
-    return status.st_size, status.st_mtime_ns
+    return status.st_size if notes.tail(1) else 0, status.st_mtime_ns
 
 
 def read_paragraphs(notes: NotesFile) -> Mapping[int, Doc]:
-    """Return the lines of the notes by their text's hash, with the heading that they are about; none where it is not read.
-
-    Of a file that people made longer than its bound, those are taken that the next note would leave.
-    """
-    with suppress(EdgememError):  # `check` tells of it
-        text = notes.tail(notes.max_size_chars) if notes.max_size_chars else notes.read()
-        return _paragraphs(text, notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level), notes.zone)
-    return {}
+    """Return the lines within the notes' bound by their text's hash, with the heading that they are about."""
+    text = notes.tail(notes.max_size_chars or MOST_CHARS)
+    return _paragraphs(text, notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level), notes.zone)
 
 
 @functools.lru_cache(maxsize=1)  # read with every recalled note, and seldom changed
@@ -287,14 +281,10 @@ class BankSections:
         stamp = self._stamp or self.stamp()
         if stamp != self._read[0]:
             placed: dict[int, tuple[Doc, BankFile]] = {}
-            limits, sizes = self._bank.limits(), Counter[tuple[str, str]]()
-            for file, owner, whole in self._bank.texts() if stamp else ():
-                bank = file.scope, file.topic
-                room = limits.max_total_size_bytes - sizes[bank]
-                text = whole[: max(0, min(limits.max_file_size_bytes, room))]
-                sizes[bank] += len(text)
+            most = self._bank.limits().max_file_size_bytes
+            for file, owner, text in self._bank.texts() if stamp else ():
                 level = 2 if owner is not None else LEVELS.index(file.scope)
-                for piece in _pieces(text):
+                for piece in _pieces(text[:most]):
                     words = f"{file.path}: {piece}"[:MAX_CHARS]
                     ref = digest_of(f"{owner or file.scope}\n{words}")
                     placed[ref] = Doc(BANK, ref, words, level, owner, owner, at=file.modified), file
