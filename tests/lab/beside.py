@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import edgemem.aio
 from edgemem.bench.ground import at_most, report, say, scratch
+from edgemem.fence import clean_result
 from edgemem.inspect.replay import cache_folder
 from lab.beside_calls import CLASSES, USERS, Call, Opened, Sequence, opened_with, play, sequences
 from lab.peers import PEERS, call_peer, python_of
@@ -105,6 +106,7 @@ MEANT: tuple[tuple[str, str, Callable[[Pair, Any], Any]], ...] = (
     ("recall recall_recent recall_by_tag count get suggest", "what is stored again replaces itself, and keeps its outcomes", stored_again),
     ("recall_by_tag", "episodes of a tag come newest first", lambda _, theirs: sorted(theirs, key=lambda one: one["timestamp"], reverse=True)),
     ("recall suggest", "each word finds for itself, in forms alike, by how rare it is", by_words),
+    ("memory_read", "a tool gives stored text back without markers of roles", lambda _, theirs: json.loads(clean_result(json.dumps(theirs, ensure_ascii=False)))),
     ("", "control characters are taken out of texts", lambda _, theirs: json.loads(json.dumps(theirs).replace("\\u0000", ""))),
     ("", "ensure_user need not come first", of_unknown),
 )  # fmt: skip
