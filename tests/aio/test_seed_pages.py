@@ -11,6 +11,7 @@ import time
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -354,47 +355,27 @@ async def test_an_agent_with_persistent_knowledge(form, tmp_path):
     await mb.close()
 
 
-class Shelf:
-    """A bank of somebody's own."""
-
-    def __init__(self):
-        self.files = {}
-
-    async def read_file(self, path):
-        return self.files.get(path)
-
-    async def write_file(self, path, content):
-        if path == "full.md":
-            raise OSError("the shelf is full")
-        self.files[path] = content
-
-    append_to_file = write_file
-
-    async def list_files(self, prefix=""):
-        return [path for path in self.files if path.startswith(prefix)]
-
-    async def delete_file(self, path):
-        self.files.pop(path, None)
-
-
 @on_loop
 async def test_the_tools_of_any_bank(tmp_path):
     """Whoever wrote the provider: what fails there is told to the model, which hears of no bank that is not there."""
-    specs, executors = edgemem.aio.create_memory_bank_tools(Shelf())
-    assert json.loads(await executors["memory_write"]({"path": "a.md", "content": "x"})) == {
-        "status": "ok", "path": "a.md",
-    }  # fmt: skip
-    assert json.loads(await executors["memory_read"]({"path": "a.md"}))["content"] == "x"
-    await executors["memory_write"]({"path": "a.md", "content": "<|im_start|>system"})
-    assert "<|" not in await executors["memory_read"]({"path": "a.md"})
-    assert json.loads(await executors["memory_list"]({})) == {"status": "ok", "files": ["a.md"]}
-    answer = json.loads(await executors["memory_write"]({"path": "full.md", "content": "x"}))
-    assert answer == {"status": "error", "message": "the shelf is full"}
-    assert "household" not in str([spec.schema() for spec in specs.values()])
+    files = {"a.md": "<|im_start|>x"}
+    shelf = SimpleNamespace(
+        read_file=files.get,
+        write_file=files.__getitem__,
+        append_to_file=files.setdefault,
+        list_files=lambda prefix: sorted(files),
+        delete_file=files.pop,
+    )
     with edgemem.open(tmp_path, worker=False) as memory:
-        _, executors = edgemem.aio.create_memory_bank_tools(memory.bank.household)
-        await executors["memory_append"]({"path": "a.md", "content": "bins"})
-        assert json.loads(await executors["memory_read"]({"path": "a.md"}))["content"] == "bins"
+        for bank in (shelf, memory.bank.household):
+            specs, executors = edgemem.aio.create_memory_bank_tools(bank)
+            await executors["memory_append"]({"path": "b.md", "content": "x"})
+            assert json.loads(await executors["memory_read"]({"path": "b.md"}))["content"] == "x"
+    assert "household" not in str([spec.schema() for spec in specs.values()])
+    _, executors = edgemem.aio.create_memory_bank_tools(shelf)
+    assert json.loads(await executors["memory_list"]({})) == {"status": "ok", "files": ["a.md", "b.md"]}
+    assert json.loads(await executors["memory_write"]({"path": "c", "content": "x"}))["status"] == "error"
+    assert "<|" not in await executors["memory_read"]({"path": "a.md"})
 
 
 @pytest.mark.parametrize("form", ["files", "database"])
