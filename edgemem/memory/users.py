@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
 _KIND = "episode"  # tells what an agent stored from what tools did, which may be in the same file
-_LEAST = 0.04  # how relevant an episode must be, 0 to 1
+_LEAST = 0.04  # how relevant an episode with none of the words must be, 0 to 1
 
 
 @dataclass(frozen=True)
@@ -305,11 +305,11 @@ class EpisodicMemory:
         """Return the episodes that a text is about, best first; of several in the same words, the newest."""
         most = asked = item_count(top_k, "top_k")
         while True:  # what tools did is passed over
-            request = Request(reader=None, k=asked, kinds={"episode"}, min_score=_LEAST)
-            items = self._recall.recall(query, request)
-            stored = [self._store.get_episode(item.id) for item in items]
+            items = self._recall.recall(query, Request(reader=None, k=asked, kinds={"episode"}))
+            ids = [item.id for item in items if item.score >= _LEAST or "words" in item.why]
+            stored = map(self._store.get_episode, ids)
             episodes = [_episode(row) for row in stored if row is not None and row.kind == _KIND]
-            if len(episodes) >= most or len(items) < asked:
+            if len(episodes) >= most or len(ids) < asked:
                 return episodes[:most]
             asked *= 4
 
