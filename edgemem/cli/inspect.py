@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
+from edgemem.cli import options
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
-from edgemem.cli.options import (
-    home_and_json,
-    open_existing,
-    reader_of,
-    session_ids,
-    speaker_option,
-    tell_waiting,
-)
 from edgemem.cli.printing import console, harmless, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError, count
 from edgemem.fence import check_text
@@ -42,7 +35,11 @@ def inspect() -> None:
 @inspect.command()
 @click.argument("utterance")
 @click.option(
-    "--session", default="chat", show_default=True, shell_complete=session_ids, help="The conversation."
+    "--session",
+    default="chat",
+    show_default=True,
+    shell_complete=options.session_ids,
+    help="The conversation.",
 )
 @click.option("--speaker", help="Who says it; without it, a voice that is not recognised.")
 @llm_option
@@ -52,7 +49,7 @@ def inspect() -> None:
 )
 @click.option("--no-tools", is_flag=True, help="Count without the memory tools that `edgemem chat` offers.")
 @click.option("--whole", is_flag=True, help="Show every part in full, and everything that is left out.")
-@home_and_json
+@options.home_and_json
 def prompt(
     utterance: str, llm: Path | None, server: str | None, home: Path, as_json: bool, **scene: Any
 ) -> None:
@@ -66,7 +63,7 @@ def prompt(
     check_text(utterance, what="the utterance", max_bytes=MAX_UTTERANCE)
     not_both(llm, server)
     model_file = file_at(llm, home)
-    with open_existing(home) as memory, tokenizer_of(model_file, server, memory) as tokenizer:
+    with options.open_existing(home) as memory, tokenizer_of(model_file, server, memory) as tokenizer:
         inspection = inspect_prompt(
             memory,
             utterance,
@@ -76,7 +73,7 @@ def prompt(
             instructions=scene["instructions"],
             tools=[] if scene["no_tools"] else memory.tools(),
         )
-        waiting = tell_waiting(memory)
+        waiting = options.tell_waiting(memory)
     if as_json:
         room = {"free_tokens": inspection.free_tokens, "over_tokens": inspection.over_tokens}
         print_json(asdict(inspection) | {"plan": inspection.plan, **room, "waiting": waiting})
@@ -87,8 +84,8 @@ def prompt(
 
 @inspect.command(short_help="Show what a tool answered in full.")
 @click.argument("pointer")
-@speaker_option
-@home_and_json
+@options.speaker_option
+@options.home_and_json
 def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None:
     """Show all of a tool's result that was shortened; POINTER is the name that it was kept under.
 
@@ -100,8 +97,8 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
     from edgemem.store.turns import read_output
 
     name = pointer.strip().lower()
-    with open_existing(home) as memory:
-        reader = reader_of(memory, speaker)
+    with options.open_existing(home) as memory:
+        reader = options.reader_of(memory, speaker)
         piece = read_output(memory.diagnostics.database, name, length=MAX_OUTPUT, reader=reader)
     if piece is None:
         may = "" if speaker is None else f" that {plain(speaker)} may read"

@@ -9,8 +9,8 @@ import pytest
 
 import edgemem
 from edgemem.memory import Memory
-from edgemem.records import Heard, Message, Reader, Session, StoredMessage, Turn
-from edgemem.store.turns import commit_turn, read_turns
+from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn
+from edgemem.store.turns import append_epoch, commit_turn, read_turns
 from support.cli import refused, run
 from support.data import DATA
 from support.homes import files_with, opened, tell
@@ -24,17 +24,14 @@ OTHERS = 1000
 
 def fill(memory: Memory) -> None:
     """Store 2,000 messages in 1,000 turns."""
-    texts = [(f"Box {n} holds {n * 7} screws.", f"Noted, box {n}.") for n in range(OTHERS)]
-    turns = [
-        Turn(
-            "hall", n, (StoredMessage("user", said), StoredMessage("assistant", reply)), heard=Heard("alice")
-        )
-        for n, (said, reply) in enumerate(texts)
-    ]
 
     def write(tx):
-        for turn in turns:
-            commit_turn(tx, turn)
+        for n in range(OTHERS):
+            said, reply = (
+                StoredMessage("user", f"Box {n} holds screws."),
+                StoredMessage("assistant", "Noted."),
+            )
+            commit_turn(tx, Turn("hall", n, (said, reply), heard=Heard("alice")))
 
     memory.diagnostics.database.write(write)
 
@@ -52,13 +49,10 @@ def live(memory: Memory, robot: Robot) -> None:
     database = memory.diagnostics.database
     quoted = (StoredMessage("user", "What did I say?"), StoredMessage("assistant", f"You said: {SAID}"))
     database.write(lambda tx: commit_turn(tx, Turn("den", 0, quoted, heard=Heard("alice"))))
-    history: list[Message] = [{"role": "user", "content": "hello"}]
-    memory.sessions.save("kitchen state", Session(history, {"last": "nothing"}))
-    database.write(
-        lambda tx: tx.execute(
-            "update sessions set state = ? where name = 'kitchen'", (json.dumps({"heard": SAID}),)
-        )
-    )
+    memory.sessions.save("attic", Session([{"role": "user", "content": "hello"}], {"last": "nothing"}))
+    database.write(lambda tx: append_epoch(tx, Epoch("kitchen", 0, summary=f"alice: {SAID}")))
+    state = json.dumps({"heard": SAID})
+    database.write(lambda tx: tx.execute("update sessions set state = ? where name = 'kitchen'", (state,)))
 
 
 @pytest.mark.parametrize("way", ["message", "turn", "command", "tool"])
@@ -95,9 +89,9 @@ def test_what_was_said_once_leaves_no_byte_and_nothing_else_goes(tmp_path: Path,
         assert [text for text in others if text not in ("Remembered", "ok", *left)] == []
         assert memory.store.get_fact("lesson.price") == "12 euros"
         assert memory.store.get_fact("lesson", scope="household") is None
-        state = memory.sessions.load("kitchen state")
-        assert state is not None
-        assert state.state == {"last": "nothing"}
+        attic = memory.sessions.load("attic")
+        assert attic is not None
+        assert attic.state == {"last": "nothing"}
 
 
 def test_of_forty_turns_with_the_words_the_newest_ten_are_told(tmp_path: Path) -> None:
