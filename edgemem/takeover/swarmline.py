@@ -103,7 +103,7 @@ def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
 def _fact(tx: Transaction, row: Row) -> None:
     value = json_of(row["value"])
     if value is None:
-        value = NULL if row["value"] == "null" else row["value"]
+        value = NULL if row["value"] in (None, "null") else row["value"]
     assert_fact(
         tx,
         row["key"],

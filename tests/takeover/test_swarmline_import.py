@@ -119,6 +119,17 @@ def test_rows_without_a_time_are_of_no_other_age(memory, tmp_path):
     assert take_over(memory, tmp_path / "own.db").added == {}
 
 
+def test_a_fact_that_is_null_is_one(memory, tmp_path):
+    """Swarmline keeps a value of None as null of SQL, and gives it back."""
+    with closing(sqlite3.connect(tmp_path / "own.db")) as db:
+        db.executescript(
+            "create table facts (user_id, topic_id, key, value, source, updated_at);"
+            "insert into facts values ('ann', null, 'diet', null, 'user', '2026-03-15 09:30:00');"
+        )
+    assert take_over(memory, tmp_path / "own.db").added == {"facts": 1}
+    assert memory.users.get_facts("ann") == {"diet": None}
+
+
 def test_a_folder_of_a_bank_is_taken_over(memory, tmp_path):
     """Files below <user>/<topic>/memory/ are that user's, also in a folder of that name; others are skipped and named."""
     folder = tmp_path / "banks" / "alice" / "my-project" / "memory" / "memory"
