@@ -377,9 +377,11 @@ class _MemoryTools:
         if eraser is None or not items:
             return f"Nothing was erased. {self._unknown(turn, words)}"
         lines = [f"- {self._words(item)} [turn:{item.id}]" for item in items]
-        turn.note_shown(BlockLine(f"turn:{item.id}", "", item.level, item.owner) for item in items)
+        lines = lines[: self._fitting(lines)]
+        shown = items[: len(lines)]
+        turn.note_shown(BlockLine(f"turn:{item.id}", "", item.level, item.owner) for item in shown)
         if len(items) > 1:
-            more = [f"and {whole - len(items)} more"] * (whole > len(items))
+            more = [f"and {whole - len(lines)} more"] * (whole > len(lines))
             raise RefusedError(
                 "\n".join([f"Nothing was erased: no fact has this name. {_WHICH}", *lines, *more])
             )

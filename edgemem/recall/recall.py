@@ -222,17 +222,26 @@ class Recall:
 
         `own`: only what the reader said. The name `turn:ID` finds the message with that id.
         """
-        reader, least = with_stored_spelling(self._truth, reader), self._settings.now.injection.floor
+        reader, settings = with_stored_spelling(self._truth, reader), self._settings.now
         who = reader.speaker if own and reader else None
-        ids = self._holding(words, reader, who)
+        kind, _, number = words.strip("[] ").partition(":")
         request = Request(
-            reader=reader, k=most, kinds=_TURNS, min_score=_SHARE * least, repeated=True, noted=False
+            reader=reader,
+            k=most,
+            kinds=_TURNS,
+            min_score=_SHARE * settings.injection.floor,
+            deadline_s=settings.recall.deadline_ms / 1e3 if own else None,
+            repeated=True,
+            noted=False,
         )
-        likely = self.recall(words, request)
-        times = FactTimes(self._clock.now(), zone=self._settings.now.time.tzinfo())
+        if (ref := row_number(number) if kind == "turn" else -1) >= 0:
+            ids, likely = [ref], []
+        else:
+            ids, likely = self._holding(words, reader, who), self.recall(words, request)
+        times = FactTimes(self._clock.now(), zone=settings.time.tzinfo())
         rows = Rows(self._truth, None, None, reader=reader, times=times, doubtful_below=0.0)
         found = [*rows.read([(TURN, number) for number in ids[:most]]).values()]
-        found += likely if any(item.score >= least for item in likely) else []
+        found += likely if any(item.score >= settings.injection.floor for item in likely) else []
         turns = {(item.session, item.turn): item for item in found[::-1] if who in (None, item.speaker)}
         return sorted(turns.values(), key=found.index)[:most], len(ids)
 
@@ -243,17 +252,13 @@ class Recall:
             # Of text without spaces each sign counts, of a word a stem of any language; a short one begins a word.
             terms = tuple(f" {term}" if term.isascii() and len(term) < _PART else term for term in found_by)
             parts += [terms] if word and len(terms) <= _STEMS else [(term,) for term in terms]
-        kind, _, number = words.strip("[] ").partition(":")
-        ref = row_number(number) if kind == "turn" else -1
         rule, values = reading_rule(reader, "t.")
         rows = self._truth.query(
             "select m.id, m.content from turns t cross join messages m on m.id = t.utterance"  # noqa: S608 - our own constants
-            f" where m.content <> '' and (:who is null or t.speaker = :who) and (:id < 0 or m.id = :id) and {rule}"
+            f" where m.content <> '' and (:who is null or t.speaker = :who) and {rule}"
             " order by ifnull(t.event_time, t.recorded / 1e6) desc, m.id desc",
-            {"who": who, "id": ref, **values},
+            {"who": who, **values},
         )
-        if ref >= 0:
-            return [ref for ref, _ in rows]
         texts = ((ref, f" {' '.join(plain_words(text))}") for ref, text in rows if parts)
         return [ref for ref, text in texts if all(any(part in text for part in some) for some in parts)]
 

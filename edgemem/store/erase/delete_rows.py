@@ -234,11 +234,15 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
         (session_id, n, first, last),
     )
     copies = [
-        Erased.with_values("turn", f"turn:{number}", _quotable(tx, role, text))
+        Erased.with_values("turn", f"turn:{number}", _quotable(role, text))
         for number, role, text in stored
         if text and role in ("user", "assistant")
     ]
     erase_tool_copies(tx, copies)
+    for text in {
+        text for _, role, text in stored if role == "user" and text and len(text.encode()) >= _TELLING
+    }:
+        _erase_quotes(tx, text)
     told = tx.execute(_TOLD_THEN, {"begun": begun, "end": first, "speaker": speaker})
     copies += filter(None, [erase_fact(tx, key, scope=scope) for scope, key in told])
     for kind in KINDS:
@@ -250,20 +254,20 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
     return {"turns": 1, **({"facts": len(told)} if told else {})}, copies
 
 
-def _quotable(tx: Transaction, role: str, text: str) -> list[str]:
-    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say.
-
-    What robots answered with what a person said, word for word, such as whether to forget it, is erased at once.
-    """
+def _quotable(role: str, text: str) -> list[str]:
+    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say."""
     sentences = [sentence for sentence in _SENTENCE.split(text) if len(sentence.encode()) >= _TELLING]
-    if role == "user" and sentences:
-        changed = tx.execute(
-            "update messages set content = replace(content, :text, :erased), unheard = replace(unheard, :text, :erased),"
-            " tokens = null where role = 'assistant' and (instr(content, :text) or instr(unheard, :text)) returning id",
-            {"text": text, "erased": ERASED},
-        )
-        tx.announce("messages", sorted(number for (number,) in changed))
     return [text, *sentences] if role == "user" or sentences else []
+
+
+def _erase_quotes(tx: Transaction, text: str) -> None:
+    """Erase a text from what robots answered, word for word, such as the question whether to forget it."""
+    changed = tx.execute(
+        "update messages set content = replace(content, :text, :erased), unheard = replace(unheard, :text, :erased),"
+        " tokens = null where role = 'assistant' and (instr(content, :text) or instr(unheard, :text)) returning id",
+        {"text": text, "erased": ERASED},
+    )
+    tx.announce("messages", sorted(number for (number,) in changed))
 
 
 def _erase_parts(
