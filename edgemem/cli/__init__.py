@@ -27,6 +27,7 @@ COMMANDS = {
     "procedures": ("episodes", "List ways of doing things, or find one for a task."),
     "notes": ("notes", "Print NOTES.md, a section of it, or add to it."),
     "goals": ("episodes", "List what people are after."),
+    "people": ("people", "List who is known; rename, merge or split them."),
     "bank": ("notes", "List files of the bank, show, write or delete one."),
     "sessions": ("recall", "List conversations, or show one."),
     "inspect": ("inspect", "Show the next prompt part by part, or a tool's result in full."),

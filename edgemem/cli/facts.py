@@ -183,24 +183,17 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     """Move the facts and preferences of SCOPE, which has no known form, to the scope TO.
 
     Only the operator reads such a scope; `edgemem check` lists them. Nothing is moved where both have one key.
-
-    \b
-    edgemem facts move User:Mara user:Mara
-    """  # noqa: D301 - click reads the backspace as: do not wrap
+    """
     to = checked_scope(to)
     with options.open_existing(home) as memory:
         database = memory.diagnostics.database
         moved = database.write(lambda tx: move_scope(tx, scope, to))
         memory.diagnostics.index.take_changes()  # the next question finds them in their new scope
         to = written_scope(database, to)
-    numbers = {"fact": moved.facts, "preference": moved.preferences}
-    what = " and ".join(count(number, kind) for kind, number in numbers.items() if number)
+    numbers = {"facts": moved.facts, "preferences": moved.preferences}
     who = _READ_BY[level_of_scope(to)[0]].format(who=plain(to.removeprefix("user:")))
-    answer(
-        as_json,
-        {"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences},
-        f"Moved {what} from {plain(scope)} to {plain(to)}; read by {who}.",
-    )
+    told = f"Moved {counts(numbers)} from {plain(scope)} to {plain(to)}; read by {who}."
+    answer(as_json, {"scope": scope, "to": to, **numbers}, told)
 
 
 def _unknown(database: Database, key: str, scope: str | None) -> InvalidInputError:

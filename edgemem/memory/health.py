@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import shutil
 import time
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LISTED = 20
+_VOICE = re.compile(r"(?:[^\W\d_]+[ _-])?\d+")  # a number, or of the form of speaker_3
 _HEARD, _FEWEST = 200, 20  # of the newest messages, those whose language is told, and the fewest that tell it
 SPARE_MB = 200  # below this much free space a robot that logs and learns will soon stop doing so
 
@@ -166,8 +168,17 @@ def _moment(at: float) -> str:
 
 def _names(home: Home) -> Finding:
     stray = stray_scopes(home.database)
+    voices = [
+        name for (name,) in home.database.query("select distinct name from names") if _VOICE.fullmatch(name)
+    ]
+    if voices and not stray:
+        more = f" and {len(voices) - _LISTED} more" if len(voices) > _LISTED else ""
+        return _warn(
+            f"voices that have no name yet: {', '.join(voices[:_LISTED])}{more}",
+            f"Say who it is: edgemem people rename {shlex.quote(voices[0])} NAME, or merge where NAME is known already.",
+        )
     if not stray:
-        return _ok("every scope has a known form")
+        return _ok("every scope has a known form, and every voice a name")
     listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope

@@ -92,6 +92,8 @@ class Memory(Closable):
         """NOTES.md."""
         self.procedures = self._home.procedures
         """Ways of doing things, and how often each worked."""
+        self.people = self._home.people
+        """Who is known; somebody is renamed, merged or split here, or gets a turn."""
         self.bank = self._home.bank
         """Files of text: each person's own by topic, the household's and anyone's."""
         self.episodes = EpisodicMemory(self.store, self._home.search)

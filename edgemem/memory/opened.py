@@ -42,6 +42,7 @@ from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.people import People
 from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
@@ -204,6 +205,7 @@ class Home:
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
+        self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
 
     def _open_index(self, path: Path, opened: ExitStack) -> Index:
@@ -259,6 +261,8 @@ class Home:
         )
         opened.callback(self.prefetch.close)
         opened.callback(self._close_states)
+        if not self.database.read_only:
+            self.people.merge_voices(self.profile.called())
 
     def preload(self, stop: Callable[[], bool]) -> bool:
         """Make, and bring into memory, what the next question is answered with; return whether anything was missing."""
@@ -348,6 +352,7 @@ class Upkeep(IdleWorker):
         steps: dict[str, Callable[[Stop], bool]] = {
             "settings": lambda _stop: settings.renew(),
             "waiting turns": home.sessions.journal.retry,
+            "people": lambda _stop: home.people.merge_voices(settings.now.called()),
             "erase": erase,
             "bank": home.bank.retain,
             "compact": lambda stop: any(hook.work(stop=stop) for hook in list(home.in_use.compactions)),

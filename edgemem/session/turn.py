@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ from edgemem.session.points import (
 from edgemem.session.steps import Step, Steps
 from edgemem.session.tools import Tool, ToolTurn, never
 from edgemem.store.messages import copied, without_thoughts
-from edgemem.store.rights import readable
+from edgemem.store.rights import readable, with_stored_spelling
 from edgemem.store.validation import checked_text
 
 if TYPE_CHECKING:
@@ -131,6 +132,11 @@ class OpenTurn:
             listeners = {*audience, *outer.reader.audience, outer.reader.speaker or ""}
             audience = tuple(sorted(listeners - {speaker}))
         self.reader = Reader(speaker, frozenset(audience))
+        if log.journal is not None:
+            with suppress(EdgememError):  # a failing memory stops no reply
+                person = with_stored_spelling(log.journal.database, self.reader)
+                if person is not None and person.key != self.reader.key:  # by another of their names
+                    self.reader = person
         self._private = bool(task.get("private"))
         heard, speaker = task.get("heard"), self.reader.speaker  # as names are stored
         if not isinstance(heard, Heard):

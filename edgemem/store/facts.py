@@ -13,12 +13,13 @@ somebody of trust says the same; both, until anything is heard well of that time
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import name_key, person_of, without_spaces
+from edgemem.store.db.transaction import in_batches
 from edgemem.store.pending_erasures import note_forgotten
 from edgemem.store.rights import canonical_owner_and_heard, level_and_owner, scope_in_sql, spell_scope
 from edgemem.store.validation import (
@@ -190,17 +191,38 @@ def assert_version(
         if well:
             _settle_doubts(tx, key_id, statement, touched[0].origin, statement.trust)
         return False
-    recorded, version = _next_version(tx, key_id, recorded)
-    _close(tx, touched, recorded, version)
-    *rest, new = _cut(touched, statement._replace(version=version))
-    for row in rest:
-        _insert(tx, key_id, row, recorded)
-    number = _insert(tx, key_id, new, recorded, number)
+    number = _believe(tx, key_id, statement, touched, (number, recorded))
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
         _note_doubt(tx, key_id, statement)
     _settle_doubts(tx, key_id, statement, number, statement.trust)
     return True
+
+
+def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, str | None, int]]) -> None:
+    """Give statements, by their ids, other speakers, owners and keys; all statements of these keys are believed anew, in their order."""
+    keys, rows, statements = {key_id for _, _, key_id in changes.values()}, [], []
+    for batch in in_batches(list(changes)):
+        marks = ", ".join("?" * len(batch))
+        keys |= {key_id for (key_id,) in tx.execute(f"select key_id from facts where id in ({marks})", batch)}  # noqa: S608 - our own marks
+    for key_id in sorted(keys):
+        rows += tx.execute(ROWS_OF_KEY, {"key": key_id})
+        # The row that says that nothing was known before is written again by itself.
+        statements += tx.execute(
+            f"select recorded, id, key_id, {STATEMENT_COLUMNS} from facts where id in ({ROWS_OF_KEY}) and id = origin"  # noqa: S608 - our own constants
+            " and (value is not null or valid_from > -9e999)",
+            {"key": key_id},
+        )
+    tx.executemany("delete from facts where id = ?", rows)
+    for recorded, number, key_id, *stated in sorted(statements):
+        value, text, begin, end, source, level, owner, trust, speaker, *heard = stated
+        speaker, owner, key = changes.get(number, (speaker, owner, key_id))
+        statement = FactVersion(
+            0, value, text, begin, end, 0, 0, None, source, level, owner, trust, (speaker, *heard)
+        )
+        touched = _believed_between(tx, key, statement.valid_from, statement.valid_to)
+        _believe(tx, key, statement, touched, (number, recorded))
+    tx.announce("facts", sorted({number for (number,) in rows}))
 
 
 def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -339,6 +361,23 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
     return [FactVersion._make((*row[:12], row[12:])) for row in rows]
+
+
+def _believe(
+    tx: Transaction,
+    key_id: int,
+    statement: FactVersion,
+    touched: list[FactVersion],
+    at: tuple[int | None, int | None],
+) -> int:
+    """Write a statement in place of what it touches; `at` is its id and when it is recorded, None: new ones. Return its id."""
+    number, when = at
+    recorded, version = _next_version(tx, key_id, when)
+    _close(tx, touched, recorded, version)
+    *rest, new = _cut(touched, statement._replace(version=version))
+    for row in rest:
+        _insert(tx, key_id, row, recorded)
+    return _insert(tx, key_id, new, recorded, number)
 
 
 def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, int]:

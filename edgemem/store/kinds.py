@@ -500,6 +500,7 @@ BANK_FILES = Kind(
     ("unique (scope, topic, path)",),
     place="r.path",
     texts="0",  # its lines are read from the bank, wherever that keeps its files
+    unique=("scope", "topic", "path"),
 )
 
 KINDS = (

@@ -7,7 +7,7 @@ are older than the newest forgetting still hold it, and must go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,9 @@ import msgspec
 if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
+
+MOVE = "people:move"
+"""The key in `meta` of what undoes the newest move of a person (`store.people`)."""
 
 _KEY = "forgotten"
 
@@ -37,6 +40,14 @@ def note_forgotten(tx: Transaction) -> None:
 def note_whose(tx: Transaction, kind: str, name: str) -> None:
     """Note that all of a "person" or "session" is erased now, or that a session which had "begun" lost its epochs; without the name."""
     tx.execute("insert or replace into meta values (?, ?)", (_key_of(kind, name), tx.tick()))
+
+
+def forget_move(tx: Transaction, people: Collection[str]) -> None:
+    """Erase what undoes a move of any of these people."""
+    for (record,) in tx.query("select value from meta where key = ?", (MOVE,)):
+        moved = msgspec.json.decode(record)
+        if moved["old"] in people or moved["new"] in people:
+            tx.execute("delete from meta where key = ?", (MOVE,))
 
 
 def noted(db: Tables, kind: str, *names: str) -> int:

@@ -174,8 +174,8 @@ def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
     """Erase the written forms of names that no row holds any more; called after an erasure."""
     for name in {name for name in names if name}:
         tx.execute(
-            f"delete from names where key = :key and not ({_IN_USE})",  # noqa: S608 - our own constant
-            {"key": name_key(name), "name": name},
+            f"delete from names where name = :name and not ({_IN_USE})",  # noqa: S608 - our own constant
+            {"name": name},
         )
 
 

@@ -100,7 +100,7 @@ def test_a_voice_that_nobody_recognised_is_not_the_operator(memory):
 
 
 NAMES = {
-    *("home", "profile", "store", "sessions", "notes", "procedures", "bank", "episodes", "users"),
+    *("home", "profile", "store", "sessions", "notes", "procedures", "bank", "people", "episodes", "users"),
     *("messages", "facts", "goals", "summaries", "session_state", "phases", "tool_events"),
     *("recall", "recall_sessions", "session", "hooks", "tools", "hints"),
     *("forget", "export", "import_lines"),

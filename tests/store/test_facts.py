@@ -253,7 +253,7 @@ def test_scopes_of_unknown_forms_are_closed_listed_and_moved(tmp_path: Path) -> 
     for scope, to in map(str.split, wrong):
         assert refused(run("facts", "move", scope, to, "--home", home))
     moved = run("facts", "move", "robot:7", "user:mara", "--home", home)
-    assert moved.output == "Moved 2 facts and 1 preference from robot:7 to user:Mara; read by Mara alone.\n"
+    assert moved.output == "Moved 2 facts, 1 preference from robot:7 to user:Mara; read by Mara alone.\n"
     with edgemem.open(home, worker=False) as memory:
         assert values(memory, "Mara") == {"pin": "2", "shoes": "39", "tea": "green"}
         assert [fact.value for fact in memory.store.fact_history("pin", scope="user:Mara")] == ["1", "2"]

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -22,7 +22,7 @@ from edgemem.errors import MemoryBankViolation
 from edgemem.fence import storable
 from edgemem.scopes import name_key, scope_of
 from edgemem.store.bank.rules import HOUSEHOLD, SHARED, BankFile, Held, folders_of, path_key, split_path
-from edgemem.store.db.files import locked_beside, to_store_error, write_all
+from edgemem.store.db.files import locked_beside, sync, to_store_error, write_all
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
@@ -145,6 +145,34 @@ class BankFolder:
                         rmtree(folder)
                     else:
                         folder.unlink()
+
+    def person_moves(self, old: str, new: str) -> list[tuple[str, str]]:
+        """Return what is in the folders of a person, and where in another's it will be: paths below the folder of all banks.
+
+        A topic that both have gets the old name behind its own.
+        """
+        home = next(iter(self.folders_of(new)), self.root / folders_of(scope_of(new), "")[0])
+        moves = []
+        for folder in filter(Path.is_dir, self.folders_of(old)):
+            for place in filter(lambda place: _is_shown(place.name), sorted(folder.iterdir())):
+                target = home / place.name
+                while target.exists():
+                    target = target.with_name(f"{target.name}.{folder.name}")
+                moves.append((str(place.relative_to(self.root)), str(target.relative_to(self.root))))
+        return moves
+
+    def move(self, moves: Iterable[tuple[str, str]]) -> None:
+        """Move what is in people's folders; what was moved before, or has something in its way, is left out."""
+        with locked_beside(self.root / "files"), _within("the bank", self.root):
+            for source, target in ((self.root / old, self.root / new) for old, new in moves):
+                linked = source.parent.is_symlink() or target.parent.is_symlink()
+                if not linked and source.exists() and not target.exists():
+                    target.parent.mkdir(mode=0o700, exist_ok=True)
+                    source.rename(target)
+                    sync(target.parent)
+                    sync(source.parent)
+                    with suppress(OSError):  # another topic is in it
+                        source.parent.rmdir()
 
     @contextmanager
     def _opened(

@@ -22,7 +22,7 @@ from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
 from edgemem.store.erase.copies import ERASED, Erased, erase_tool_copies, read_erased
 from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
-from edgemem.store.pending_erasures import note_folder, note_forgotten, note_whose
+from edgemem.store.pending_erasures import forget_move, note_folder, note_forgotten, note_whose
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
 from edgemem.store.turns import erase_epochs
 from edgemem.store.users import SAID, topic
@@ -132,6 +132,7 @@ def erase_person(
     """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
+    forget_move(tx, [bound["name"]])
     people = {bound["name"], *(other for (other,) in tx.execute(_PEOPLE_BESIDE, bound))}
     if bank is not None:
         note_folder(tx, name, bank)
@@ -152,7 +153,8 @@ def erase_person(
     counts = {kind: number for kind, number in counts.items() if number}
     if counts:
         note_forgotten(tx)
-        note_whose(tx, "person", name_key(name))
+        for (key,) in tx.execute("select key from names where name = ?", (bound["name"],)):
+            note_whose(tx, "person", key)
     drop_unused(tx, people)
     return counts, copies
 
