@@ -405,7 +405,7 @@ def _check_writers(path: Path, status: os.stat_result, home: Path) -> None:
         raise ConfigError(f"{path} belongs to somebody else and is not read; look into it, then chown it.")
     if status.st_mode & stat.S_IWOTH:
         raise ConfigError(
-            f"Everybody may write {path}, so it is not read; look into it, then: chmod o-w {path}"
+            f"Everybody may write {path}, so it is not read; see what it holds: chmod o-w {path}"
         )
 
 

@@ -22,7 +22,7 @@ from edgemem.recall.index.file import truth_of
 from edgemem.store.backups import HOME_LOCK, DataLoss, Mark, backup_paths, newest_good, read_mark, write_mark
 from edgemem.store.db.connection import copy_database
 from edgemem.store.db.database import Database
-from edgemem.store.db.files import HomeLock, check_entries, sync, to_store_error
+from edgemem.store.db.files import HomeLock, sync, to_store_error
 from edgemem.store.kinds import open_truth, origin_of
 from edgemem.store.spool import spool_paths
 
@@ -54,7 +54,6 @@ class TruthFile:
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
         self._clock = clock
-        check_entries(self.folder / "home.")
         try:
             self.lock = HomeLock(self.folder / HOME_LOCK, timeout_s=timeout_s)
         except OSError as error:

@@ -68,12 +68,12 @@ class Backups:
 
         Raise InvalidInputError where something else would be replaced; StoreError leaves nothing of it.
         """
+        path = target or self.folder
         if target is None or target.is_dir():
-            path = (target or self.folder) / copy_name(self._database.clock.tick())
-        else:
-            path = checked_target(target)
+            path /= copy_name(self._database.clock.tick())
+        if target is not None and (path := checked_target(path)).exists():
             older = origin_of(path)
-            if path.exists() and (older is None or older.truth != self._database.created_at()):
+            if older is None or older.truth != self._database.created_at():
                 raise InvalidInputError(
                     f"{path} is something else than a backup of this memory, and is left as it is; name another file."
                 )

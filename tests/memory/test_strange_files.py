@@ -188,6 +188,7 @@ def test_nothing_is_written_over_a_home(tmp_path: Path) -> None:
                 assert "is left as it is" in refused(run(command, target, "--home", home)), (command, target)
     shutil.copy(old, tmp_path / "copy.db")
     assert "is left as it is" in refused(run("backup", tmp_path / "copy.db", "--home", home))
+    assert "is left as it is" in refused(run("backup", other / "db", "--home", home))
     with edgemem.open(other, worker=False) as memory:
         assert memory.store.get_fact("who") == "other"
 

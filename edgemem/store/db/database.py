@@ -41,14 +41,7 @@ from edgemem.store.db.connection import (
     plain_connection,
     translated_errors,
 )
-from edgemem.store.db.files import (
-    Closable,
-    FileIdentities,
-    FileLock,
-    check_entries,
-    create_private,
-    to_store_error,
-)
+from edgemem.store.db.files import Closable, FileIdentities, FileLock, create_private, to_store_error
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
 
@@ -105,7 +98,6 @@ class Database(Closable):
         """`data_version` of the writer, and of the shared reader, when ticks of others were last looked for."""
         with ExitStack() as opened, translated_errors(self.path):
             # Before it is opened: SQLite takes the log away from beside an empty file.
-            check_entries(self.path)
             if not self._create:
                 _check_not_lost(self.path)
             if self.read_only:

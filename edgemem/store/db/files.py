@@ -38,6 +38,7 @@ LOCK_TIMEOUT_S = 5.0
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02
 _NOTE = 64  # bytes
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 # Python before 3.11 hands out no result codes, but SQLite's own words are stable.
 _FULL = "No space is left for {path}; free some and try again. What was stored before is intact."
 _READ_ONLY = (
@@ -92,9 +93,15 @@ class Closable(ABC):
 def create_private(path: Path) -> None:
     """Make an empty file (0600) and its missing folders (0700); leave a file that exists alone.
 
-    That is not even opened: closing it would drop the locks that SQLite may hold on it.
+    That is not even opened: closing it would drop the locks that SQLite may hold on it. Raise InvalidInputError where a link, pipe
+    or device has its name, or one beside it such as `-wal`: what is written there would go elsewhere.
     """
     make_folder(path.parent)
+    with os.scandir(path.parent) as entries:
+        for entry in entries:
+            known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            if entry.name.startswith(path.name) and not known:
+                raise InvalidInputError(f"{entry.path} is no regular file, and none of ours; move it away.")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with suppress(FileExistsError):
@@ -195,16 +202,6 @@ def name_aside(path: Path, why: str = ".damaged-") -> Path:
     return next(name for n in count(1) if not (name := path.with_name(f"{path.name}{why}{n}")).exists())
 
 
-def check_entries(path: Path) -> None:
-    """Raise InvalidInputError where a link, pipe or device has a name that begins so: what is written there would go elsewhere."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path.parent) as entries:
-        for entry in entries:
-            if entry.name.startswith(path.name) and not (
-                entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-            ):
-                raise InvalidInputError(f"{entry.path} is no regular file, and none of ours; move it away.")
-
-
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
     """Turn an error of the system about a file into one of edgemem's."""
@@ -293,7 +290,7 @@ class FileLock:
     def __init__(self, path: Path, *, timeout_s: float) -> None:
         self.path = path
         self.timeout_s = timeout_s
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(path, _LOCK_FLAGS, 0o600)
         sentence = f"Another process has been writing to {path.with_suffix('')} for more than"
         self._busy = f"{sentence} {timeout_s:g} s; close it or try again."
 
@@ -380,12 +377,12 @@ class HomeLock:
 
 def _open_lock(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(path, _LOCK_FLAGS, 0o600)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return -1
 

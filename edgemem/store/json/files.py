@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from edgemem.config import read_file
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
     Stamp,
@@ -27,6 +28,7 @@ from edgemem.store.validation import checked_path
 
 _log = logging.getLogger(__name__)
 
+_MOST = 1 << 28  # bytes of a file
 _BOM = b"\xef\xbb\xbf"
 _PAUSES_S = (0.05, 0.2, 0.5)  # pauses for an editor that has just emptied the file
 
@@ -53,7 +55,7 @@ class JsonFile(Generic[T]):
             with translated_errors(self.path):
                 try:
                     self._stamp = look(self.path)
-                    data = self.path.read_bytes().removeprefix(_BOM)
+                    data = read_file(self.path, most=_MOST).removeprefix(_BOM)
                 except FileNotFoundError:
                     self._stamp, self._unknown = None, {}
                     return None
