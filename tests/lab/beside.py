@@ -22,6 +22,7 @@ SCRIPT = str(Path(__file__).with_name("beside_calls.py"))
 RUN_S = 3600.0
 SHOWN = 10  # differences that are told in full
 WRITES = re.compile("save|upsert|store|write|append|delete|ensure|record|memory_[wad]")
+FOUND_BY = ("summary", "tags", "key_decisions", "name", "trigger", "description")
 STOP = frozenset({"the", "and", "a", "say"})
 Came = dict[int, list[Any]]
 """What came of each call of the sequences, by their numbers."""
@@ -57,10 +58,8 @@ TAKEN = {"delete": "deleting what can be no file does nothing", "memory_": "a to
 
 def by_words(pair: Pair, theirs: Any) -> Any:
     """Return what ours finds, if all have a word of the query or one like it, and none is left out that has all its words."""
-    query, last = (
-        words([pair.call.arguments[0]]),
-        {one.id: words(vars(one).values()) for one in pair.stored()},
-    )
+    query = words([pair.call.arguments[0]])
+    last = {one.id: words(vars(one).get(name, "") for name in FOUND_BY) for one in pair.stored()}
     ours = [one["id"] for one in pair.ours]
     alike = all({word[:2] for word in query} & {word[:2] for word in last[name]} for name in ours)
     whole = [had for had in last.values() if query - STOP and query - STOP <= had]
