@@ -25,12 +25,21 @@ _SHORTEST, _LONGEST = 3, 64
 QUESTION_MARKS, POINTS = "?？؟", ".!。！।۔"
 _SENTENCE, _SPACED = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*"), re.compile(r"[\w']+")
 _stemmer_lock = Lock()
-WORDS_VERSION = "10"
+WORDS_VERSION = "11"
 """Changes with every rule below; the files of the languages change `words_version` by themselves."""
 _RUN = re.compile(r"[^\W_]+")
 _SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
 _GENITIVE = re.compile(r"['’]s$")
-_ACCENT = re.compile("[\u0300-\u036f]")
+_MARK = re.compile(
+    "(?<![\u0400-\u052f])[\u0300-\u036f]"  # accents; on Cyrillic letters they make another letter,
+    "|(?<=[аеиоуыэюяіє])[\u0300\u0301]|(?<=е)\u0308"  # but for stress, and ё, which Russians mostly write е
+    "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"  # points of Hebrew
+    "|[\u0610-\u061a\u0621\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"  # vowels, hamza and strokes of Arabic
+)
+_PILE = Pattern(r"([^\w\s]{30})[^\w\s]+")
+"""More marks than any letter has; to order n of them takes n² steps."""
+_SPELLINGS = str.maketrans("đٱىیکةךםןףץ", "dاييكهכמנפצ")
+"""Letters that are written for one another."""
 _MAX_LETTERS = 64
 MAX_CHARS = 2000
 """Of a question; of a longer one the end counts."""
@@ -45,15 +54,34 @@ _UNSPACED = Pattern(f"[{_SIGNS}{_LETTERS}]")
 _PIECE = Pattern(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
 _LETTERS_TOGETHER = 3
 _LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
+_SCRIPTS = {
+    "arabic": Pattern("[\u0622-\u064a]+"), "greek": Pattern("[α-ω]+"), "hindi": Pattern("[\u0900-\u0963]+"), "russian": Pattern("[а-я]+"),
+}  # fmt: skip
+"""Letters of languages without a file, and the stemmer of the one that most who write them speak."""
+_PARTICLES = (
+    Pattern("^(?:[وف]?[بك]?ال|[وف]?لل)(?=[\u0622-\u064a]{2})"),
+    Pattern("(?<=[א-ת]{2})(?:ימ|ות|ה|ת|י)$"),
+    Pattern("^[והבלמשכ]+(?=[א-ת]{3})"),
+    Pattern("(?<=[가-힣])(?:에서|에게|으로|부터|까지|마다|이야|은|는|이|가|을|를|에|로|와|과|의|도|만|야)+$"),
+)
+"""Little words that Arabic, Hebrew and Korean write together with others, and endings of Hebrew."""
 
 
 @lru_cache(maxsize=16384)
 def stem(word: str, language: str = "en") -> str:
-    """Return the stem of one lower-case word without accents, in en, de or es; words that are not plain a-z stay as they are."""
-    if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
+    """Return the stem of one lower-case word without accents, in en, de or es, or in the language that is likeliest by its letters."""
+    if not _SHORTEST <= len(word) <= _LONGEST:
+        return word
+    if word.isascii():
+        name = all_words()[language].stemmer if word.isalpha() else ""
+    else:
+        for particles in _PARTICLES:
+            word = particles.sub("", word)
+        name = next((name for name, letters in _SCRIPTS.items() if letters.fullmatch(word)), "")
+    if not name:
         return word
     with _stemmer_lock:  # a stemmer keeps the word that it works on
-        return str(_stemmer(language).stemWord(word))
+        return str(_stemmer(name).stemWord(word))
 
 
 def stemmed(language: str) -> bool:
@@ -70,10 +98,10 @@ def stems_version() -> str:
 
 
 @cache
-def _stemmer(language: str) -> Any:
+def _stemmer(name: str) -> Any:
     import Stemmer
 
-    return Stemmer.Stemmer(all_words()[language].stemmer, 0)  # 0: `stem` remembers enough
+    return Stemmer.Stemmer(name, 0)  # 0: `stem` remembers enough
 
 
 class _Tables(NamedTuple):
@@ -316,6 +344,7 @@ def _script_of(text: str) -> str:
 
 
 def _spelled(text: str) -> list[str]:
+    text = _PILE.sub(r"\1", text)
     text = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
     # A vowel sign belongs to its letter in Indic scripts: all but letters, digits and marks separate.
     text = "".join(
@@ -352,7 +381,7 @@ def _simplified() -> dict[int, int]:
 
 @lru_cache(maxsize=4096)
 def _without_accents(word: str) -> str:
-    bare = _ACCENT.sub("", unicodedata.normalize("NFD", word)).replace("đ", "d")
+    bare = _MARK.sub("", unicodedata.normalize("NFD", word)).translate(_SPELLINGS)
     return unicodedata.normalize("NFC", bare)
 
 

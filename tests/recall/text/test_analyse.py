@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,16 @@ def test_terms_are_one_word_each(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["中" * 100_000, "e\u0301" * 50_000, "der " * 25_000, "ก" * 100_000, "中" + "д" * 500, "🙂" * 1000],
+    [
+        "中" * 100_000,
+        "e\u0301" * 50_000,
+        "e" + "\u0301\u0316" * 50_000,
+        "ب" + "\u0651\u064b" * 50_000,
+        "der " * 25_000,
+        "ก" * 100_000,
+        "中" + "д" * 500,
+        "🙂" * 1000,
+    ],
 )
 def test_hostile_length(text: str) -> None:
     """Text without an end has terms as well, each no longer than a word."""
@@ -52,6 +62,63 @@ def test_the_stemmer_is_loaded_when_needed() -> None:
     """Importing the words brings no compiled library in."""
     code = "import sys, edgemem.recall.text.analyse; sys.exit('Stemmer' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("الْمِفْتَاحُ الأَزْرَق", "مفتاح ازرق"),
+        ("المـــفتاح", "والمفتاح"),
+        ("مسؤول قراءة مكتبة", "مسوول قراه مكتبه"),
+        ("הַמִּפְתֵּחַ", "מפתח"),
+        ("הַשּׁוּלְחָן", "שולחנות"),
+        ("Ο ΚΩΔΙΚΌΣ", "ο κωδικός"),
+        ("Πολυτονικὸς", "πολυτονικος"),
+        ("ёлка за́мок", "елка замок"),
+        ("열쇠가", "열쇠는"),
+        ("crème brûlée đẹp", "creme brulee dep"),
+    ],
+)
+def test_marks_and_particles_hide_no_word(written: str, asked: str) -> None:
+    """Vowel marks, hamza, accents, points and particles are no part of a word, in what is told and in what is asked."""
+    assert set(terms(asked)) <= set(terms(written))
+    for form in ("NFC", "NFD"):
+        assert terms(unicodedata.normalize(form, written)) == terms(written)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("мой", "мои"), ("їжа", "іжа"), ("がき", "かき"), ("ผ้า", "ผา"), ("कि", "क"), ("फल", "फूल")],
+)
+def test_marks_that_are_letters_stay(one: str, other: str) -> None:
+    """In Cyrillic, Japanese, Thai and Indic scripts another mark makes another word."""
+    assert plain_words(one) != plain_words(other)
+
+
+def test_ten_thousand_names_by_marks_and_case() -> None:
+    """Names that differ by marks and case alone have the words of one, each within a word's length."""
+    marks = (
+        "",
+        "\u0301",
+        "\u0308",
+        "\u030a",
+        "\u0323",
+        "\u0316\u0301",
+        "\u0302\u0323",
+        "\u0327",
+        "\u0303",
+        "\u0304",
+    )
+    names = {
+        f"{a}n{b}t{c}o{d}n"
+        for a in "aA"
+        for b in marks
+        for c in marks
+        for d in marks
+        for a in (a, f"{a}\u0301", f"{a}\u0308", f"{a}\u0301\u0323", f"{a}\u030a")
+    }
+    assert len(names) == 10_000
+    assert {tuple(plain_words(name)) for name in names} == {("anton",)}
 
 
 class Knowing(HashEmbedder):
