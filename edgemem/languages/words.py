@@ -125,6 +125,8 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words that stand beside names, and names that are not written as they are spoken."""
 
+    first: WordSet = WordSet()
+    """First names that are usual where the language is spoken."""
     titles: WordSet = WordSet()
     kin: WordSet = WordSet()
     """Words for kin by which somebody is called, and which are names themselves."""
@@ -204,6 +206,25 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if named and (before[-1] if before else named[0][1]):
                 return True
         return False if named else None
+
+
+class Statements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Phrases that tell whom a statement is about, written as for `templates`."""
+
+    frames: Templates
+    """Clauses that only introduce what is told: I heard that, my wife says;"""
+    states: Templates
+    """the speaker as somebody who is, has, likes or always does something,"""
+    deeds: Templates
+    """and as somebody who did something to a thing: I bought, I put."""
+    traits: Templates
+    """Words for what people are or have for themselves,"""
+    things: Templates
+    """and for what all in a house share."""
+    people: Templates
+    """Words for people by what they are to others, beside those that may be in danger (`Safety.others`): boss, twin."""
+    confidence: Templates
+    """Phrases that ask to tell nobody else."""
 
 
 class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -351,6 +372,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words for what is kept item by item, so that who adds one must know the others: a shopping list."""
     dates: Dates
     past: Past
+    statements: Statements
     stop: WordSet
     """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
     determiners: Exact = Exact()
@@ -468,6 +490,11 @@ def says_not_to_forget(text: str) -> bool:
     return _answers()[2].stand_in(" ".join(small(text).split()))
 
 
+def says_in_confidence(text: str) -> bool:
+    """Tell whether a text asks to tell nobody else."""
+    return any(words.statements.confidence.stand_in(small(text)) for words in all_words().values())
+
+
 def in_any(pick: Callable[[Words], Exact]) -> Exact:
     """Return the phrases that `pick` takes of the words of each language, as one."""
     return Exact(",".join(item for words in all_words().values() for item in pick(words).items))
@@ -557,44 +584,7 @@ def bare(item: str) -> str:
 
 
 @preloaded
-def common_words() -> frozenset[str]:
-    """Return the English words that everybody uses at home, in small letters."""
-    return _english().common.words | all_words()["en"].stop.words
-
-
-def common_names() -> frozenset[str]:
-    """Return first names that a recogniser writes rightly, so that who is called so is mostly meant."""
-    return _english().first_names.words
-
-
-@preloaded
 def function_words() -> frozenset[str]:
     """Return words that bind a sentence in any language, as they are written, and words of programs."""
     spaced = (words for words in all_words().values() if words.spaced)
     return frozenset().union(*(words.stop.words | words.binding.words for words in spaced))
-
-
-def is_english(word: str) -> bool:
-    """Tell whether a word in small letters is an ordinary English one, or a form of one."""
-    known = _ordinary()
-    if word in known:
-        return True
-    for ending in _english().endings.words:
-        if word.endswith(ending) and len(word) > len(ending) + 1:
-            root = word[: -len(ending)]
-            forms = {root, f"{root}e", f"{root}y", root[:-1] if root[-1:] == root[-2:-1] else root}
-            if not known.isdisjoint(forms):
-                return True
-    return False
-
-
-@preloaded
-def _ordinary() -> frozenset[str]:
-    return common_words() | _english().ordinary.words
-
-
-def _english() -> Vocabulary:
-    vocabulary = all_words()["en"].vocabulary
-    if vocabulary is None:
-        raise LookupError("en.toml has no [vocabulary]")
-    return vocabulary

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import tzinfo
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,9 +22,10 @@ from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.languages.words import endangers_speaker, is_safety_key, says_no, says_not_to_forget, says_yes
+from edgemem.languages.words import says_no, says_not_to_forget, says_yes
 from edgemem.loop.file_tools import as_texts
-from edgemem.recall.text.analyse import analyse, language_in
+from edgemem.recall.people.names import About, all_must_know, rank_of, spelled, subject_of, without_speaker
+from edgemem.recall.text.analyse import analyse
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -42,9 +43,9 @@ from edgemem.records import (
 )
 from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.session.tools import Tool, ToolTurn, asked_in
-from edgemem.store.episodes import episode_text, spell_out
+from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
-from edgemem.store.facts import INFERRED
+from edgemem.store.facts import INFERRED, TRUSTED
 from edgemem.store.kinds import EPISODES
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
@@ -77,6 +78,7 @@ _CLOSER: dict[Level, str] = {
 """Told of a fact that is kept at the answer's level, where the model asked for a more open one."""
 
 _CUT_OFF = "There was no time to look for all of it; search again."
+_ALOUD = "It was kept for the people known here, who must know it; it was not said in confidence."
 
 FORGOTTEN = "Forgotten; erased from this device within moments."
 """Answers a committed forgetting: nobody recalls it from then on."""
@@ -224,23 +226,27 @@ class _MemoryTools:
             raise InvalidInputError(
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
             )
-        scope = self._to_write(scope, turn)
-        key = _of_speaker(key, scope, turn)
+        closed = (scope or "").strip() == MYSELF or person_of((scope or "").strip()) is not None
+        said_aloud = bool(turn.utterance) and not turn.is_private
+        is_aloud = closed and said_aloud and all_must_know(turn.utterance, f"{spelled(key)}: {value}")
+        scope = self._to_write(None if is_aloud else scope, turn)
+        key, about = self._key_for(turn, scope, key, value)
         asked = level_of_scope(scope)[0]
         level = turn.level_of_write(asked, key.removeprefix("user."), value)
         if level != asked:
             scope = _to_read(SCOPES[level], turn)
-        before = self._facts(turn, scope, key)
-        if is_safety_key(spell_out(key)) and _endangers_speaker(turn) is False:
-            # What may hurt somebody else is no new value of one's own.
-            before = [fact for fact in before if fact.key.casefold() == key.casefold()]
+        before = [fact for fact in self._facts(turn, scope) if spelled(fact.key) == spelled(key)]
+        if not before and about != "other":
+            before = self._facts(turn, scope, key)
         key = before[0].key if before else key
         _check_owner(self._versions(key, scope), turn)
         speaker = turn.reader.speaker
         # Outside of our turns, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
         apart = speaker or turn.n >= 0 or not self._is_bare
         heard = turn.heard or (Heard(speaker=speaker) if apart else None)
-        stated = {"heard": None, "trust": INFERRED} if turn.is_inner else {"heard": heard}
+        stated: dict[str, Any] = {"heard": None, "trust": INFERRED} if turn.is_inner else {"heard": heard}
+        if speaker and not turn.is_inner and key.casefold().startswith(_named_after(turn.reader.key, "")):
+            stated["trust"] = TRUSTED  # nobody else knows better
         more: dict[str, Any] = stated if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         # A fact for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
@@ -264,6 +270,7 @@ class _MemoryTools:
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
             return f"Not believed: {why}: {line}.{f' {kept} still holds.' if after else ''}"
         closer = "" if level == asked else f" {_CLOSER[level]}"
+        closer = closer or f" {_ALOUD}" * (is_aloud and level != "private")
         if before and before[0].value != value:
             older = clean(before[0].value, max_chars=self._max_chars)
             return f"Remembered: {line}. Before, it was: {older}.{closer}"
@@ -271,7 +278,8 @@ class _MemoryTools:
 
     def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
         """Look a fact up by its name."""
-        facts = self._facts(turn, scope, key)
+        ranks = [(rank_of(fact.key, key, turn.reader.key), fact) for fact in self._facts(turn, scope)]
+        facts = [fact for rank in range(3) for near, fact in ranks if near == rank]
         return self._list(turn, facts) if facts else self._unknown(turn, key)
 
     def list_facts(self, turn: ToolTurn, *, scope: str | None = None) -> str:
@@ -407,6 +415,20 @@ class _MemoryTools:
             scope = scope if turn.reader.key or level_of_scope(scope)[0] == "shared" else "global"
         return _to_read(scope, turn)
 
+    def _key_for(self, turn: ToolTurn, scope: str, key: str, value: str) -> tuple[str, About | None]:
+        """Return the key for a value, and whom it is about: with their name before it, and, where no name is known, a number if somebody's value has that key."""
+        speaker, text = turn.reader.key, turn.utterance
+        if turn.is_inner or not text:
+            return key, None
+        subject = subject_of(text, key, value, speaker)
+        if subject.name and not (subject.about == "speaker" and person_of(scope)):
+            return _named_after(subject.name, subject.trait), subject.about
+        if subject.name or subject.about is None:
+            return key, subject.about
+        values = {spelled(fact.key): fact.value for fact in reversed(self._facts(turn, scope))}
+        keys = chain((key,), (f"{key} {n}" for n in count(2)))
+        return next(key for key in keys if values.get(spelled(key), value) == value), subject.about
+
     def _facts(self, turn: ToolTurn, scope: str | None, key: str | None = None) -> list[Fact]:
         """Return what holds now and may be told in this turn, newest first: all, or under one name, perhaps with the speaker's before it."""
         scope = None if scope is None else _to_read(scope, turn)
@@ -417,7 +439,7 @@ class _MemoryTools:
             facts = [fact for fact in ours if readable(turn.reader, *closed_to(fact))]
         if key is None:
             return facts
-        own = _named_after(turn.reader.key, key).casefold()
+        own = _named_after(turn.reader.key, without_speaker(key, turn.reader.key)).casefold()
         named = [fact for fact in facts if fact.key.casefold() == key.casefold()]
         return named or [fact for fact in facts if fact.key.casefold() == own]
 
@@ -511,18 +533,6 @@ def _to_read(scope: str, turn: ToolTurn) -> str:
     if level == "household" and not reader.key:
         raise RefusedError("Refused: nobody knows who is speaking, so only the scope global can be used.")
     return scope
-
-
-def _of_speaker(key: str, scope: str, turn: ToolTurn) -> str:
-    """Return a key with the speaker's name, where they say of themselves what may hurt them: `ines.allergy`."""
-    speaker = turn.reader.key
-    if not speaker or turn.is_inner or person_of(scope) or "." in key:
-        return key
-    return _named_after(speaker, key) if is_safety_key(spell_out(key)) and _endangers_speaker(turn) else key
-
-
-def _endangers_speaker(turn: ToolTurn) -> bool | None:
-    return endangers_speaker(turn.utterance, language_in(turn.utterance))
 
 
 def _named_after(speaker: str, key: str) -> str:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import Words, all_words, is_english, small, templates
+from edgemem.languages.words import Words, all_words, small, templates
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.people.names import Name, NamedPeople, People, parsed_name, replace_words
 from edgemem.recall.text.analyse import (
@@ -34,7 +34,7 @@ from edgemem.recall.text.analyse import (
     stop_words,
 )
 from edgemem.recall.text.calendar import Range
-from edgemem.recall.text.lexicon import lexicons
+from edgemem.recall.text.lexicon import is_english, lexicons
 from edgemem.recall.text.phrases import times_in
 
 _FEW = 3  # words of a sentence that may be about what was said before; chosen as tests/lab/tuning.md says

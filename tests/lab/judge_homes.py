@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from edgemem.languages.words import all_words, common_words
+from edgemem.languages.words import all_words
+from edgemem.recall.text.lexicon import common_words
 
 FOLDER = Path(__file__).parent / "judge"
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from num2words import num2words
 
-from edgemem.languages.words import common_words
+from edgemem.recall.text.lexicon import common_words
 from lab.weeks import Weeks
 from lab.weeks_world import Dice
 

@@ -61,7 +61,7 @@ def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory, robot: Rob
     assert memory.store.fact_history("alice.allergy", scope="household") == []
 
 
-def test_what_hurts_somebody_bears_their_name(memory: Memory, robot: Robot) -> None:
+def test_what_somebody_says_of_themselves_bears_their_name(memory: Memory, robot: Robot) -> None:
     """Two people's allergies are two facts; what is said of others, or is kept for oneself, keeps its name."""
     for speaker, value in (("ines", "walnuts"), ("lotte", "milk")):
         robot.answer(f"I'm allergic to {value}", "remember_fact", key="allergy", value=value, speaker=speaker)
@@ -75,7 +75,7 @@ def test_what_hurts_somebody_bears_their_name(memory: Memory, robot: Robot) -> N
         "ines.allergy": "walnuts",
         "lotte.allergy": "milk",
         "allergy": "eggs",
-        "birthday": "May",
+        "ines.birthday": "May",
         "dog allergy": "beef",
     }
 
@@ -222,10 +222,10 @@ def test_what_a_tool_changed_is_not_told_as_news(memory: Memory, robot: Robot) -
 
 def test_a_name_that_is_not_known_brings_those_like_it(memory: Memory, robot: Robot) -> None:
     """Models guess names; the answer says which there are."""
-    memory.store.add_fact("user.allergies", "peanuts")
+    memory.store.add_fact("food.allergies", "peanuts")
     memory.store.add_fact("user.diary", "x", scope="user:bob")
-    told = robot.answer("allergy", "recall_fact", key="allergies")
-    assert told == "Nothing is remembered under the name allergies. Names like it: user.allergies."
+    told = robot.answer("allergy", "recall_fact", key="allergie")
+    assert told == "Nothing is remembered under the name allergie. Names like it: food.allergies."
     assert "user.diary" not in robot.answer("diary", "recall_fact", key="diary")
 
 

@@ -591,8 +591,8 @@ def test_who_hears_the_outer_answer_hears_the_agent_within_its_tool(
 
 def test_what_an_agent_within_a_tool_remembers_nobody_has_said(memory: Memory) -> None:
     """It waits beside what a person said, and its yes erases nothing."""
-    fact, tools = {"key": "allergy", "scope": "me"}, memory.tools()
-    forget = ToolCall("forget_fact", {"key": "allergy"})
+    fact, tools = {"key": "pin", "scope": "me"}, memory.tools()
+    forget = ToolCall("forget_fact", {"key": "pin"})
 
     def ask() -> None:
         cook = memory.session("cook", tools=tools)
@@ -603,12 +603,12 @@ def test_what_an_agent_within_a_tool_remembers_nobody_has_said(memory: Memory) -
                 inner.reply("Done.")
 
     kitchen = memory.session("kitchen", tools=[Tool("ask", "", {}, ask), *tools], speaker="alice")
-    for call in (ToolCall("remember_fact", {**fact, "value": "hazelnuts"}), ToolCall("ask", {})):
-        with kitchen.turn("I am allergic to hazelnuts.") as turn:
+    for call in (ToolCall("remember_fact", {**fact, "value": "4711"}), ToolCall("ask", {})):
+        with kitchen.turn("My pin is 4711.") as turn:
             assert turn.messages
             turn.call(call)
             turn.reply("Fine.")
-    assert memory.store.get_fact("allergy", scope="user:alice") == "hazelnuts"
+    assert memory.store.get_fact("pin", scope="user:alice") == "4711"
     (doubt,) = memory.store.doubts()
     assert (doubt.value, doubt.trust, doubt.disbelieved) == ("none", 1, "an agent said so")
 

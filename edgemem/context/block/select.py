@@ -19,7 +19,7 @@ from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import GAP, HERE, MOST_CHARS, Today, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
-from edgemem.languages.words import common_words, cues, either
+from edgemem.languages.words import cues, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import (
     MOST_ASKED,
@@ -32,6 +32,7 @@ from edgemem.recall.text.analyse import (
     stem,
     terms,
 )
+from edgemem.recall.text.lexicon import common_words
 from edgemem.recall.text.numbers import number_runs
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level

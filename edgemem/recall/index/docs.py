@@ -18,10 +18,7 @@ import msgspec
 from edgemem.languages.words import (
     Exact,
     all_words,
-    bare,
-    common_names,
     endangers_speaker,
-    function_words,
     in_any,
     is_safety_key,
     small,
@@ -32,7 +29,7 @@ from edgemem.recall.index.file import FIRST_OTHER, get_meta, note_removals, set_
 from edgemem.recall.index.sources import FACT, PREFERENCE, TURN, Doc, digest_of
 from edgemem.recall.index.table import Row, Span
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
-from edgemem.recall.people.names import called_in, names_in
+from edgemem.recall.people.names import called_in, names_in, people_in
 from edgemem.recall.text.analyse import asks, language_in, plain_words, sentences_of, terms
 from edgemem.recall.text.calendar import LIKELY
 from edgemem.recall.text.phrases import mentions
@@ -109,7 +106,6 @@ class _Known(NamedTuple):
     certain: Exact
     speaker: frozenset[str]
     counting: frozenset[str]
-    listed: frozenset[str]  # words that name nobody where a sentence begins, in plain letters
     greetings: Exact
     greeting: Pattern
     """Greetings, and perhaps to whom, in one word."""
@@ -125,17 +121,12 @@ def _known() -> _Known:
     greets = "|".join(map(re.escape, sorted(greetings.items, key=len, reverse=True)))
     named = (words.names.titles.plain() | words.names.kin.plain() for words in languages)
     titles = "|".join(sorted(frozenset().union(*named)))
-    listed = {item.split()[0] for words in languages for item in words.dates.words["day"].split(",")}
-    for words, safety in ((words, words.safety) for words in languages if words.safety):
-        lists = (words.past.over, safety.tells, safety.things, safety.acts)
-        listed |= {way.rstrip("*") for each in lists for item in each.items for way in item.split("/")}
     return _Known(
         in_any(lambda words: words.changes),
         in_any(lambda words: words.hedges),
         in_any(lambda words: words.certain),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
-        frozenset(map(bare, listed | function_words())),
         greetings,
         Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),
         Pattern(
@@ -289,15 +280,8 @@ def safety_flags(doc: Doc, vector: Vector | None = None, embedder: str = "") -> 
         return 0
     own = not (doc.owner is None and doc.subject) if is_fact else endangers_speaker(text, language_in(text))
     if own is None:  # who names nobody tells of themselves, as Spanish and Chinese do
-        own = not _names_somebody(text)
+        own = not people_in(text)
     return SAFETY | OWN * own | SURE * (odds >= _SURE)
-
-
-def _names_somebody(text: str) -> bool:
-    """Tell whether a word of no list has a capital; of a language whose nouns all have one, the first, or a common first name."""
-    inside, known = names_in(text), all_words().get(language_in(text))
-    first = names_in(f"x {text}") - inside - _known().listed
-    return bool(first | (inside & common_names() if known and known.compounds else inside))
 
 
 def set_safety_flags(tx: Transaction, flags: Iterable[tuple[int, int]]) -> None:

@@ -22,8 +22,7 @@ from edgemem.errors import CorruptError
 from edgemem.preload import np, preload_later
 from edgemem.recall.index.file import FIRST_OTHER, PRIVATE, Removals, State
 from edgemem.recall.index.sources import KINDS, TURN
-from edgemem.recall.people.names import NamesBySound
-from edgemem.recall.people.phonetics import SimilarTerms
+from edgemem.recall.people.phonetics import NamesBySound, SimilarTerms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

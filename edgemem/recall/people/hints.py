@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from edgemem.languages.words import common_words, function_words
+from edgemem.languages.words import function_words
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import stem
+from edgemem.recall.text.lexicon import common_words
 from edgemem.records import Reader
 from edgemem.store.episodes import spell_out
 from edgemem.store.rights import reading_rule

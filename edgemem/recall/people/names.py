@@ -2,40 +2,67 @@
 
 The table of docs has the names that these tell by their sounds, so a question's misheard names are corrected before all else. One word
 that is nobody else's names somebody: people say Ruth for Nana Ruth. A word in no text that sounds like a name is that name.
+Whom a statement is about is told by phrases of the language files and weights that
+`make lab ARGS=statements` learns and writes to `statements.toml`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from edgemem.languages.words import Names, all_words, bare, common_words, is_english
-from edgemem.preload import Pattern, np, preloaded
-from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
+import msgspec
+
+from edgemem.languages.words import (
+    Exact,
+    Names,
+    Templates,
+    Words,
+    all_words,
+    bare,
+    endangers_speaker,
+    function_words,
+    is_safety_key,
+    says_in_confidence,
+    small,
+    tells_of_safety,
+)
+from edgemem.preload import Pattern, preloaded
+from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near
 from edgemem.recall.text.analyse import (
     MAX_CHARS,
     SpokenWord,
+    language_in,
     plain_words,
     spoken_words,
     stem,
     stop_words,
     terms,
 )
+from edgemem.recall.text.lexicon import common_names, common_words, is_english
+from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 _MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
 _MOST_UNKNOWN = 6  # words of a question; with more unknown, it is another language, or no speech
-_MOST_NAMES = 256
 _MAX_JOINED = 0.21  # up to this distance a name may be meant by two words that it fell into
 _SURE = 0.12  # up to this distance no other name is looked for
 _WHOLE = 0.15  # how much farther two words may be from a name than one of them from another: both say more
 _LEAST_OWN_LETTERS = 3
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
+_WORD, _SPACES = re.compile(r"[^\W\d_]+"), re.compile(r"\s+")
+_SPEAKERS = frozenset(("user", "user's", "users", "speaker", "speaker's", "self", "own"))
+"""Words for the speaker in keys that models write, beside those of the languages."""
+_KEY_SIGNS = " _.-"
+_KEY_HEAD = re.compile(rf"([^\W_]+(?:'s)?)[{_KEY_SIGNS}]+(?=\w)")
+_PREFIX = 5  # letters that a word of a key and one of the statement share
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
 
 
@@ -48,6 +75,10 @@ class Name(NamedTuple):
 
 
 People = dict[str, Name]
+
+
+About = Literal["speaker", "other"]
+"""Whom a statement may be about: who says it, or somebody else; most are about things."""
 
 
 class NamedPeople(NamedTuple):
@@ -80,6 +111,14 @@ class _Lists(NamedTuple):
     empty: frozenset[str]
     """Without content: happen, topic, news."""
     english: Names
+    listed: frozenset[str]
+    """Words that name nobody where a sentence begins."""
+    times: frozenset[str]
+    """Weekdays and months."""
+    firsts: frozenset[str]
+    """First names of languages in which no other word looks like one with a capital."""
+    chinese: Pattern
+    """A Chinese name: behind a word that precedes names, or with a title."""
 
 
 class _Piece(NamedTuple):
@@ -100,12 +139,30 @@ Hit = tuple[float, str, _Piece]
 
 @preloaded
 def _lists() -> _Lists:
-    languages = [words.names for words in all_words().values()]
+    languages = all_words().values()
+    names = [words.names for words in languages]
+    listed = {item.split()[0] for words in languages for item in words.dates.words["day"].split(",")}
+    for words, safety in ((words, words.safety) for words in languages if words.safety):
+        lists = (words.past.over, safety.tells, safety.things, safety.acts)
+        listed |= {way.rstrip("*") for each in lists for item in each.items for way in item.split("/")}
+    times = (
+        way
+        for words in languages
+        for kind in ("weekday", "month")
+        for way in re.split("[,/]", words.dates.words[kind])
+    )
+    chinese = all_words()["zh"].names
+    before, never = ("".join(part.words) for part in (chinese.before_names, chinese.never))
+    title = f"(?:{'|'.join(chinese.titles.words)})"
     return _Lists(
-        frozenset().union(*(names.titles.plain() | names.other_titles.plain() for names in languages)),
+        frozenset().union(*(some.titles.plain() | some.other_titles.plain() for some in names)),
         common_words(),
-        frozenset().union(*(map(bare, words.little.items) for words in all_words().values())),
+        frozenset().union(*(map(bare, words.little.items) for words in languages)),
         all_words()["en"].names,
+        frozenset(map(bare, listed | function_words())),
+        frozenset(bare(small(time.strip())) + ending for time in times for ending in ("", "s")),
+        frozenset().union(*(of.names.first.plain() for of in languages if not of.accented)),
+        Pattern(rf"[{before}][^\W{never}]|[^\W{never}]{title}"),
     )
 
 
@@ -214,43 +271,6 @@ def correct_names(
     return _replaced(text, hits)
 
 
-class NamesBySound:
-    """The names that docs tell, by the sounds of any of their words; the caller holds a lock."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, set[int]] = {}
-        self._names: defaultdict[str, list[str]] = defaultdict(list)
-
-    def add(self, slot: int, names: Iterable[str]) -> None:
-        """Add the names of the doc in a slot."""
-        for name in names:
-            if name not in self._slots:
-                self._slots[name] = set()
-                for sound in _sounds_of(name):
-                    self._names[sound].append(name)
-            self._slots[name].add(slot)
-
-    def drop(self, slot: int, names: Iterable[str]) -> None:
-        """Remove the names of a doc; one that no other doc tells leaves no sound."""
-        for name in names:
-            self._slots[name].discard(slot)
-            if not self._slots[name]:
-                del self._slots[name]
-                for sound in _sounds_of(name):
-                    self._names[sound].remove(name)
-
-    def sounding_like(self, sounds: Iterable[str], readable: NDArray[np.bool_]) -> list[str]:
-        """Return names with a word of one of some skeletons, of docs that are `readable`, by slot: others tell nobody anything."""
-        near = sorted(set().union(*(self._names.get(sound, ()) for sound in sounds)))
-        told = (name for name in near if any(readable[slot] for slot in self._slots[name]))
-        return list(islice(told, _MOST_NAMES))
-
-
-def _sounds_of(name: str) -> set[str]:
-    words = plain_words(name) if len(name) <= _MOST_CHARS else []
-    return set().union(*map(sounds_of, (*words, "".join(words)) if len(words) == 2 else words))
-
-
 def names_in(text: str) -> set[str]:
     """Return words with a capital inside a sentence, as names have."""
     return {
@@ -260,6 +280,188 @@ def names_in(text: str) -> set[str]:
         and len(word := "".join(plain_words(match[0]))) >= _LEAST_LETTERS
         and word not in _lists().common
     }
+
+
+def people_in(text: str) -> set[str]:
+    """Return words of no list with a capital; of a language whose nouns all have one, the first, or common first names."""
+    inside, known = names_in(text), all_words().get(language_in(text))
+    first = names_in(f"x {text}") - inside - _lists().listed
+    return first | (inside & common_names() if known and known.compounds else inside)
+
+
+def people_told(text: str) -> tuple[list[str], list[str]]:
+    """Return names in a statement, in small letters: first names and what follows kin or a title; and other words with a capital."""
+    words, lists = all_words().get(language_in(text), all_words()["en"]), _lists()
+    if not words.spaced:
+        return [hit[0] for hit in lists.chinese.finditer(text)], []
+    cased, own = people_in(text) - lists.times, common_names() | words.names.first.plain()
+    nouns = (words.statements.traits, words.statements.things)
+    sure, rest, after = list[str](), list[str](), False
+    for word in _WORD.findall(text):
+        name, capital = small(word), word[0].isupper()
+        firsts = own | lists.firsts if capital else own
+        if bare(name) not in firsts and bare(name[:-1]) in firsts and name[-1] == "s":
+            name = name[:-1]  # Lenas Katze
+        plain = bare(name)
+        first = plain in firsts and plain not in lists.common
+        is_kin = plain in lists.titles or (
+            any(cue.pattern.fullmatch(name) for cue in _kin(words))
+            and not words.others.pattern.fullmatch(name)
+        )
+        if capital and (first or (after and not is_kin and not any(noun.stand_in(name) for noun in nouns))):
+            sure.append(name)
+        elif (
+            words.stemmer in ("english", "german")
+            and first
+            and not (plain in lists.listed or is_english(plain))
+        ):
+            sure.append(name)  # elsewhere such a word may be no name
+        elif plain in cased and not is_kin:
+            rest.append(name)
+        after = is_kin
+    return sure, rest
+
+
+def _kin(words: Words) -> list[Exact]:
+    return [words.statements.people, *([words.safety.others] if words.safety else [])]
+
+
+class Subject(NamedTuple):
+    """Whom a fact is about, and its key without them."""
+
+    trait: str
+    about: About | None = None
+    name: str | None = None
+    """In small letters; None: nobody can tell who it is, or it is about no person."""
+
+
+def subject_of(text: str, key: str, value: str, speaker: str = "") -> Subject:
+    """Return whom a statement is about of which a model makes a fact; `speaker` is the key of a name, empty: an unknown voice."""
+    trait = without_speaker(key, speaker)
+    if trait != without_speaker(key):
+        return Subject(trait, "speaker", speaker)
+    names = [name for some in people_told(text) for name in some if name not in speaker.split()]
+    head = _KEY_HEAD.match(trait)
+    for name in names:
+        if head and small(head[1]) in (name, f"{name}s", f"{name}'s"):
+            return Subject(trait[head.end() :], "other", name)
+    if "." in trait:
+        return Subject(trait)
+    odds = whom_it_concerns(text, trait)
+    if odds["other"] > max(0, odds["speaker"]):
+        told = [name for name in names if name not in small(value)] or names
+        return Subject(trait, "other", told[0] if told else None)
+    if odds["speaker"] > 0:
+        return Subject(trait, "speaker", speaker or None)
+    return Subject(trait)
+
+
+def spelled(key: str) -> str:
+    """Return the words of a key in small letters: keys of one spelling are one key."""
+    return small(spell_out(key))
+
+
+def rank_of(key: str, asked: str, speaker: str) -> int | None:
+    """Return how near a fact's key is to one that a speaker asks for: 0, it is about them; 1, the same; 2, about somebody else; None, another."""
+    name = re.compile(rf"{re.escape(spelled(without_speaker(asked, speaker)))}( \d+)?")
+    trait = without_speaker(key, speaker)
+    if name.fullmatch(spelled(trait)):
+        return int(trait == without_speaker(key))
+    return 2 if name.fullmatch(spelled(key.partition(".")[2])) else None
+
+
+def all_must_know(text: str, told: str) -> bool:
+    """Tell whether what somebody told, as `key: value`, may hurt people, and is not said in confidence."""
+    return not says_in_confidence(text) and (is_safety_key(told.partition(":")[0]) or tells_of_safety(told))
+
+
+def without_speaker(key: str, speaker: str = "") -> str:
+    """Return a key without the speaker's name and words for them before it: `my_allergy`, `user.allergy`, `ines.allergy`."""
+    while (head := _KEY_HEAD.match(key)) and small(head[1]) in _key_words().speaker:
+        key = key[head.end() :]
+    name, rest = key[: len(speaker)].casefold().replace("_", " "), key[len(speaker) :]
+    return rest[1:] if speaker and name == speaker and rest[:1] in _KEY_SIGNS and rest[1:] else key
+
+
+def whom_it_concerns(text: str, trait: str) -> dict[About, float]:
+    """Return the log odds that a statement is about its speaker, and about somebody else, by `statement_features`."""
+    features = statement_features(text, trait)
+    return {
+        about: sum(weight for name, weight in weights.items() if features[name])
+        for about, weights in _statement_weights().items()
+    }
+
+
+def statement_features(text: str, trait: str) -> dict[str, bool]:
+    """Return what tells whom a statement is about, by name; `trait` is the key of the fact that is made of it."""
+    text, known, keys = text[-_MOST_TEXT:], all_words(), _key_words()
+    (people, others), words = people_told(text), known.get(language_in(text), known["en"])
+    cues, kin, told = words.statements, _kin(words), small(text)
+    for introduction in (words.hedges, cues.frames):
+        told = _SPACES.sub(" ", introduction.pattern.sub(" ", told)).strip()
+    # Of "my son's shoes", neither is about the speaker.
+    mine = [(hit.start(), told[hit.end() :].lstrip()) for hit in words.my.pattern.finditer(told)]
+    own = [
+        (begin, rest)
+        for begin, rest in mine
+        if not any(cue.stand_in(" ".join(rest.split()[:2])) for cue in kin)
+    ]
+    spoken, trait, endangered = plain_words(told), spelled(trait), endangers_speaker(text, language_in(text))
+    begins = tuple(word[:_PREFIX] for word in plain_words(trait) if len(word) >= _LEAST_LETTERS)
+    my_key = any(bare(word).startswith(begins) for _, rest in own for word in rest.split()[:3])
+    deed, we, of_kin, thing, self = (
+        any(phrases.stand_in(told) for phrases in lists)
+        for lists in (
+            (cues.deeds,), (words.we, words.us), kin, (cues.things, words.lists), (cues.states, words.i, words.me),
+        )
+    )  # fmt: skip
+    with_others = deed or we or of_kin or bool(people)
+    is_trait, is_thing = keys.traits.stand_in(trait) or is_safety_key(trait), keys.things.stand_in(trait)
+    return {
+        "bias": True,
+        "self": self or bool(own),
+        "self alone": (self or bool(own)) and not (with_others or thing or is_thing),
+        "state": cues.states.stand_in(cues.deeds.pattern.sub(" ", told)),
+        "deed": deed,
+        "my alone": bool(own) and not with_others,
+        "my begins": any(begin == 0 for begin, _ in own) and not with_others,
+        "my ends": any(not rest[:1].isalnum() for _, rest in own),
+        "my key": my_key,
+        "key said": any(word.startswith(begins) for word in spoken) and not my_key,
+        "key thing": is_thing,
+        "key trait alone": is_trait and not is_thing,
+        "key trait of kin": is_trait and of_kin,
+        "name": bool(people),
+        "name first": told.startswith((*people, *others))
+        or not {*spoken[:2]}.isdisjoint(map(bare, people + others)),
+        "danger": tells_of_safety(text),
+        "others named last": endangered is False,
+        "speaker named last": endangered is True,
+    }
+
+
+class _KeyWords(NamedTuple):
+    speaker: frozenset[str]
+    traits: Templates
+    things: Templates
+
+
+@preloaded
+def _key_words() -> _KeyWords:
+    languages = all_words().values()
+    mine = (words.my.items + words.me.items for words in languages)
+    traits = (words.statements.traits.items for words in languages)
+    things = (words.statements.things.items + words.lists.items for words in languages)
+    every = chain.from_iterable
+    return _KeyWords(
+        _SPEAKERS.union(*mine), Templates(",".join(every(traits))), Templates(",".join(every(things)))
+    )
+
+
+@preloaded
+def _statement_weights() -> dict[About, dict[str, float]]:
+    file = Path(__file__).with_name("statements.toml")
+    return msgspec.toml.decode(file.read_text("utf-8"), type=dict[About, dict[str, float]])
 
 
 def called_in(text: str, subject: str) -> str:

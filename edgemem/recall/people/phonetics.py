@@ -21,16 +21,23 @@ Papiertonne.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.languages.words import all_words, common_names, is_english
-from edgemem.preload import preloaded
+from edgemem.languages.words import all_words
+from edgemem.preload import np, preloaded
 from edgemem.recall.text.analyse import plain_words, stem
+from edgemem.recall.text.lexicon import common_names, is_english
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
+_MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
+_MOST_NAMES = 256
 _MOST_LETTERS = 24  # of a called name; reading takes time by the letter
 
 # pattern = sounds; ^ begins and $ ends a name; _PLAIN reads the rest.
@@ -382,3 +389,40 @@ def spread(
             if other not in weights or weights[other].weight < weight:
                 weights[other] = TermWeight(weight, max(group, _LEAST_DOCS))
     return weights
+
+
+class NamesBySound:
+    """The names that docs tell, by the sounds of any of their words; the caller holds a lock."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, set[int]] = {}
+        self._names: defaultdict[str, list[str]] = defaultdict(list)
+
+    def add(self, slot: int, names: Iterable[str]) -> None:
+        """Add the names of the doc in a slot."""
+        for name in names:
+            if name not in self._slots:
+                self._slots[name] = set()
+                for sound in _sounds_of(name):
+                    self._names[sound].append(name)
+            self._slots[name].add(slot)
+
+    def drop(self, slot: int, names: Iterable[str]) -> None:
+        """Remove the names of a doc; one that no other doc tells leaves no sound."""
+        for name in names:
+            self._slots[name].discard(slot)
+            if not self._slots[name]:
+                del self._slots[name]
+                for sound in _sounds_of(name):
+                    self._names[sound].remove(name)
+
+    def sounding_like(self, sounds: Iterable[str], readable: NDArray[np.bool_]) -> list[str]:
+        """Return names with a word of one of some skeletons, of docs that are `readable`, by slot: others tell nobody anything."""
+        near = sorted(set().union(*(self._names.get(sound, ()) for sound in sounds)))
+        told = (name for name in near if any(readable[slot] for slot in self._slots[name]))
+        return list(islice(told, _MOST_NAMES))
+
+
+def _sounds_of(name: str) -> set[str]:
+    words = plain_words(name) if len(name) <= _MOST_CHARS else []
+    return set().union(*map(sounds_of, (*words, "".join(words)) if len(words) == 2 else words))

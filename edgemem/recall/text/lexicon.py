@@ -1,4 +1,4 @@
-"""Lexicon: the words and forms of five languages that name a time, from `[dates]` of `edgemem/languages/<code>.toml`."""
+"""Lexicon: words and forms of five languages that name a time, as `[dates]` of their files has them; and ordinary English words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from edgemem.languages.words import DateForm, Dates, Items, Words, all_words, bare, either
+from edgemem.languages.words import DateForm, Dates, Items, Vocabulary, Words, all_words, bare, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import fold
 
@@ -221,3 +221,40 @@ def _escaped(words: Iterable[str]) -> list[str]:
 def _either(listed: str, *, spaced: bool) -> str:
     words = "|".join(_escaped(set(_items(listed))))
     return rf"(?<!\w)(?:{words})(?!\w)" if spaced else words
+
+
+@preloaded
+def common_words() -> frozenset[str]:
+    """Return the English words that everybody uses at home, in small letters."""
+    return _english().common.words | all_words()["en"].stop.words
+
+
+def common_names() -> frozenset[str]:
+    """Return first names that a recogniser writes rightly, so that who is called so is mostly meant."""
+    return _english().first_names.words
+
+
+def is_english(word: str) -> bool:
+    """Tell whether a word in small letters is an ordinary English one, or a form of one."""
+    known = _ordinary()
+    if word in known:
+        return True
+    for ending in _english().endings.words:
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            root = word[: -len(ending)]
+            forms = {root, f"{root}e", f"{root}y", root[:-1] if root[-1:] == root[-2:-1] else root}
+            if not known.isdisjoint(forms):
+                return True
+    return False
+
+
+@preloaded
+def _ordinary() -> frozenset[str]:
+    return common_words() | _english().ordinary.words
+
+
+def _english() -> Vocabulary:
+    vocabulary = all_words()["en"].vocabulary
+    if vocabulary is None:
+        raise LookupError("en.toml has no [vocabulary]")
+    return vocabulary
