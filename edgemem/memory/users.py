@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
 from edgemem.recall.recall import Request
-from edgemem.records import Heard
+from edgemem.records import LATEST, Heard
 from edgemem.scopes import scope_of
 from edgemem.store import messages, users
 from edgemem.store.episodes import (
@@ -298,7 +298,7 @@ class EpisodicMemory:
             tools=episode.tools_used,
             tags=episode.tags,
             session=episode.session_id or None,
-            heard=Heard(event_time=moment.timestamp()),
+            heard=Heard(event_time=min(moment.timestamp(), LATEST)),
         )
 
     def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:

@@ -194,8 +194,7 @@ def recent_episodes(
 
 def stored_text(kind: str, payload: str, outcome: str, summary: str | None, details: str | None) -> str:
     """Return the text of these columns as people read it."""
-    if not summary:
-        return episode_text(kind, msgspec.json.decode(payload), outcome)
+    summary = summary or episode_text(kind, msgspec.json.decode(payload), outcome)
     more = read_details(details)
     tools = (tool for tool in more.tools if spell_out(tool) not in summary)  # else it names them
     marks = ", ".join(dict.fromkeys((*more.tags, *tools)))

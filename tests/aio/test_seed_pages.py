@@ -280,7 +280,7 @@ async def test_what_was_stored_again_under_other_ids_is_recalled_once():
     async with edgemem.aio.InMemoryEpisodicMemory() as memory:
         for n in range(6):
             await memory.store(Episode(f"e{n}", "Watered the orchids in the hall."))
-        await memory.store(Episode("other", "Turned the orchids to the light."))
+        await memory.store(Episode("other", "", tags=("orchids",), timestamp=datetime.max))  # noqa: DTZ901
         assert {episode.id for episode in await memory.recall("orchids", top_k=3)} == {"e5", "other"}
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """Errors of a file that is sound, or not ours."""
-RULES_VERSION = "22"
+RULES_VERSION = "23"
 """Changes when annotations, dates or vectors are made otherwise, or a record's text is."""
 FIRST_OTHER = 1 << 40  # the number of the first doc that is no message
 PRIVATE = 2
