@@ -22,7 +22,7 @@ from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.languages.words import says_no, says_not_to_forget, says_yes
+from edgemem.languages.words import is_safety_key, says_no, says_not_to_forget, says_yes
 from edgemem.loop.file_tools import as_texts
 from edgemem.recall.people.names import About, all_must_know, rank_of, spelled, subject_of, without_speaker
 from edgemem.recall.text.analyse import analyse
@@ -416,15 +416,18 @@ class _MemoryTools:
         return _to_read(scope, turn)
 
     def _key_for(self, turn: ToolTurn, scope: str, key: str, value: str) -> tuple[str, About | None]:
-        """Return the key for a value, and whom it is about: with their name before it, and, where no name is known, a number if somebody's value has that key."""
+        """Return the key for a value, and whom it is about: with their name before it, and a number behind where it would replace another's."""
         speaker, text = turn.reader.key, turn.utterance
         if turn.is_inner or not text:
             return key, None
         subject = subject_of(text, key, value, speaker)
-        if subject.name and not (subject.about == "speaker" and person_of(scope)):
-            return _named_after(subject.name, subject.trait), subject.about
-        if subject.name or subject.about is None:
+        if subject.about is None or (subject.about == "speaker" and person_of(scope)):
             return key, subject.about
+        if subject.name:
+            key = _named_after(subject.name, subject.trait)
+            # Of two dangers to somebody both stay, unless they correct themselves.
+            if subject.about == "speaker" or not is_safety_key(spelled(subject.trait)):
+                return key, subject.about
         values = {spelled(fact.key): fact.value for fact in reversed(self._facts(turn, scope))}
         keys = chain((key,), (f"{key} {n}" for n in count(2)))
         return next(key for key in keys if values.get(spelled(key), value) == value), subject.about

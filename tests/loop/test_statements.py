@@ -108,8 +108,8 @@ def test_a_person_s_value_is_replaced_by_nobody_else(voices: Voices) -> None:
     ):  # fmt: skip
         voices.say(speaker, said, "allergy", food)
     told = [line.split(" (")[0].split(" [")[0] for line in voices.look_up("ines", "Allergy").splitlines()]
-    assert (told[0], told[-1]) == ("- ines.allergy: walnuts", "- lotte.allergy: milk")
-    assert set(told[1:-1]) == {
+    assert set(told[:2]) == {"- ines.allergy: walnuts", "- ines.allergy 2: fish"}
+    assert set(told[2:]) == {"- lotte.allergy: milk",
         "- allergy: bees", "- allergy 2: mustard", "- emil.allergy: eggs", "- allergy: figs", "- allergy 2: nuts",
     }  # fmt: skip
 

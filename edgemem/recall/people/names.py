@@ -345,9 +345,10 @@ def subject_of(text: str, key: str, value: str, speaker: str = "") -> Subject:
     for name in names:
         if head and small(head[1]) in (name, f"{name}s", f"{name}'s"):
             return Subject(trait[head.end() :], "other", name)
-    if "." in trait:
+    odds, subject = whom_it_concerns(text, trait), bare(small(trait.partition(".")[0]))
+    is_named = "." in trait and (subject in common_names() or subject in _lists().firsts)
+    if is_named or ("." in trait and odds["other"] > odds["speaker"]):
         return Subject(trait)
-    odds = whom_it_concerns(text, trait)
     if odds["other"] > max(0, odds["speaker"]):
         told = [name for name in names if name not in small(value)] or names
         return Subject(trait, "other", told[0] if told else None)
