@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +29,7 @@ from edgemem.store.facts import ensure_key, restate_facts
 from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, TURNS
 from edgemem.store.pending_erasures import MOVE, note_whose, noted
 from edgemem.store.rights import drop_unused, spell, spellings
+from edgemem.store.turns import LIVE
 from edgemem.store.validation import as_text, checked_text
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ _HEARD = """
   r.speaker = :old and (:voice is null or r.device = :voice)
   and (:since is null or {at} >= :since) and (:until is null or {at} < :until)
 """
+_FOLLOW_S = 2.0  # seconds that somebody waits for the index, some 1,000 messages
 _LABELS = {"preferences": "key", "goals": "name", "bank_files": "path", "facts": "key", "doubts": "key"}
 """The names that rows of a table have; of what has none, a person has one, and that of the other replaces it."""
 
@@ -77,11 +80,17 @@ class People:
     """The people of one truth, with their files in the bank; safe to use from several threads and processes.
 
     Names are compared case-folded and in NFC. Methods raise InvalidInputError for a name that nobody has, with the nearest, and
-    BusyError while one of the people has a turn open. `follow` has the index take in the changes of the truth.
+    BusyError while one of the people has a turn open. `follow` has the index take in the changes of the truth,
+    until it is told to stop; idle time does the rest.
     """
 
     def __init__(
-        self, database: Database, journal: TurnJournal, bank: MemoryBank, *, follow: Callable[[], None]
+        self,
+        database: Database,
+        journal: TurnJournal,
+        bank: MemoryBank,
+        *,
+        follow: Callable[[Callable[[], bool]], None],
     ) -> None:
         self._database, self._journal, self._folder, self._follow = database, journal, bank.folder, follow
         self._move_files()  # as far as a crash left them
@@ -233,7 +242,8 @@ class People:
         self._journal.settle()
         moved = self._database.write(work)
         self._move_files()
-        self._follow()
+        end = monotonic() + _FOLLOW_S
+        self._follow(lambda: monotonic() >= end)
         return moved
 
     def _known(self, tx: Transaction, name: str) -> str:
@@ -403,9 +413,11 @@ class _Mover:
             sql = "update doubts set speaker = ?, owner = ?, key_id = ? where id = ?"
             tx.executemany(sql, [(*values, number) for number, values in stated.items()])
         elif kind is TURNS:
-            sql = "select id from messages where session_id = ? and turn = ?"
+            sql = (
+                f"select m.id from turns t cross join messages m on {LIVE} where t.session_id = ? and t.n = ?"  # noqa: S608 - ours
+            )
             tx.announce("messages", [number for row in changed for (number,) in tx.query(sql, row)])
-        elif kind is not None:
+        elif kind is not None and kind.doc:
             tx.announce(table, numbers)
         if kind is not None and kind.doc:
             self.shown.update((kind.doc, number) for number in numbers)

@@ -40,7 +40,9 @@ def move_scope(tx: Transaction, old: str, new: str) -> Stray:
     """
     new = checked_scope(new)
     if is_known_form(without_spaces(old)):
-        raise InvalidInputError(f"{old!r:.100} is a scope of a known form; its records stay.")
+        raise InvalidInputError(
+            f"{old!r:.100} is a scope of a known form; its records stay. A person's go by `edgemem people`."
+        )
     stray = next((stray for stray in stray_scopes(tx) if stray.scope == old), None)
     if stray is None:
         raise InvalidInputError(

@@ -323,6 +323,7 @@ def test_undoing_after_a_forgetting(memory: Memory) -> None:
     memory.forget("door", scope="user:Ines")
     memory.people.undo()
     assert {(fact.scope, fact.value) for fact in memory.store.facts()} == {("user:speaker_3", "42")}
+    memory.bank.for_person("speaker_3").write_file("door.md", "4711")
     memory.people.rename("speaker_3", "Ines")
     memory.forget(person="speaker_3")
     with pytest.raises(InvalidInputError, match="no move to undo"):
@@ -347,7 +348,7 @@ def test_files_of_the_bank(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.undo()
     assert files() == before
     memory.diagnostics.people = People(
-        memory.store.database, memory.sessions.journal, memory.bank, follow=lambda: None
+        memory.store.database, memory.sessions.journal, memory.bank, follow=lambda _stop: None
     )
     assert files() == {
         ("Ines/hall/a.md", "Ines"), ("Ines/hall.speaker_3/a.md", "speaker_3"), ("Ines/bath/b.md", "soap")

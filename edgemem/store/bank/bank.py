@@ -52,8 +52,9 @@ class BankTable:
 
     def state(self) -> tuple[str, list[str]]:
         """Return what changes whenever a file does, empty where there is none; rows spell all names as the others do."""
-        newest, count = self._database.query("select max(id), count(*) from bank_files")[0]
-        return f"{newest}:{count}" if count else "", []
+        sql = "select max(id), count(*), group_concat(distinct scope) from bank_files"
+        newest, count, scopes = self._database.query(sql)[0]
+        return f"{newest}:{count}:{scopes}" if count else "", []
 
     def list_files(self, scope: str | None = None, topic: str = "") -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""

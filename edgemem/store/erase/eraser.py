@@ -40,6 +40,7 @@ from edgemem.store.pending_erasures import (
     newest_erasing,
     pending_folders,
 )
+from edgemem.store.rights import spellings
 
 if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
@@ -162,6 +163,8 @@ class Eraser:
 
     def person(self, name: str, *, called: Collection[str], notes: NotesFile, bank: MemoryBank) -> Forgotten:
         """Erase the records that a person said or owns, and tell where others still write the name, or one they are called."""
+        called = (name, *called)
+        name = spellings(self._database, [name])[name]  # of one of their other names
         folders = bank.folder.folders_of(name)
         root = bank.folder.root if folders else None
         files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
