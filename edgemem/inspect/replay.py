@@ -33,17 +33,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.config import read_file
 from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.fence import BULLET
+from edgemem.fence import BULLET, check_session_id
 from edgemem.hooks.builtin import part_of
 from edgemem.llama.protocols import common_prefix
-from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
+from edgemem.loop.loop import NO_ANSWER, AgentLoop, LoopModel, TurnResult
 from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Heard, Message, Reply, ToolCall, text_of
+from edgemem.scopes import checked_scope
+from edgemem.session.arguments import checked_utterance
 from edgemem.session.log import log_of
 from edgemem.session.points import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
+from edgemem.store.facts import checked_fact
+from edgemem.store.validation import checked_moment
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -53,6 +58,7 @@ Moment = datetime | float
 _NOT_SAID = 0.0
 _FIRST_SESSION = "kitchen"
 _PAUSE = timedelta(minutes=1)
+_MOST_BYTES = 64 << 20  # a lifetime of talk
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +116,11 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return when the line was said, in seconds since the epoch."""
         return seconds(self.at)
 
+    def times_of(self, fact: ScriptedFact) -> tuple[float, float | None]:
+        """Return from when a fact of the line holds, and until when, in seconds since the epoch."""
+        since, until = fact.valid_from, fact.valid_to
+        return self.time if since is None else seconds(since), None if until is None else seconds(until)
+
     def as_heard(self) -> Heard:
         """Return how the utterance was heard, as records keep it."""
         return Heard(self.speaker, event_time=self.time, **msgspec.structs.asdict(self.heard))
@@ -121,44 +132,51 @@ def seconds(moment: Moment) -> float:
 
 
 def read_script(path: Path) -> list[Line]:
-    """Read a JSON-lines script, filling in the times and sessions that it leaves out."""
+    """Read a JSON-lines script, filling in the times and sessions that it leaves out; raise InvalidInputError for all of it at once."""
     decoder = msgspec.json.Decoder(Line)
     lines: list[Line] = []
     try:
-        text = path.read_bytes()
+        text = read_file(path, most=_MOST_BYTES)
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from None
     for number, raw in enumerate(text.splitlines(), start=1):
         if not raw.strip():
             continue
-        where = f"{path.name}, line {number}"
         try:
-            line = decoder.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            fault = str(error).strip().rstrip(".").replace("`", "'")
-            raise InvalidInputError(f"{where}: {fault}.") from None
-        lines.append(_completed(line, lines[-1] if lines else None, where))
+            lines.append(_completed(decoder.decode(raw), lines[-1] if lines else None))
+        except (msgspec.DecodeError, InvalidInputError, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"{path.name}, line {number}: {str(error).strip().rstrip('.')}."
+            ) from None
     if not lines:
         raise InvalidInputError(f"{path.name} holds no lines; a script needs at least one turn.")
     return lines
 
 
-def _completed(line: Line, before: Line | None, where: str) -> Line:
-    """Fill in a line from the one before it, and check what its type cannot say."""
+def _completed(line: Line, before: Line | None) -> Line:
+    """Fill in a line from the one before it, and check what its type cannot say, so that no turn of a script fails."""
     moments = [line.at, *(m for fact in line.remember for m in (fact.valid_from, fact.valid_to))]
     if any(isinstance(moment, datetime) and moment.tzinfo is None for moment in moments):
-        raise InvalidInputError(f"{where}: a time needs its zone, such as 2026-11-02T08:02:00+01:00.")
+        raise InvalidInputError("a time needs its zone, such as 2026-11-02T08:02:00+01:00")
     if line.interrupted is not None and not line.reply.startswith(line.interrupted):
-        raise InvalidInputError(f"{where}: `interrupted` must be the beginning of `reply`.")
+        raise InvalidInputError("`interrupted` must be the beginning of `reply`")
     if any((call.result is None) == (call.error is None) for call in line.tools):
-        raise InvalidInputError(f"{where}: each tool needs either `result` or `error`.")
+        raise InvalidInputError("each tool needs either `result` or `error`")
     at: Moment = line.at
     if at == _NOT_SAID:
         if before is None:
-            raise InvalidInputError(f"{where}: the first line needs `at`, the time when it was said.")
+            raise InvalidInputError("the first line needs `at`, the time when it was said")
         at = before.local + _PAUSE
     session = line.session or (before.session if before else _FIRST_SESSION)
-    return msgspec.structs.replace(line, at=at, session=session)
+    line = msgspec.structs.replace(line, at=at, session=session)
+    checked_moment(line.time, "`at`")
+    checked_utterance(line.say)
+    check_session_id(session)
+    for fact in line.remember:
+        since, until = line.times_of(fact)
+        scope = checked_scope(fact.scope)
+        checked_fact(fact.key, fact.value, scope=scope, valid_from=since, valid_to=until)
+    return line
 
 
 INSTRUCTIONS = (
@@ -333,6 +351,7 @@ class Player:
                 tools=self._tools.values(),
                 agent_name="pip",
             )
+            loop.no_answer = NO_ANSWER if self._real else ""
             self._loops[session] = loop
         return loop
 
@@ -403,10 +422,9 @@ class Player:
         if line is None:
             return "unknown"
         fact = next((fact for fact in line.remember if fact.key == key), ScriptedFact(key, value))
-        since = line.time if fact.valid_from is None else seconds(fact.valid_from)
+        since, until = line.times_of(fact)
         if value is None:
             return "done" if self.memory.store.retract_fact(key, scope=scope, valid_from=since) else "unknown"
-        until = None if fact.valid_to is None else seconds(fact.valid_to)
         self.memory.store.add_fact(
             key, value, scope=scope, source="said", valid_from=since, valid_to=until, heard=line.as_heard()
         )

@@ -94,6 +94,8 @@ class AgentLoop:
         self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
         self.max_hops = 3
         """Calls of the model within a turn."""
+        self.no_answer = NO_ANSWER
+        """Said when the model says nothing; empty: the turn stays without a reply."""
         door = door_of(self.hooks, session)
         self.conversation = Conversation(
             door.log,
@@ -233,7 +235,9 @@ class AgentLoop:
             result.hops = hop + 1
             result.interrupted = reply.interrupted or self._stopped()
             if result.interrupted or not reply.tool_calls or hop == self.max_hops - 1:
-                text = reply.content or ("" if result.interrupted else NO_ANSWER)
+                text = reply.content or ("" if result.interrupted else self.no_answer)
+                if not (text or result.interrupted):
+                    return ""
                 return turn.reply(text, tokens=reply.tokens)
             calls = {"content": reply.content or None, "tool_calls": list(map(calling, reply.tool_calls))}
             message = turn.add({"role": "assistant", **calls}, tokens=reply.tokens)

@@ -15,7 +15,7 @@ import edgemem
 from edgemem.config import HookSettings, NotesSettings, Profile
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.prompt import Inspection, inspect_prompt
-from edgemem.inspect.replay import read_script
+from edgemem.inspect.replay import Player, read_script
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -279,13 +279,18 @@ def test_time_and_session_are_taken_from_the_line_before(tmp_path: Path) -> None
     ("line", "complaint"),
     [
         ("not json", "line 2: JSON is malformed"),
-        ("[1]", "line 2: Expected 'object'"),
-        ('{"speaker": "Ann"}', "missing required field 'say'"),
-        ('{"say": 5}', "Expected 'str'"),
-        ('{"say": "x", "spaeker": "Ann"}', "unknown field 'spaeker'"),
+        ("[1]", "line 2: Expected `object`"),
+        ('{"speaker": "Ann"}', "missing required field `say`"),
+        ('{"say": 5}', "Expected `str`"),
+        ('{"say": "x", "spaeker": "Ann"}', "unknown field `spaeker`"),
         ('{"say": "x", "at": "2026-11-02T08:00:00"}', "needs its zone"),
         ('{"say": "x", "at": "Monday"}', "line 2: "),
         ('{"say": "x", "reply": "yes", "interrupted": "no"}', "the beginning of `reply`"),
+        ('{"say": " "}', "Nothing was said"),
+        ('{"say": "x", "session": "a\\nb"}', "a session id holds"),
+        ('{"say": "x", "at": 1e300}', "`at` must be a time of the years 1 to 9999"),
+        ('{"say": "x", "remember": [{"key": "", "value": "b"}]}', "a key must not be empty"),
+        ('{"say": "x", "remember": [{"key": "a", "value": "b", "scope": "x"}]}', "There is no scope 'x'"),
         ('{"say": "x", "tools": [{"name": "oven"}]}', "either `result` or `error`"),
         (
             '{"say": "x", "remember": [{"key": "a", "value": "b", "valid_from": "2026-11-02T08:00:00"}]}',
@@ -301,6 +306,19 @@ def test_a_broken_line_is_named_by_its_number(tmp_path: Path, line: str, complai
     assert complaint in str(caught.value)
     assert str(caught.value).startswith("talk.jsonl, line 2: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_line_without_a_reply_is_kept_without_one(memory: Memory, tmp_path: Path) -> None:
+    """Old chats may hold one side alone; the model reads that nothing was said."""
+    said = ("My dog is called Rex.", "And my cat Tom.")
+    lines = read_script(written(tmp_path, *(f'{{{AT}, "say": "{words}"}}' for words in said)))
+    played = list(Player(memory).play(lines))
+    assert [turn.result.reply for turn in played] == ["", ""]
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [[message.content for message in turn.messages] for turn in turns] == [[words] for words in said]
+    assert [
+        message["content"] for message in played[1].result.handed[0] if message["role"] == "assistant"
+    ] == ["…"]
 
 
 def test_binary_empty_and_missing_files_are_refused(tmp_path: Path) -> None:
