@@ -13,6 +13,7 @@ import click
 from edgemem.cli.options import Guided, agreed, home_and_json, open_existing, open_home, truth_alone
 from edgemem.cli.printing import answer, counts, plain, print_json, zone
 from edgemem.clock import local
+from edgemem.config import open_file
 from edgemem.errors import InvalidInputError, count
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
         raise InvalidInputError(
             f"{plain(str(file))} is a directory; what EdgeVox keeps in one comes with: edgemem import edgevox PATH"
         )
-    return file.open("rb")
+    return open_file(file)
 
 
 def _index(memory: Memory) -> None:

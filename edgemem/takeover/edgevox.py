@@ -20,7 +20,7 @@ from edgemem.store.db.connection import read_foreign
 from edgemem.store.json.records import MemoryFile, fill, from_edgevox, time_of
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.merge import ImportReport, take_notes
-from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
+from edgemem.takeover.scratch import TakeoverReport, json_of, read_files, scratch_truth, take_in
 
 if TYPE_CHECKING:
     from edgemem.store.db.database import Database
@@ -109,15 +109,13 @@ class EdgevoxMemory:
         """Note a record that is left behind."""
         self.remarks.append(f"{what} was skipped: {why}")
 
-    def _read_file(self, file: Path, name: str, database: bool) -> None:
-        if database:
+    def _read_file(self, file: Path, name: str, data: bytes | None) -> None:
+        if data is None:
             self._read_database(file, name)
             return
-        if file.stat().st_size > MAX_BYTES:
-            raise InvalidInputError(f"it has more than {MAX_BYTES:,} bytes.")
         if file.suffix.lower() == ".tmp":
             raise InvalidInputError("EdgeVox had not finished writing it.")
-        text = file.read_bytes().decode("utf-8-sig", "replace")
+        text = data.decode("utf-8-sig", "replace")
         if file.suffix.lower() in (".md", ".txt"):
             self.notes.append(text)
             self.files[name] = {"notes": 1}
@@ -147,18 +145,13 @@ class EdgevoxMemory:
             raise InvalidInputError("it holds neither a memory nor a conversation.")
 
     def _read_database(self, file: Path, name: str) -> None:
-        with read_foreign(file) as select:
-            tables = {row["name"] for row in select("select name from sqlite_master where type = 'table'")}
+        with read_foreign(file) as (tables, rows_of):
             if "migrations" in tables:
                 raise InvalidInputError("edgemem wrote it; open its home instead.")
-            if not tables & {"facts", "sessions"}:
+            if not tables.keys() & {"facts", "sessions"}:
                 raise InvalidInputError("it is no database of EdgeVox.")
             if "facts" in tables:
-                parts = {
-                    part: select(f"select * from {part} order by rowid")  # noqa: S608 - our own constants
-                    for part in _MEMORY
-                    if part in tables
-                }
+                parts = {part: rows_of(part) for part in _MEMORY if part in tables}
                 for row in parts.get("episodes", ()):
                     text = row.pop("payload_json", None)
                     payload = json_of(text)
@@ -168,7 +161,7 @@ class EdgevoxMemory:
             if "sessions" not in tables:
                 return
             before = len(self.sessions)
-            for row in select("select * from sessions order by updated_at, rowid"):
+            for row in rows_of("sessions"):
                 messages, state, title = json_of(row["messages"]), json_of(row["state"]), row["session_id"]
                 if isinstance(messages, list) and state is not None:
                     self._take_session(str(title), messages, state, time_of(row.get("updated_at")) or 0.0)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from edgemem.clock import Clock
+from edgemem.config import open_file
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.store.db.database import Database
 from edgemem.store.kinds import TRUTH
@@ -19,7 +21,7 @@ from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines
 
 MAX_BYTES = 256 * 1024 * 1024
-"""A larger file of text is none of theirs."""
+"""No memory of theirs has more, all of its files together."""
 
 _SQLITE = b"SQLite format 3\x00"
 _BESIDE = ("-wal", "-shm", "-journal", ".lock")  # ends of names of files that belong to another
@@ -75,25 +77,33 @@ def take_in(db: Database, scratch: Database) -> ImportReport:
     return import_lines(db, (f"{line}\n".encode() for line in export_lines(scratch)))
 
 
-def read_files(path: Path, read: Callable[[Path, str, bool], None], remarks: list[str], *, hint: str) -> None:
-    """Read a file, or each one in a folder; those of a folder that are none of theirs go into the remarks.
+def read_files(
+    path: Path, read: Callable[[Path, str, bytes | None], None], remarks: list[str], *, hint: str
+) -> None:
+    """Read a file, or each regular one in a folder; those of a folder that are none of theirs go into the remarks.
 
-    `read` takes a file, its name in the folder, and whether it is a database. Raise InvalidInputError, with the hint, where
-    there is nothing, or the one file is none of theirs.
+    `read` takes a file, its name in the folder, and its bytes; None: it is a database. Raise InvalidInputError, with the hint,
+    where there is nothing, the one file is none of theirs, or all are more than MAX_BYTES.
     """
     path = path.expanduser()
     if not path.exists():
         raise InvalidInputError(f"There is nothing at {path}; {hint}")
-    folder = path.is_dir()
+    folder, left = path.is_dir(), MAX_BYTES
     for file in sorted(path.rglob("*")) if folder else [path]:
         if folder and (file.is_dir() or file.name.endswith(_BESIDE)):
             continue
         try:
-            with file.open("rb") as opened:
-                database = opened.read(len(_SQLITE)) == _SQLITE
-            read(file, str(file.relative_to(path)) if folder else path.name, database)
+            with open_file(file, links=not folder) as opened:
+                left -= os.fstat(opened.fileno()).st_size
+                if left < 0:
+                    raise InvalidInputError(f"there are more than {MAX_BYTES:,} bytes.")
+                data: bytes | None = opened.read(len(_SQLITE))
+                data = None if data == _SQLITE else (data or b"") + opened.read(MAX_BYTES)
+            with suppress(FileNotFoundError):  # what a database has in its log is read with it
+                open_file(f"{file}-wal", links=False).close()
+            read(file, str(file.relative_to(path)) if folder else path.name, data)
         except (EdgememError, OSError) as error:
-            if not folder:
+            if not folder or left < 0:
                 raise InvalidInputError(f"{path} was not taken in: {error}") from error
             remarks.append(f"{file} was skipped: {error}")
 

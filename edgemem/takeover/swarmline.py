@@ -31,7 +31,7 @@ from edgemem.store.messages import stored_message
 from edgemem.store.procedures import put_procedure
 from edgemem.store.users import append_message, ensure_user, put_goal, put_phase, put_state, put_summary
 from edgemem.store.validation import NULL
-from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
+from edgemem.takeover.scratch import TakeoverReport, json_of, read_files, scratch_truth, take_in
 
 if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from edgemem.takeover.scratch import ThenClock
 
     Row = dict[str, Any]
-    Select = Callable[[str], list[Row]]
+    RowsOf = Callable[[str], list[Row]]
 
 _OF_A_USER = ("user_id", "topic_id")
 _PROVIDER: dict[str, tuple[str, ...]] = {
@@ -213,35 +213,34 @@ class SwarmlineMemory:
         read_files(path, self._read_file, self.remarks, hint=hint)
         self.modified = path.expanduser().stat().st_mtime
 
-    def _read_file(self, file: Path, name: str, database: bool) -> None:
+    def _read_file(self, file: Path, name: str, data: bytes | None) -> None:
         parts = Path(name).parts
-        if database:
-            with read_foreign(file) as select:
-                self._read_database(select, name)
+        if data is None:
+            with read_foreign(file) as (tables, rows_of):
+                self._read_database(tables, rows_of, name)
         elif "memory" in parts[2:-1]:
             place = parts.index("memory", 2)
             path = str(Path(*parts[place + 1 :]))
-            self._read_bank_file(file, name, parts[place - 2], parts[place - 1], path)
+            self._read_bank_file(data, name, parts[place - 2], parts[place - 1], path)
         else:
             raise InvalidInputError(
                 "it is no database, and lies in no bank's folder <user>/<topic>/memory/ there."
             )
 
-    def _read_bank_file(self, file: Path, name: str, user: str, topic: str, path: str) -> None:
-        if file.stat().st_size > MAX_BYTES or file.suffix.lower() not in _TEXT:
+    def _read_bank_file(self, data: bytes, name: str, user: str, topic: str, path: str) -> None:
+        if Path(path).suffix.lower() not in _TEXT:
             raise InvalidInputError("it is no text.")
-        values = user, topic, path, file.read_text("utf-8", "replace")
+        values = user, topic, path, data.decode("utf-8", "replace")
         self.rows["memory_bank"].append(dict(zip(_OTHERS["memory_bank"], values, strict=True)))
         self.files[name] = {"files": 1}
 
-    def _read_database(self, select: Select, name: str) -> None:
-        tables = {row["name"] for row in select("select name from sqlite_master where type = 'table'")}
+    def _read_database(self, tables: dict[str, list[str]], rows_of: RowsOf, name: str) -> None:
         if "migrations" in tables:
             raise InvalidInputError("edgemem wrote it; open its home instead.")
-        columns = {}
-        for called in tables & {*_PROVIDER, *_OTHERS, *_ALSO_CALLED}:
-            known = {row["name"] for row in select(f"pragma table_info({called})")}
-            columns[_ALSO_CALLED.get(called, called)] = called, known
+        ours = {*_PROVIDER, *_OTHERS, *_ALSO_CALLED}
+        columns = {
+            _ALSO_CALLED.get(called, called): (called, tables[called]) for called in tables.keys() & ours
+        }
         if "facts" in columns and "user_id" not in columns["facts"][1]:
             raise InvalidInputError(
                 "it is a database of EdgeVox, which is taken in with: edgemem import edgevox PATH"
@@ -251,7 +250,7 @@ class SwarmlineMemory:
         users: dict[Any, str] = {}
         if "users" in columns and "external_id" in columns["users"][1]:
             number = "id" if "id" in columns["users"][1] else "user_id"
-            users = {row.get(number): str(row["external_id"]) for row in select("select * from users")}
+            users = {row.get(number): str(row["external_id"]) for row in rows_of("users")}
         missing = [table for table in _PROVIDER if table not in columns]
         if missing and columns.keys() & _PROVIDER.keys():
             self.remarks.append(f"{name} has no table {', '.join(missing)}.")
@@ -262,7 +261,7 @@ class SwarmlineMemory:
             called, known = columns[table]
             if lacking := [column for column in asked if column not in known]:
                 self.remarks.append(f"The table {called} of {name} has no {', '.join(lacking)}.")
-            rows = select(f"select * from {called} order by rowid")  # noqa: S608 - our own constants
+            rows = rows_of(called)
             self.rows[table] += [_row(row, asked, {} if table in _OTHERS else users) for row in rows]
             self.files[name][_COUNTED.get(table, table)] = len(rows)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from edgemem.clock import Clock
-from edgemem.errors import CorruptError, ForeignError, NewerSchemaError, StoreError
+from edgemem.errors import CorruptError, ForeignError, InvalidInputError, NewerSchemaError, StoreError
 from edgemem.store.db.files import to_store_error
 from edgemem.store.db.wal import copied, write_copy
 
@@ -40,6 +40,9 @@ _OWN_TABLES = (
 )
 
 _AHEAD_S = 366 * 86400.0
+_MOST_FOREIGN = 256 * 1024 * 1024
+"""Bytes that are read of another program's database, `_ROW_BYTES` a row and its texts."""
+_ROW_BYTES = 64
 
 
 class Migration(NamedTuple):
@@ -235,18 +238,40 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Lend a way to read another program's database: a copy, so that nothing changes beside it; bad UTF-8 is replaced."""
+def read_foreign(path: Path) -> Iterator[tuple[dict[str, list[str]], Callable[[str], list[dict[str, Any]]]]]:
+    """Lend the tables of another program's database with their columns, and a way to read the rows of one; bad UTF-8 is replaced.
+
+    It is a copy, so that nothing changes beside it. Only what is stored is read: what a view or a column computes may have no end.
+    """
     with translated_errors(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
         connection.execute("pragma query_only = on")
         connection.execute("pragma trusted_schema = off")
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-        connection.row_factory = sqlite3.Row
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_FOREIGN)
+        stored = "select name from sqlite_master where type = 'table' and rootpage > 0"
+        tables = {
+            name: [column for _, column, *_ in connection.execute(f"pragma table_info({_quoted(name)})")]
+            for (name,) in connection.execute(stored).fetchall()
+        }
+        left = _MOST_FOREIGN
 
-        def select(sql: str) -> list[dict[str, Any]]:
-            return [dict(row) for row in connection.execute(sql)]
+        def rows_of(table: str) -> list[dict[str, Any]]:
+            nonlocal left
+            columns, rows = tables[table], []
+            sql = f"select {', '.join(map(_quoted, columns))} from {_quoted(table)} order by rowid"  # noqa: S608 - quoted
+            for row in connection.execute(sql):
+                left -= _ROW_BYTES + sum(len(value) for value in row if isinstance(value, (str, bytes)))
+                if left < 0:  # a damaged file may have the same page many times
+                    raise InvalidInputError(f"its tables have more than {_MOST_FOREIGN:,} bytes.")
+                rows.append(dict(zip(columns, row, strict=True)))
+            return rows
 
-        yield select
+        yield tables, rows_of
+
+
+def _quoted(name: object) -> str:
+    return '"' + str(name).replace('"', '""') + '"'
 
 
 def plain_connection(path: Path | str) -> sqlite3.Connection:

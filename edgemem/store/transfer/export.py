@@ -74,6 +74,7 @@ _UNTIL = {
 FORMAT = 5  # an export of an earlier one is refused: none was released
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+MOST_LINES = 20_000_000
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
@@ -291,6 +292,8 @@ class Reading:
         count = 0
         for line in self._lines:
             self.line += 1
+            if self.line > MOST_LINES:
+                self._fail(f"is one more than the {MOST_LINES:,} that an export has.")
             if not isinstance(line, (str, bytes)):
                 self._fail(f"must be text or bytes; got {type(line).__name__}.")
             data = line if isinstance(line, bytes) else line.encode(errors="surrogatepass")
