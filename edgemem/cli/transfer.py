@@ -203,8 +203,6 @@ def restore(source: Path | None, empty: bool, yes: bool, home: Path, as_json: bo
             raise InvalidInputError(
                 f"There is no good backup in {truth.backups}; name one, or begin anew with --empty."
             )
-        if path is not None and not path.is_file():
-            raise InvalidInputError(f"{path} is no file; name a backup.")
         what = "an empty memory" if empty or path is None else str(path)
         if not yes and truth.is_sound():
             agreed(

@@ -113,7 +113,8 @@ class TruthFile:
         sound = self.is_sound()
         try:
             if source is not None:
-                if not source.with_name(f"{source.name}-wal").exists():  # else only a copy may be opened
+                log = source.with_name(f"{source.name}-wal")
+                if not (source.is_file() and log.exists()):  # else only a copy may be opened
                     _sound_origin(source, source)
                 copy_database(source, fresh)
             else:

@@ -266,13 +266,13 @@ def copied(path: Path) -> Iterator[Path]:
         need = sum(part.stat().st_size for part in parts if part.exists())
         if 2 * need > disk_usage(folder).free:
             raise DiskFullError(
-                f"{path} has {need:,} bytes, and {folder.parent} no room to copy it; free some and try again."
+                f"{path} has {need:,} bytes, and there is no room at {folder.parent} to copy it."
             )
         for _ in range(_TRIES):
             before = [_changed(part) for part in parts]
             for part in parts:
                 (folder / part.name).unlink(missing_ok=True)
-                if part.exists():
+                if part.is_file():  # a device never ends
                     copyfile(part, folder / part.name)
             if before == [_changed(part) for part in parts]:
                 break
