@@ -17,7 +17,6 @@ from edgemem.aio.protocols import (
     FactStore as FactStore,
     GoalStore as GoalStore,
     MemoryBankProvider as MemoryBankProvider,
-    MemoryProvider as MemoryProvider,
     MessageStore as MessageStore,
     PhaseStore as PhaseStore,
     ProceduralMemory as ProceduralMemory,

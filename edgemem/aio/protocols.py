@@ -139,18 +139,3 @@ class ProceduralMemory(Protocol):
     async def record_outcome(self, proc_id: str, *, success: bool) -> object: ...
     async def get(self, proc_id: str) -> Procedure | None: ...
     async def count(self) -> int: ...
-
-
-@runtime_checkable
-class MemoryProvider(
-    MessageStore,
-    FactStore,
-    GoalStore,
-    SummaryStore,
-    UserStore,
-    SessionStateStore,
-    PhaseStore,
-    ToolEventStore,
-    Protocol,
-):
-    """All eight stores."""

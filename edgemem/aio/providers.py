@@ -23,10 +23,10 @@ from typing_extensions import Never, Self
 
 from edgemem.aio.memory import AsyncEpisodes, AsyncProcedures, AsyncScopedBank, AsyncUserMemory
 from edgemem.aio.protocols import MemoryBankProvider
-from edgemem.aio.worker import Face, Worker
+from edgemem.aio.worker import CLOSED, Face, Worker
 from edgemem.clock import Clock
 from edgemem.context.compaction.model import check_summary
-from edgemem.errors import ClosedError, ForeignError, InvalidInputError
+from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.fence import check_key, clean_result
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.loop.file_tools import SCHEMAS, answer_of, as_texts, methods_of
@@ -50,7 +50,6 @@ from edgemem.store.validation import checked_path, item_count
 
 T = TypeVar("T")
 
-_CLOSED = "This memory is closed; make another provider."
 _NO_PATH = (
     "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no session_factory, engine or URL of"
     " SQLAlchemy, and has no PostgreSQL. `edgemem import swarmline` takes over what such a database holds."
@@ -73,7 +72,7 @@ class FileMemory:
     """A file that belongs to no home, with its stores and their threads; without a path a temporary one."""
 
     def __init__(self, path: Path | None) -> None:
-        self.worker = Worker(_CLOSED)
+        self.worker = Worker()
         self._path, self.providers = path, 0
         self._lock = threading.Lock()
         self._close: Callable[[], object] | None = None
@@ -111,12 +110,7 @@ class FileMemory:
     def _open(self, files: ExitStack) -> None:
         path = files.enter_context(scratch_folder()) / "memory.db" if self._path is None else self._path
         beside = index_path(path)
-        try:
-            self.database = files.enter_context(open_truth(path))
-        except ForeignError as error:
-            raise ForeignError(
-                f"{error} `edgemem import swarmline {path}` takes over what it remembers."
-            ) from error
+        self.database = files.enter_context(open_truth(path))
         self.store = SQLiteMemoryStore(self.database, max_episodes=0)
         sessions = files.enter_context(SQLiteSessionStore(self.database))
         self.index = Index(beside, self.database)
@@ -176,7 +170,7 @@ class Provider(Face[T]):
 
 
 def _raise_closed() -> Never:
-    raise ClosedError(_CLOSED)
+    raise ClosedError(CLOSED)
 
 
 class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
@@ -207,19 +201,16 @@ def limits_of(config: MemoryBankConfig) -> MemoryBankConfig:
     """
     if not isinstance(config, MemoryBankConfig):
         raise InvalidInputError(f"The limits of a bank are a MemoryBankConfig, not {type(config).__name__}.")
-    usual = MemoryBankConfig()
-    for name in ("prompt_path", "tiered_enabled", "auto_load_max_lines"):
-        if vars(config)[name] != vars(usual)[name]:
+    usual = vars(MemoryBankConfig())
+    for name, value in vars(config).items():
+        if name in ("prompt_path", "tiered_enabled", "auto_load_max_lines") and value != usual[name]:
             raise InvalidInputError(
-                f"A bank that is opened by itself has no {name}; leave it out. In a home, [bank] and bank/PROMPT.md say what"
-                " a model is shown."
+                f"A bank that is opened by itself has no {name}; leave it out: [bank] and bank/PROMPT.md of a home are shown."
             )
+        if name.startswith("max_") or (name == "retention_days" and value is not None):
+            item_count(value, name)
     for folder in config.default_folders:
         validate_memory_path(folder, max_depth=1)
-    for name in ("max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth"):
-        item_count(vars(config)[name], name)
-    if config.retention_days is not None and not item_count(config.retention_days, "retention_days"):
-        raise InvalidInputError("retention_days must be at least 1; leave it out to keep files for ever.")
     return config
 
 

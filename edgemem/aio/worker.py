@@ -26,14 +26,13 @@ S = TypeVar("S")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
+CLOSED = "This memory is closed; open the home again with edgemem.aio.open(), or make another provider."
 
 
 class Worker:
     """The threads of one memory, each begun with its first job; tasks of several loops may use them at once."""
 
-    def __init__(self, closed: str = _CLOSED) -> None:
-        self._sentence = closed
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._threads: dict[Lane, Writer] = {}
         self._closing: Future[None] | None = None
@@ -48,12 +47,12 @@ class Worker:
 
         def job() -> R:
             if self.closed and not though_closed:
-                raise ClosedError(self._sentence)
+                raise ClosedError(CLOSED)
             return work()
 
         with self._lock:
             if self.closed:
-                raise ClosedError(self._sentence)
+                raise ClosedError(CLOSED)
             return self._thread(lane).submit(job)
 
     async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[bool], object] = bool) -> R:

@@ -121,10 +121,9 @@ def wrong(memory: edgemem.Memory) -> None:
 async def names_of_cognitia(path: Path) -> None:
     """Each provider is what its protocols ask for, also to a type checker."""
     async with edgemem.aio.SQLiteMemoryProvider(path) as memory:
-        provider: edgemem.aio.MemoryProvider = memory
         messages: edgemem.aio.MessageStore = memory
         assert_type(await messages.get_messages("ann", "hall"), list[edgemem.aio.MemoryMessage])
-        assert_type(await provider.get_facts("ann"), dict[str, Any])
+        assert_type(await memory.get_facts("ann"), dict[str, Any])
     episodes: edgemem.aio.EpisodicMemory = edgemem.aio.InMemoryEpisodicMemory()
     procedures: edgemem.aio.ProceduralMemory = edgemem.aio.SqliteProceduralMemory(path)
     bank: edgemem.aio.MemoryBankProvider = edgemem.aio.DatabaseMemoryBankProvider(path, "ann", "hall")
