@@ -20,6 +20,7 @@ from edgemem.memory.users import EpisodicMemory, UserMemory
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.people import People
 from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
@@ -154,6 +155,17 @@ class AsyncBank(Face[MemoryBank]):
         return AsyncScopedBank(self._worker, lambda: self._of().shared)
 
 
+class AsyncPeople(Face[People]):
+    """The people who spoke: renamed, merged, split."""
+
+    list = asynchronous(People.list, lane="long")
+    rename = asynchronous(People.rename, lane="long")
+    merge = asynchronous(People.merge, lane="long")
+    split = asynchronous(People.split, lane="long")
+    give = asynchronous(People.give, lane="long")
+    undo = asynchronous(People.undo, lane="long")
+
+
 class AsyncMemory(Face[Memory]):
     """The memory of one robot on an event loop: every method is that of `Memory`, and is awaited.
 
@@ -171,6 +183,7 @@ class AsyncMemory(Face[Memory]):
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
+        self.people = AsyncPeople(self._worker, lambda: self._opened().people)
         self.episodes = AsyncEpisodes(self._worker, lambda: self._opened().episodes)
         self.users = AsyncUserMemory(self._worker, lambda: self._opened().users)
         self.messages = self.facts = self.goals = self.summaries = self.users
