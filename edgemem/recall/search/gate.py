@@ -40,6 +40,8 @@ NOTHING = -4.0
 MOST_TERMS, MOST_LENGTH, MOST_LEAD = 8, 16, 4.0
 _MOST_LOG_ODDS = 30.0
 """A probability is no nearer to 0 and 1."""
+_UNKNOWN_CHAT = -1.1
+"""Log odds that what asks only chats, where neither words nor a vector tell: one in four. At even odds only an exact match was shown."""
 NEARNESS, EVEN = 0.47, 0.17
 """What `near` and `uneven` are on average, also where no text was read by its tokens."""
 MARGIN = "margin"
@@ -138,7 +140,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Of what asks, told_words and told_vector tell whether people tell such things, chat_words and chat_vector whether it only
         chats, no_chat the log of the chance that it does not; of what does not ask, want_words and want_vector tell whether it wants
-        a memory. Odds by words are 0 in a language that was not learnt, those by vectors with another embedder.
+        a memory. Odds by words are 0 in a language that was not learnt, those by vectors with another embedder; no_chat is then `_UNKNOWN_CHAT`'s.
         """
         known, models = self.vocabularies.get(utterance.language), self.models_of(utterance)
         vector = utterance.vector if models.wants.knows(utterance) else None
@@ -161,7 +163,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0,
             "chat_words": chat_words,
             "chat_vector": chat_vector,
-            "no_chat": -log1p(exp(min(chats, _MOST_LOG_ODDS))),
+            "no_chat": -log1p(exp(min(chats or _UNKNOWN_CHAT, _MOST_LOG_ODDS))),
             "want_words": known.wants.odds_of(words) if known and not asks else 0.0,
             "want_vector": models.wants.odds(vector) if vector is not None and not asks else 0.0,
         }

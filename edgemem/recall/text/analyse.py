@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHORTEST, _LONGEST = 3, 64
 QUESTION_MARKS, POINTS = "?？؟", ".!。！।۔"
+_GREEK_QUESTION = Pattern("[\u0370-\u03ff\u1f00-\u1fff]\\s*[;\u037e]$")
 _SENTENCE, _SPACED = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*"), re.compile(r"[\w']+")
 _stemmer_lock = Lock()
 WORDS_VERSION = "11"
@@ -445,7 +446,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def _asks(sentence: str, text: str) -> bool:
-    if sentence[-1] in QUESTION_MARKS:
+    if sentence[-1] in QUESTION_MARKS or _GREEK_QUESTION.search(sentence):
         return True
     if (words := all_words().get(language_in(text))) is None:
         return False

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
+from edgemem.bench.ground import quiet
 from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.languages.words import all_words
 from edgemem.memory import Memory
 from edgemem.recall.text.analyse import language_in, language_of, plain_words, terms
+from lab.languages import household
 from support.embedders import HashEmbedder
 from support.homes import tell
 from support.selection import LONG
@@ -180,6 +182,24 @@ def test_what_the_model_cannot_read_is_not_embedded(tmp_path: Path) -> None:
         memory.recall(GERMAN)
         assert embedder.questions
         assert "meaning" in memory.diagnostics.search.last.signals
+
+
+@pytest.mark.parametrize("language", ["ar", "el", "hi", "ko", "ru"])
+def test_a_question_in_a_language_without_a_file_is_answered(tmp_path: Path, language: str) -> None:
+    """What answers it stands before the model, by words alone; of what has no word in common, nothing."""
+    spoken, before = household(language), 0
+    texts = {name: text for name, _, text in spoken.said}
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        for at, text in enumerate(texts.values()):
+            tell(memory, text, "talk", at, speaker="anna")
+        memory.idle(30)
+        for name, question in (*spoken.asked, ("", "Ĉu vi bone fartas?")):
+            with memory.session("asked").turn(question, speaker="anna") as turn:
+                block = str(turn.messages[-1]["content"])
+                before += name != "" and texts[name][2:14] in block
+                turn.abort()
+    assert before >= 12
+    assert not any(text[2:14] in block for text in texts.values())
 
 
 @pytest.mark.long
