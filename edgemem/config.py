@@ -402,11 +402,9 @@ def _check_writers(path: Path, status: os.stat_result, home: Path) -> None:
     # Who can only make a link must not have a file of others read.
     strange = stat.S_ISLNK(link.st_mode) and link.st_uid not in ours | {status.st_uid}
     if strange or status.st_uid not in ours | {home.stat().st_uid}:
-        raise ConfigError(f"{path} belongs to somebody else and is not read; look into it, then chown it.")
+        raise ConfigError(f"{path} is not read: its owner is somebody else. Look into it, then chown it.")
     if status.st_mode & stat.S_IWOTH:
-        raise ConfigError(
-            f"Everybody may write {path}, so it is not read; see what it holds: chmod o-w {path}"
-        )
+        raise ConfigError(f"{path} is not read: others may write it. Look into it, then: chmod o-w {path}")
 
 
 def load_profile(path: Path | str | None) -> Profile:

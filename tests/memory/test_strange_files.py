@@ -129,12 +129,12 @@ def test_what_everybody_or_a_stranger_may_write_is_not_read(tmp_path: Path, plac
     file.parent.mkdir(exist_ok=True)
     with file.open("a") as text:
         text.write("# mine\n")
-    for mode, says in ((0o666, "Everybody may write"), (0o664, "The group of"), (0o600, "picked up")):
+    for mode, says in ((0o666, "others may write it"), (0o664, "The group of"), (0o600, "picked up")):
         file.chmod(mode)
         assert says in told()
     if os.geteuid() == 0:
         os.chown(file, 12345, 12345)
-        assert "belongs to somebody else" in told()
+        assert "owner is somebody else" in told()
         os.chown(file, 0, 0)
     file.rename(real)
     file.symlink_to(real)
