@@ -321,7 +321,8 @@ class Profile(_Section, frozen=True):
     hooks: HookSettings = HookSettings()
     tools: ToolSettings = ToolSettings()
     speakers: dict[str, tuple[str, ...]] = {}
-    """The household: each speaker as the voice recognition names them, and what else they are called."""
+    """The household: each speaker as the voice recognition names them, and what else they are called. What was heard under such
+    another name is given to them, once."""
 
     def called(self) -> dict[str, str]:
         """Return who is meant by each name of the household's people; a name that two bear means the first."""
