@@ -363,6 +363,8 @@ class _Mover:
         if kind in _STATED and (own[:1] in ([], others[:1]) or not is_safety_key(spell_out(here["key"]))):
             return cells
         if (label := _LABELS.get(kind.table)) is None:
+            if kind.doc:
+                self.tx.announce(kind.table, [others[0][0]])  # it is replaced
             return cells
         subject = self._is if there[label].startswith(self._is) else ""
         head = (self._is if subject or kind in _STATED else "") + (self._was if is_older else self._is)

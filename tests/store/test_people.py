@@ -18,7 +18,7 @@ from edgemem.store import turns
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.kinds import KINDS
 from edgemem.store.people import People
-from edgemem.store.users import put_goal, read_goals
+from edgemem.store.users import put_goal, put_summary, read_goals, read_summary
 from support.cli import refused, run
 from support.homes import turns_of
 from support.kinds import add_row
@@ -330,6 +330,20 @@ def test_undoing_after_a_forgetting(memory: Memory) -> None:
         memory.people.undo()
     stored = b"".join(path.read_bytes() for path in memory.home.rglob("*") if path.is_file())
     assert not any(word in stored for word in (b"speaker_3", b"Ines", b"4711"))
+
+
+def test_a_replaced_summary_leaves_no_byte(memory: Memory) -> None:
+    """Of two summaries of one conversation the merged person's replaces the other, which the index forgets too."""
+    for name, words in (("Ines", "quince marmalade"), ("speaker_3", "the tall ladder")):
+        memory.store.database.write(
+            lambda tx, name=name, words=words: put_summary(tx, "hall", name, words, 1)
+        )
+    memory.idle()
+    memory.people.merge("speaker_3", "Ines")
+    assert read_summary(memory.store.database, "hall", "ines") == "the tall ladder"
+    memory.forget(person="Ines")
+    stored = b"".join(path.read_bytes() for path in memory.home.rglob("*") if path.is_file())
+    assert not any(word in stored for word in (b"quince", b"marmalad", b"ladder"))
 
 
 def test_files_of_the_bank(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
