@@ -8,7 +8,7 @@ needed, and `at` in the first; blank lines are skipped.
 
     at           ISO 8601 with a zone, or seconds since the epoch; default: a minute after the last
     speaker      null is a voice that the robot does not recognise
-    reply        the script's answer in place of the model's
+    reply        the script's answer in place of the model's; without it, none is kept
     session      the conversation of the turn; default: the one before, at first `kitchen`
     tools        tools that the model calls: [{"name", "arguments", "result" or "error"}]
     remember     facts that it stores: [{"key", "value", "scope", "valid_from", "valid_to"}]; value null: no longer so
