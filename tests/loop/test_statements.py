@@ -49,9 +49,9 @@ class Voices:
     def kept(self) -> dict[str, str]:
         return {fact.key: fact.value for fact in self.store.facts()}
 
-    def look_up(self, speaker: str | None, key: str) -> str:
-        """Have a fact looked up."""
-        return str(tool_named(self._tools, "recall_fact").run(ToolTurn("?", Reader(speaker)), key=key))
+    def look_up(self, speaker: str, key: str) -> list[str]:
+        told = str(tool_named(self._tools, "recall_fact").run(ToolTurn("?", Reader(speaker)), key=key))
+        return [line.split(" (")[0].split(" [")[0] for line in told.splitlines()]
 
 
 @pytest.fixture
@@ -104,39 +104,31 @@ def test_a_person_s_value_is_replaced_by_nobody_else(voices: Voices) -> None:
         ("lotte", "I'm allergic to milk", "milk"), ("ines", "I'm allergic to walnuts", "walnuts"),
         ("ines", "My son Emil is allergic to eggs", "eggs"), ("ines", "my mother is allergic to bees", "bees"),
         ("lotte", "my father is allergic to mustard", "mustard"), ("lotte", "Ines is allergic to fish", "fish"),
-        (None, "I'm allergic to figs", "figs"), (None, "I'm allergic to nuts", "nuts"),
+        ("ines", "the dog is allergic to beef", "beef"), (None, "I'm allergic to figs", "figs"), (None, "I'm allergic to nuts", "nuts"),
     ):  # fmt: skip
         voices.say(speaker, said, "allergy", food)
-    told = [line.split(" (")[0].split(" [")[0] for line in voices.look_up("ines", "Allergy").splitlines()]
+    told = voices.look_up("ines", "Allergy")
     assert set(told[:2]) == {"- ines.allergy: walnuts", "- ines.allergy 2: fish"}
     assert set(told[2:]) == {"- lotte.allergy: milk",
-        "- allergy: bees", "- allergy 2: mustard", "- emil.allergy: eggs", "- allergy: figs", "- allergy 2: nuts",
+        "- allergy: bees", "- allergy 2: mustard", "- emil.allergy: eggs", "- allergy: figs", "- allergy 2: nuts", "- allergy 3: beef",
     }  # fmt: skip
-
-
-class Said(msgspec.Struct):
-    language: str
-    text: str
-    key: str
-    value: str
-    about: str
-    person: str = ""
 
 
 def test_kept_statements_of_two_people(voices: Voices) -> None:
     """Figures alone: of rows that nobody fitted to, each said by two people in turn with values of their own."""
-    rows = msgspec.toml.decode(KEPT.read_bytes(), type=dict[str, list[Said]])["said"]
-    counts, sums = Counter[str](), Counter(row.about for row in rows)
+    rows = msgspec.toml.decode(KEPT.read_bytes(), type=dict[str, list[dict[str, str]]])["said"]
+    counts, sums = Counter[str](), Counter(row["about"] for row in rows)
     for row in rows:
+        about = row["about"]
         for speaker in ("ines", "lotte"):
-            voices.say(speaker, row.text, row.key, f"{row.value}, {speaker}")
+            voices.say(speaker, row["text"], row["key"], f"{row['value']}, {speaker}")
         facts, two = voices.store.facts(), {"ines", "lotte"}
         heads = {fact.key.partition(".")[0] for fact in facts if "." in fact.key}
         counts += Counter({
-            f"{row.about}: met": len(facts) < 2,
-            f"{row.about}: split": len(facts) > 1,
-            f"{row.about}: their speakers'": heads == two,
-            f"{row.about}: somebody's named": bool(heads & set(row.person.casefold().split())),
+            f"{about}: met": len(facts) < 2,
+            f"{about}: split": len(facts) > 1,
+            f"{about}: their speakers'": heads == two,
+            f"{about}: somebody's named": bool(heads & set(row.get("person", "").casefold().split())),
         })  # fmt: skip
         for fact in facts:
             voices.store.forget_fact(fact.key, scope=fact.scope)
