@@ -351,14 +351,13 @@ def _without_dates(
     said = {when for line in source for _, when in _times(line)}
     rest, unknown = [], set[str]()
     for line in lines:
-        kept = line
         for text, when in _times(line):
-            words = [word for word in re.findall(r"\w+", _SIGN.sub(" ", text)) if word.isalpha()]
+            words = filter(str.isalpha, re.findall(r"\w+", _SIGN.sub(" ", text)))
             if when in said:
-                kept = kept.replace(text, " ")
+                line = line.replace(text, " ")  # noqa: PLW2901
             elif any(known.isdisjoint(_forms(word)) and not _numbers([word]) for word in words):
                 unknown.add(text)
-        rest.append(kept)
+        rest.append(line)
     return rest, unknown
 
 
@@ -405,9 +404,8 @@ def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
             alike = [
                 one for marked, one in said if any(other.isdigit() == mark.isdigit() for other in marked)
             ]
-            if len(rest) < 2 or not any(rest <= one for one in alike if mark not in one):
-                continue
-            if mark in every and rest.isdisjoint(set[str]().union(*near)):
+            others = any(rest <= one for one in alike if mark not in one)
+            if others and len(rest) > 1 and mark in every and rest.isdisjoint(set[str]().union(*near)):
                 yield mark
 
 
