@@ -43,6 +43,7 @@ MAX_MATCHES = 1500
 _SMALL = 32
 """Texts of a memory that is too small to tell which words are rare: each is taken for as rare as among so many."""
 _FEW = 3  # texts with a code that is asked for
+_COMMON, _COMMON_SHARE = 3, 0.1  # texts, and their share, above which a word may be a particle
 _CODE = 3  # least letters and digits of one
 _TOPIC, _SAID_CHARS = 8, 400  # candidates by what was said before, and of each text the last characters
 _AS_GOOD, _NEWEST = 0.7, 8
@@ -172,8 +173,12 @@ class WordSearch:
         if question.period is not None and not question.period.more:
             question = msgspec.structs.replace(question, terms=())
         # Words of a time that no text has find nothing, and as the rarest would count most.
-        unsaid = {term for term in question.date_terms if not statistics.counts.get(term)}
-        if rest := tuple([term for term in question.terms if term not in unsaid]):
+        needless = {term for term in question.date_terms if not counts.get(term)}
+        if question.whole.language not in all_words():  # no list tells its empty words
+            most = max(_COMMON, docs * _COMMON_SHARE)
+            if any(0 < count <= most for count in counts.values()):
+                needless |= {term for term, count in counts.items() if count > most}
+        if rest := tuple([term for term in question.terms if term not in needless]):
             question = msgspec.structs.replace(question, terms=rest)
         self._find(question, statistics)
         self._note_mentions(question)
