@@ -98,6 +98,20 @@ def test_a_danger_said_aloud_is_told_to_all_and_one_in_confidence_to_nobody(voic
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "Don't tell anyone", "please do not tell Tom", "Never mention it", "No one should know", "Nobody else needs to know",
+        "sag es niemandem", "Sag das keinem", "Erzähl das bitte nicht weiter", "no se lo digas a nadie", "Que nadie se entere",
+        "đừng nói với ai",
+    ],
+)  # fmt: skip
+def test_confidence_is_asked_for_in_many_words(voices: Voices, asks: str) -> None:
+    """The speaker's own they stay, where the model takes them so."""
+    voices.say("ines", f"{asks}: I take heart pills.", "medication", "heart pills", scope="me")
+    assert [fact.scope for fact in voices.store.facts()] == ["user:ines"]
+
+
 def test_a_person_s_value_is_replaced_by_nobody_else(voices: Voices) -> None:
     """Neither by strangers, of whom none takes another's place, nor by who speaks of others; and one's own is found first."""
     for speaker, said, food in (
