@@ -110,10 +110,7 @@ class HookFile:
 
 
 class OwnHook:
-    """The newest version of a file's hook for one session; a new one begins with a turn.
-
-    Order and failing closed are those of the first version: a registry has sorted it in.
-    """
+    """The newest version of a file's hook for one session, from a turn on; the first version's order and failing stay."""
 
     points = POINTS
 

@@ -166,10 +166,7 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
-    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers.
-
-    Only speech counts, without white space.
-    """
+    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard speech covers."""
     begin = len(opened)
     whole = opened + reply
     silent = {hidden.begin: hidden.end for hidden in all_hidden(whole)}
@@ -225,10 +222,7 @@ class OneCaller(Closable):
 
 
 class ChatContext(OneCaller):
-    """One conversation with one model.
-
-    A streaming reply holds the model: other threads wait, the same thread closes the iterator or uses it up before asking again.
-    """
+    """One conversation with one model, which a streaming reply holds: its thread ends the iterator before it asks again."""
 
     larger: str
     """How the model gets a larger window."""

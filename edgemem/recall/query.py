@@ -132,10 +132,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_question(text: str, now: float | None = None, zone: tzinfo | None = None) -> Question:
-    """Return a sentence, of a very long text the end, with its times as of `now`, seconds since the epoch; None: without.
-
-    `zone` None: this machine's.
-    """
+    """Return a sentence (of a long text, the end) with its times as of `now`, s since the epoch; `zone` None: this machine's."""
     text = text[-MAX_CHARS:]
     times = () if now is None else times_in(text, now, zone)
     undated = text

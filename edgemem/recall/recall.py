@@ -218,10 +218,7 @@ class Recall:
     def utterances(
         self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10
     ) -> tuple[list[Recalled], int]:
-        """Return what was said with all of some words, newest first, and how often that was; then what is likeliest.
-
-        `own`: only what the reader said. The name `turn:ID` finds the message with that id.
-        """
+        """Return what holds all words or is `turn:ID`, newest first, then the likeliest; and how many do. `own`: the reader's."""
         reader, settings = with_stored_spelling(self._truth, reader), self._settings.now
         who = reader.speaker if own and reader else None
         kind, _, number = words.strip("[] ").partition(":")

@@ -152,10 +152,7 @@ class TurnJournal:
         self.database.enqueue(reserve)
 
     def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
-        """Keep an open turn, off the hot path; the result is the tick at which it was accepted first.
-
-        `replaces` is an earlier call's result for the same turn, which was prepared again, or has more to say now.
-        """
+        """Keep an open turn, off the hot path, in place of `replaces`; the result is the tick at which it was accepted first."""
         with self._lock:
             entry = None if replaces is None else self._open.pop(replaces, None)
             if entry is None:
@@ -185,10 +182,7 @@ class TurnJournal:
         return self._submit(Entry(Commit(turn, tick, forgotten), also, entry))
 
     def amend(self, session: str, n: int, heard: Sequence[str], *, tick: int | None = None) -> Future[bool]:
-        """Keep of each message that turn `n` spoke the part heard before a barge-in; the rest stays apart.
-
-        `tick` is that of what `commit` returned for a turn that was written here: another loop may have taken the number.
-        """
+        """Keep the part of turn `n`'s messages heard before a barge-in, the rest apart; `tick` is what its `commit` returned."""
         return self._submit(Entry(Amend(session, n, tuple(heard), tick)))
 
     def add_result(self, step: AddResult) -> Future[bool]:
@@ -371,10 +365,7 @@ class TurnJournal:
         self._drain()
 
     def _keep_open(self, turn: OpenTurn) -> int:
-        """Put an open turn into the spool, in place of its older record; return its tick; on the writer thread.
-
-        It raises StoreError where there is no room, or something that came before it has none.
-        """
+        """Put an open turn into the spool in place of its older record; return its tick, or raise StoreError without room."""
         with self._lock:
             words = turn.turn
             if turn.ended or turn.kept is words or turn.is_stored:

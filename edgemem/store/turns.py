@@ -149,10 +149,7 @@ def oldest_result(db: Tables, session: str, epoch: Epoch) -> int:
 
 
 def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> bool:
-    """Keep of a turn's speech the part heard before a barge-in, and the rest apart; tell if the turn is here.
-
-    `heard` has it for each spoken message, oldest first; ids of words before a tool call go with the unheard part.
-    """
+    """Keep of a turn's speech the `heard` part of each spoken message, oldest first, the rest apart; tell if it is here."""
     rows = tx.execute(
         f"select t.session_id, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
         " where t.session_id = (select id from sessions where name = ?) and t.n = ? order by m.id desc",
@@ -175,10 +172,7 @@ def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> b
 
 
 def add_result(tx: Transaction, session: str, n: int, result: StoredMessage, answer: Level) -> bool:
-    """Keep the result of a tool that answered after its turn, as the turn's last message; return whether there is such a turn.
-
-    The turn's answer becomes at least as private as `answer`.
-    """
+    """Keep a late result as the turn's last message, the answer at least as private as `answer`; tell if there is the turn."""
     rows = tx.execute(
         "select session_id from turns where session_id = (select id from sessions where name = ?) and n = ?",
         (session, n),
@@ -237,10 +231,7 @@ def read_turns(
 def read_words(
     db: Tables, session: str, *, most: int, since: float, reader: Reader | None
 ) -> list[tuple[int, str]]:
-    """Return number and text of what was said in a session's last turns, the newest first, as far as a reader may know it.
-
-    At most so many turns count, and none from before `since`, in seconds since the epoch.
-    """
+    """Return number and text of what was said in a session's last turns since `since`, newest first, as a reader may know it."""
     rule, values = reading_rule(reader, "t.", level=MESSAGE_LEVEL.format(m="m"))
     rows = db.query(
         f"select t.n, m.content from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own constants

@@ -109,10 +109,7 @@ class Excerpt(NamedTuple):
         return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}{last}"
 
     def longer(self) -> Iterator[Excerpt]:
-        """Yield this excerpt with the last sentence, with the sentence behind it, and with the one before it.
-
-        What a story comes to, and what corrects it, stands at its end. No clause of a sentence is passed over.
-        """
+        """Yield the excerpt with the last sentence, the one behind it, the one before it: the end corrects a story."""
         left = len(self.spans) - self.end - self.last
         if left > 1 and not self.last and not self.source[: self.spans[-1][0]].rstrip()[-1:].isalnum():
             yield self._replace(last=1)
@@ -123,11 +120,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(text: str, asked: frozenset[str], *, said_at: float | None = None) -> Excerpt:
-    """Return the sentence of a text that has most of the question's stems.
-
-    For a question that asks when, `said_at` is when the text was said, in seconds since the epoch: then the excerpt goes on to the
-    nearest sentence that names a time.
-    """
+    """Return the sentence with most of the question's stems; with `said_at` (s since the epoch), up to the nearest named time."""
     text = text[:MOST_CHARS]
     spans: list[tuple[int, int]] = []
     end = 0
@@ -216,10 +209,7 @@ def day_of(seconds: float, today: Today = HERE) -> str:
 
 
 def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) -> str:
-    """Return a text said at a time with each day that its words surely mean: Friday [4 December].
-
-    `lead`: the line begins with the day when it was said, so "today" needs none.
-    """
+    """Return a text with each day that its words surely mean: Friday [4 December]; behind a `lead`, "today" needs none."""
     if at <= 0:
         return text
     told = {local(at, today.zone).date()} if lead else set()

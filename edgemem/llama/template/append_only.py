@@ -37,10 +37,7 @@ _DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
 class Increments:
-    """Renders conversations step by step; the same conversation always gives the same text.
-
-    A step is rendered behind the instructions and tools, its `frame`, unless the template would repeat these.
-    """
+    """Renders conversations step by step behind their frame; the same conversation always gives the same text."""
 
     def __init__(self, render: Render, *, frame: bool = True) -> None:
         self._render = render

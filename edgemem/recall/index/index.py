@@ -177,10 +177,7 @@ class Index(Closable):
             return self._work(steps, limit, _SLICE, stop)
 
     def take_changes(self, stop: Stop = lambda: False) -> None:
-        """Take changes and erasings at once, without waiting for a model that embeds, until `stop`.
-
-        That is as safe as between processes: each transaction looks how far the file has come.
-        """
+        """Take changes and erasings at once, until `stop`, without a model; each transaction looks how far the file has come."""
         if self.damaged:
             self.catch_up(stop=stop)
             return
@@ -192,10 +189,7 @@ class Index(Closable):
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase what the truth has forgotten; return whether no byte of it is left, in the log neither.
-
-        It waits for no reader that keeps the log from being emptied.
-        """
+        """Erase what the truth has forgotten, waiting for no reader; return whether no byte of it is left, in the log neither."""
         forgotten = last_forgotten(self.truth)
         self.take_changes(stop)
         try:
