@@ -58,9 +58,7 @@ def attach(
     """
     registry, ears = getattr(agent, "hooks", agent), _EARS.get((id(memory), session_id))
     if not hasattr(registry, "register"):
-        raise InvalidInputError(
-            f"{type(agent).__name__} has no hook registry; pass an EdgeVox agent or registry."
-        )
+        raise InvalidInputError(f"{type(agent).__name__} has no hook registry; pass an agent or registry.")
     if ears is None or ears.memory is not memory:  # a memory that is gone had the same id
         # Who speaks is said by `Ears` alone: hooks and tools with a speaker of their own would take a stranger for that person.
         ears = _EARS[id(memory), session_id] = Ears(

@@ -45,9 +45,7 @@ class Benches(click.Group):
         return command_for(cmd_name, run) if callable(run) else None
 
     def _modules(self) -> dict[str, str]:
-        return {
-            module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(self._package.__path__)
-        }
+        return {part.name.rstrip("_"): part.name for part in pkgutil.iter_modules(self._package.__path__)}
 
 
 bench = Benches(

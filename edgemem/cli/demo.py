@@ -321,9 +321,7 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
     ):
         taken = sorted({line.session for line in lines} & set(memory.sessions.list_ids()))
         if taken:
-            raise InvalidInputError(
-                f"{memory.home} holds session {taken[0]!r} already; give --home a new folder."
-            )
+            raise InvalidInputError(f"{memory.home} holds session {taken[0]!r} already; name a new --home.")
         player = Player(memory)
         played = list(player.play(lines))
         report: dict[str, Any] = {

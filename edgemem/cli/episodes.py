@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 @click.option("--outcome", help="Only those that ended so: success, failure, partial, or another word.")
 @click.option("--person", help="Only what this person caused or owns.")
 @click.option("--session", help="Only what happened in this conversation.")
-@click.option(
-    "--since", type=options.Begin(), help="Only what happened from then on; a date is its beginning."
-)
+@click.option("--since", type=options.Begin(), help="Only what happened from then on; a date: its begin.")
 @click.option("--until", type=options.When(), help="Only what happened before then; a date is its end.")
 @click.option("--limit", default=20, show_default=True, help="At most so many.")
 @options.speaker_option

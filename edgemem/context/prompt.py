@@ -314,9 +314,7 @@ class Committed:
     def _lines(self) -> set[str]:
         """The lines of the blocks, and of the arguments of tools."""
         lines = {line.strip().removeprefix("- ") for turn in self.turns for line in turn.block.splitlines()}
-        written = (
-            text for turn in self.turns for _, arguments, _ in turn.calls() for text in arguments.values()
-        )
+        written = (text for turn in self.turns for _, given, _ in turn.calls() for text in given.values())
         return lines.union(
             line.strip() for text in written if isinstance(text, str) for line in text.splitlines()
         )
@@ -520,9 +518,7 @@ class PromptLog:
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
         """Return the committed turns of an epoch (None: this one) that its prompt has word for word, whoever reads it."""
         turns, first = self.turns, (epoch or self.epoch).first_turn
-        return [
-            turn for turn in turns[bisect_left(turns, first, key=lambda turn: turn.n) :] if not turn.erased
-        ]
+        return [turn for turn in turns[bisect_left(turns, first, key=lambda t: t.n) :] if not turn.erased]
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""

@@ -88,9 +88,7 @@ def gather(
 def spoken_lines(turns: Iterable[Sequence[Message]], *, previous: str) -> list[str]:
     """Return an earlier summary and all messages as lines; arguments as for `gather`."""
     texts = _told(turns)
-    lines = (
-        f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in texts if text.strip()
-    )
+    lines = (f"{who}: {_one_line(text)}" if who else text for text, who, _ in texts if text.strip())
     return [*(line for line in previous.splitlines() if line.strip()), *lines]
 
 

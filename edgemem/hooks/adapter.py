@@ -378,9 +378,7 @@ class LoopAdapter:
         if not isinstance(text, str) or says(message, text):
             return
         self.state.loop.list.alias(message, {"role": "user", "content": text})
-        closed = [
-            each for each in prompt_log.turns if not readable(prompt_log.reader, each.level, each.owner)
-        ]
+        closed = [one for one in prompt_log.turns if not readable(prompt_log.reader, one.level, one.owner)]
         if has_words(message, text) and not any(quotes(message, text, each) for each in closed):
             turn.show({**message, "content": without_blocks(message.get("content"))})
 

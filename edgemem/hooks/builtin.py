@@ -256,9 +256,7 @@ def door_of(hooks: Iterable[Hook], session: Session | None = None) -> Door:
     """Return log and parts that our hooks among some bring, shared by loops; an unused log takes `session` as its record."""
     own = [hook for hook in hooks if isinstance(hook, PartHook)]
     parts = dataclasses.replace(Parts(), **{hook.field: hook.part for hook in own})
-    adapter = next(
-        (hook.adapter for hook in own if hook.adapter is not None and hook.adapter.is_shared), None
-    )
+    adapter = next((one.adapter for one in own if one.adapter is not None and one.adapter.is_shared), None)
     log = SessionLog() if adapter is None else adapter.log
     if session is not None and not log.is_resumed:
         log.record = session

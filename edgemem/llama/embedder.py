@@ -129,9 +129,7 @@ class Encoder:
         vector = rows.mean(axis=0)
         norm = float(np.linalg.norm(vector))
         if not 0 < norm < float("inf"):
-            raise ModelError(
-                "The embedding model computes no finite vectors; check it with: edgemem models verify"
-            )
+            raise ModelError("The embedding model gives no finite vectors; check it: edgemem models verify")
         vector /= np.float32(norm)
         if self._projection is None:
             return Encoding(vector)

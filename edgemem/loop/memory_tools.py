@@ -449,9 +449,7 @@ class _MemoryTools:
     def _is_disbelieved(self, key: str, value: str, scope: str) -> bool:
         """Tell whether a value waits beside a fact because of who said it."""
         doubts: list[Fact] = self._store.doubts(scope=scope) if self._levelled else []
-        return any(
-            (doubt.key, doubt.value) == (key, value) and doubt.disbelieved is not None for doubt in doubts
-        )
+        return any((old.key, old.value) == (key, value) and old.disbelieved is not None for old in doubts)
 
     def _versions(self, key: str, scope: str) -> list[Fact]:
         history = abilities_of(self._store).fact_history

@@ -190,9 +190,7 @@ def _names(home: Home) -> Finding:
 
 def _vectors(_home: Home) -> Finding:
     version = vec0_version()
-    return _ok(
-        f"sqlite-vec {version}" if version else "sqlite-vec cannot be loaded; only labs compare with it"
-    )
+    return _ok(f"sqlite-vec {version}" if version else "sqlite-vec cannot be loaded; only labs need it")
 
 
 def _index(home: Home) -> Finding:
@@ -261,9 +259,7 @@ def _clock(home: Home) -> Finding:
         )
     if trust.trusted:
         return _ok(trust.reason)
-    return _warn(
-        trust.reason, "Let the clock be set (NTP or an RTC); the order of memories is right all the same."
-    )
+    return _warn(trust.reason, "Let the clock be set (NTP or an RTC); the order of memories is right anyway.")
 
 
 def _upkeep(home: Home) -> Finding:
@@ -290,9 +286,7 @@ def _files(home: Home) -> Finding:
         problem = next(iter(problems.values()))
         return _warn(f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
     if unread := home.reload.unread():
-        return _warn(
-            f"{unread[0]}{_more(unread)}", "Until then edgemem does without it, or trusts the group."
-        )
+        return _warn(f"{unread[0]}{_more(unread)}", "Until then edgemem does without, or trusts the group.")
     if 0 < home.notes.max_size_chars < len(home.notes.read()):
         words = f"{home.notes.path} is longer than its bound, and only its end is recalled"
         return _warn(words, "The next note cuts it, and keeps a copy; put the rest into the bank.")

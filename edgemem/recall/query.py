@@ -168,9 +168,7 @@ def parse_query(
     """
     named = named or NamedPeople(question.text, frozenset(), frozenset())
     # A name may have been taken for a time.
-    times = tuple(
-        [span for span in question.times if span.text in named.text or span.text not in question.text]
-    )
+    times = tuple([at for at in question.times if at.text in named.text or at.text not in question.text])
     phrases = {span.text: span.text in question.dates for span in times}
     whole, undated, date_terms = analyse_query(named.text, phrases)
     known, called = people or {}, called or {}
@@ -264,9 +262,7 @@ def _tense_phrases() -> _TensePhrases:
     return _TensePhrases(
         tuple(templates(past.over.items, past.value.items) for past in languages),
         templates([item for past in languages for item in past.over_but.items]),
-        tuple(
-            (templates(past.beside.items, past.value.items), templates(past.was.items)) for past in languages
-        ),
+        tuple((templates(one.beside.items, one.value.items), templates(one.was.items)) for one in languages),
         templates([item for past in languages for item in past.first.items]),
         templates([item for past in languages for item in past.all.items]),
         templates([item for past in languages for item in past.now.items]),

@@ -247,9 +247,7 @@ def _select(kind: Kind) -> str:
 
 
 _KIND_OF = {number: kind for number, doc in KINDS.items() for kind in STORED if kind.doc == doc}
-_OTHERS |= {
-    number: ("f.", _select(kind)) for number, kind in _KIND_OF.items() if number not in (FACT, *_OTHERS)
-}
+_OTHERS |= {n: ("f.", _select(kind)) for n, kind in _KIND_OF.items() if n not in (FACT, *_OTHERS)}
 
 
 def _others(

@@ -94,9 +94,7 @@ class FunctionEmbedder(Embedder):
                 f"embed_fn failed ({type(error).__name__}: {error}); what was stored is safe, mend the function."
             ) from error
         if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
-            raise ModelError(
-                f"embed_fn must give one row of finite numbers for a text, not shape {vector.shape}."
-            )
+            raise ModelError(f"embed_fn must give one row of finite numbers, not shape {vector.shape}.")
         if self._dimensions is not None and len(vector) != self._dimensions:
             raise ModelError(
                 f"embed_fn gives {len(vector)} numbers instead of {self._dimensions}; leave embedding_dim out, or name the right model."

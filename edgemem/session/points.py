@@ -101,9 +101,7 @@ class HookResult(msgspec.Struct, frozen=True):
             raise InvalidInputError(f"it answered {type(answer).__name__}, which is no HookResult") from error
         if isinstance(payload, dict):
             if not isinstance(changed, dict):
-                raise InvalidInputError(
-                    f"it put {type(changed).__name__} in place of a payload that is a dict"
-                )
+                raise InvalidInputError(f"it put {type(changed).__name__} in place of a dict as payload")
             # Hooks of EdgeVox hand back only changed keys; the loop needs the rest as well.
             changed = {**payload, **changed} if payload.keys() - changed.keys() else changed
         return cls("modify", changed, reason)
@@ -257,9 +255,7 @@ class HookRegistry:
             self._entries = [*self._entries, entry]
             ranked = sorted(self._entries, key=lambda entry: -entry.priority)
             self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
-            own = {
-                point: tuple(e for e in entries if not e.is_builtin) for point, entries in self._at.items()
-            }
+            own = {at: tuple(e for e in entries if not e.is_builtin) for at, entries in self._at.items()}
             self.own = {point: entries for point, entries in own.items() if entries}
         return self
 
@@ -349,9 +345,7 @@ class HookRegistry:
 def _snapshot(payload: Any) -> Any:
     is_record = isinstance(payload, msgspec.Struct)
     fields = msgspec.structs.asdict(payload) if is_record else payload
-    kept = {
-        key: copy.copy(value) if isinstance(value, (list, dict)) else value for key, value in fields.items()
-    }
+    kept = {key: copy.copy(part) if isinstance(part, (list, dict)) else part for key, part in fields.items()}
     return type(payload)(**kept) if is_record else kept
 
 

@@ -229,7 +229,7 @@ def with_levels(state: dict[str, Any], log: SessionLog) -> dict[str, Any]:
     ]
     places = {id(turn): n for n, turn in enumerate(prompt_log.turns)}
     late = [
-        (n, late.call, late.text) for late in log.late_results if (n := places.get(id(late.turn))) is not None
+        (n, new.call, new.text) for new in log.late_results if (n := places.get(id(new.turn))) is not None
     ]
     if late:
         kept[LATE_KEY] = late

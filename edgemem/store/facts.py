@@ -170,9 +170,7 @@ def assert_version(
     if not again and statement.value is not None and not well:
         sql = "select f.id from doubts d join facts f on f.id = d.confirmed_by and f.trust <= d.trust where d.key_id = ?"
         confirmed = {fact for (fact,) in tx.execute(sql, (key_id,))}
-        against = [
-            old for old in touched if old.value is not None and old.content[:2] != statement.content[:2]
-        ]
+        against = [a for a in touched if a.value is not None and a.content[:2] != statement.content[:2]]
         # A value of low confidence that was heard twice is as good as a confident one.
         if any(not old.is_unsure(doubtful_below) or old.origin in confirmed for old in against):
             _note_doubt(tx, key_id, statement, number)

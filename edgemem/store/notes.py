@@ -114,9 +114,7 @@ class NotesFile:
     def read_section(self, heading: str) -> str:
         """Return the lines under a heading, in any case and of any date, the oldest first; empty if there is none."""
         heading = checked_text(heading, "a heading")
-        named = [
-            section for section in read_sections(self.read()) if _bare(section.heading) == _bare(heading)
-        ]
+        named = [part for part in read_sections(self.read()) if _bare(part.heading) == _bare(heading)]
         return "\n".join(section.text for section in named if section.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:

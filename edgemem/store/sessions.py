@@ -267,9 +267,7 @@ class _Revision:
     ) -> None:
         """Mark stored messages (id, turn, message) as dropped; `kept` is the id and turn of the one before them."""
         ids = [number for number, _, _ in stored]
-        tx.executemany(
-            "update messages set dropped = ? where id = ?", [(tx.recorded, number) for number in ids]
-        )
+        tx.executemany("update messages set dropped = ? where id = ?", [(tx.recorded, id_) for id_ in ids])
         tx.announce("messages", ids)
         for n, *inherited in tx.execute(
             f"select n, {_PASSED_ON} from turns where session_id = ? and n >= ?",  # noqa: S608 - our own constants

@@ -179,9 +179,7 @@ class Spool:
             try:
                 self._write(_HEAD % unkept, 0)
             except OSError as error:
-                _log.warning(
-                    "%d turns wait in memory only; %s could not be told: %s", unkept, self.path, error
-                )
+                _log.warning("%d turns wait in memory only; %s was not told: %s", unkept, self.path, error)
 
     def sync(self) -> None:
         """Wait until it would survive a pulled plug; raise OSError."""
@@ -329,9 +327,7 @@ class DeferredWrites:
             return done
         with self._lock:
             if len(self._waiting) >= _MOST:
-                raise BusyError(
-                    f"{_MOST} writes wait already for {self._database.path.name}; this one is lost."
-                )
+                raise BusyError(f"{_MOST} writes wait already for {self._database.path.name}; this is lost.")
             self._waiting.append((work, done))
         self.retry()
         return done

@@ -162,9 +162,7 @@ def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> b
         (STATES.index("interrupted"), rows[0][0], n),
     )
     stored = [messages.message_of(row[1:]) for row in rows if row[2] == "assistant"]
-    spoken = [
-        message for message in stored if message.content is not None or "tool_calls" not in message.extra
-    ]
+    spoken = [row for row in stored if row.content is not None or "tool_calls" not in row.extra]
     for message, part in zip(spoken, reversed(heard), strict=False):
         if part != message.content:
             _keep_of(tx, message, part)
@@ -423,8 +421,4 @@ def latest_epoch(db: Database, session: str) -> Epoch | None:
 
 def count_reasons(db: Database) -> dict[str, int]:
     """Return how many epochs began for each reason, those that a session began with aside."""
-    return dict(
-        db.query(
-            "select reason, count(*) from epochs where reason <> 'begin' group by reason order by reason"
-        )
-    )
+    return dict(db.query("select reason, count(*) from epochs where reason <> 'begin' group by 1 order by 1"))

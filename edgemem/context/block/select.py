@@ -81,9 +81,7 @@ def is_question(item: Recalled) -> bool:
         return False
     return only_asks(item.text) or (
         asks(item.text)
-        and not any(
-            is_informative(sentence) for sentence in split_sentences(item.text) if not only_asks(sentence)
-        )
+        and not any(is_informative(part) for part in split_sentences(item.text) if not only_asks(part))
     )
 
 

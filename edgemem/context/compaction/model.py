@@ -313,13 +313,9 @@ def check_summary(
     for line in (" ".join(line.split()) for line in summary.splitlines()):
         if clean(line, max_chars=len(line) + 1) != line:
             return Refusal("markers", f"It holds markers of a role, a tool call or a fence: “{line}”.")
-    known = stop_words("en").union(
-        form for line in source for word in _WORD.findall(line) for form in _forms(word)
-    )
+    known = stop_words("en").union(f for line in source for word in _WORD.findall(line) for f in _forms(word))
     due = 1
-    while (
-        rest := re.sub(rf"^\s*{due}[.)]\s|\({due}\)", " ", summary, count=1, flags=re.MULTILINE)
-    ) != summary:
+    while (rest := re.sub(rf"(?m)^\s*{due}[.)]\s|\({due}\)", " ", summary, count=1)) != summary:
         summary, due = rest, due + 1
     lines, dates = _without_dates(summary.splitlines(), source, known)
     signs = set(_SIGN.findall(summary)) if any(map(_SIGN.search, source)) else set[str]()
@@ -398,9 +394,7 @@ def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
         for mark in marks - own if any(map(str.isdigit, marks)) else ():
             rest = (words & every) - {mark}
             # A clause of a word or two goes on about the one before.
-            near = (
-                one if len(one) > 2 else one | last for (_, last), (_, one) in pairwise(said) if mark in one
-            )
+            near = (it if len(it) > 2 else it | last for (_, last), (_, it) in pairwise(said) if mark in it)
             alike = [
                 one for marked, one in said if any(other.isdigit() == mark.isdigit() for other in marked)
             ]

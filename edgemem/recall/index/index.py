@@ -341,9 +341,7 @@ class Index(Closable):
         erased: list[tuple[int, int]] = []
         for source in SOURCES:
             # Later rows are not indexed yet and are read as they are then.
-            refs = {
-                ref for _, kind, ref in rows if kind == source.table and ref <= state.reached(source.table)
-            }
+            refs = {at for _, kind, at in rows if kind == source.table and at <= state.reached(source.table)}
             if source.table == "facts":  # the statements that pieces of facts belong to
                 sql = "select origin from facts where id = ?"
                 refs |= {origin for ref in refs for (origin,) in self.truth.query(sql, (ref,))}

@@ -239,9 +239,7 @@ class DocTable:
         packed = [
             (term, np.frombuffer(self._postings[term], np.uint32)) for term in terms if term in self._postings
         ]
-        return [
-            (term, (some >> 8).astype(np.intp), (some & _OFTEN).astype(np.float32)) for term, some in packed
-        ]
+        return [(term, (at >> 8).astype(np.intp), (at & _OFTEN).astype(np.float32)) for term, at in packed]
 
     def people(self) -> set[str]:
         """Return the names of speakers and owners."""

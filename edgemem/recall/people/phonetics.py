@@ -313,9 +313,7 @@ class SimilarTerms:
         for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
             key = skeleton(reading)
             keys = {key, *near_skeletons(key)} if wide and len(key) >= LONG_KEY else {key}
-            for entry in (
-                entry for key in keys for entry in self._by_skeleton.get(key, ())[-_MOST_COMPARED:]
-            ):
+            for entry in (near for key in keys for near in self._by_skeleton.get(key, ())[-_MOST_COMPARED:]):
                 other, _, spoken = entry.partition(" ")
                 far = distance(reading, spoken, LIMIT)
                 if far <= LIMIT and far < distances.get(other, 1.0):
@@ -326,9 +324,7 @@ class SimilarTerms:
     def ending_in(self, term: str) -> list[str]:
         """Return terms that may be compounds ending with a term."""
         candidates = self._by_end.get(term[-_LEAST_TAIL:], ())
-        return [
-            other for other in candidates if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD
-        ]
+        return [one for one in candidates if one.endswith(term) and len(one) >= len(term) + _LEAST_HEAD]
 
 
 def _entries(term: str) -> list[tuple[str, str]]:

@@ -364,9 +364,7 @@ def values_meant(held: Collection[HeldWithin], length: float) -> dict[int, float
         return {}
     longest = max(value.seconds for value in held)
     # Of two that held about equally long the later counts: on the day of a change, the new value was told.
-    first = max(
-        (value for value in held if value.seconds >= _AS_LONG * longest), key=lambda value: value.origin
-    )
+    first = max((value for value in held if value.seconds >= _AS_LONG * longest), key=lambda v: v.origin)
     more = [value for value in held if value.seconds >= _FOR_LONG * longest and value is not first]
     more.sort(key=lambda value: (-value.seconds, -value.origin))
     return {first.origin: 1.0, **dict.fromkeys((value.origin for value in more[:_MOST_MORE]), _ALSO)}

@@ -226,9 +226,7 @@ class WordSearch:
         sure = question.unknown_words
         language = all_words().get(question.whole.language)
         if language is not None and language.compounds:
-            near = {
-                term: self._compounds(term, known=bool(statistics.counts.get(term))) for term in informative
-            }
+            near = {one: self._compounds(one, known=bool(statistics.counts.get(one))) for one in informative}
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
         postings = view.table.find(stems)

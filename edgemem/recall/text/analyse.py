@@ -348,9 +348,7 @@ def _spelled(text: str) -> list[str]:
     text = _PILE.sub(r"\1", text)
     text = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
     # A vowel sign belongs to its letter in Indic scripts: all but letters, digits and marks separate.
-    text = "".join(
-        letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " " for letter in text
-    )
+    text = "".join(sign if sign.isalnum() or unicodedata.category(sign)[0] == "M" else " " for sign in text)
     return [word for word in text.split() if _plain(word)]
 
 
@@ -424,9 +422,7 @@ def only_asks(text: str) -> bool:
     asking = [sentence for sentence in sentences if _asks(sentence, text)]
     if not asking or len(asking) == len(sentences):
         return bool(asking)
-    return any(map(terms, asking)) and not any(
-        terms(sentence) for sentence in sentences if sentence not in asking
-    )
+    return any(map(terms, asking)) and not any(terms(part) for part in sentences if part not in asking)
 
 
 def asks(text: str) -> bool:

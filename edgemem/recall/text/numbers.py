@@ -57,9 +57,7 @@ class _Spoken:
         if numbers.ones:
             ones = _counted(numbers.ones, 1)
             within = numbers.and_within
-            values |= {
-                f"{unit}{within}{ten}": n + more for ten, more in tens.items() for unit, n in ones.items()
-            }
+            values |= {f"{unit}{within}{ten}": n + m for ten, m in tens.items() for unit, n in ones.items()}
             places |= {f"{word}{numbers.place_ending}": n for word, n in values.items() if n >= 20}
             values |= {f"{unit}{numbers.hundred_within}": 100 * n for unit, n in ones.items()}
         self._values = values | _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)

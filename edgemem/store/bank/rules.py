@@ -66,9 +66,7 @@ def split_path(path: str) -> list[str]:
         why = "is absolute"
     elif ".." in names:
         why = "leads upwards"
-    elif "\\" in path or any(
-        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in path
-    ):
+    elif "\\" in path or any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in path):
         why = "holds a backslash or a control character"
     elif any(not name.strip() or name.startswith(".") for name in names):
         why = "has an empty name, or one that begins with a dot"

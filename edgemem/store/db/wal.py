@@ -256,9 +256,7 @@ def copied(path: Path) -> Iterator[Path]:
     with scratch_folder() as folder:
         need = sum(part.stat().st_size for part in parts if part.exists())
         if 2 * need > disk_usage(folder).free:
-            raise DiskFullError(
-                f"{path} has {need:,} bytes, and there is no room at {folder.parent} to copy it."
-            )
+            raise DiskFullError(f"{path} has {need:,} bytes, and {folder.parent} has no room for a copy.")
         for _ in range(_TRIES):
             before = [_changed(part) for part in parts]
             for part in parts:

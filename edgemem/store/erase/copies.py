@@ -95,9 +95,7 @@ def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
 
 def without_copies(stored: Sequence[StoredMessage], gone: Sequence[Erased]) -> list[StoredMessage]:
     """Return the messages of one turn without what the memory's tools repeat; what changes nothing is the same object."""
-    ours = {
-        str(call.get("id")) for message in stored for call in _calls(message) if _called(call) in MEMORY_TOOLS
-    }
+    ours = {str(call.get("id")) for row in stored for call in _calls(row) if _called(call) in MEMORY_TOOLS}
     return [_without(message, ours, gone) for message in stored]
 
 

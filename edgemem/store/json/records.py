@@ -129,9 +129,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
     for kind, raws, struct, stamp in kinds:
         for number, raw in enumerate(raws, start=1):
             with _noted(problems, f"{kind} {number}"):
-                fields = {
-                    name: _read(name, part) for name, part in msgspec.convert(raw, dict[str, Any]).items()
-                }
+                fields = {key: _read(key, part) for key, part in msgspec.convert(raw, dict[str, Any]).items()}
                 entry: Any = msgspec.convert(fields, struct)
                 tick = 0 if raw.get(stamp) is None else _witnessed(clock, raw[stamp])
                 label = entry.kind if struct is Episode else entry.key
@@ -251,12 +249,8 @@ def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[
             )
         newest = 0.0
         for row, (begin, end), following in zip(rows, times, [*times[1:], None], strict=True):
-            named = {
-                name: row[name] for name in ("key", "value", "scope", "source") if row.get(name) is not None
-            }
-            named = {
-                name: part if isinstance(part, str) else json.dumps(part) for name, part in named.items()
-            }
+            named = {key: row[key] for key in ("key", "value", "scope", "source") if row.get(key) is not None}
+            named = {key: part if isinstance(part, str) else json.dumps(part) for key, part in named.items()}
             moments = [(begin, named)]
             if end is not None and (following is None or following[0] > end):
                 # Nothing followed at once: it was forgotten, which for EdgeVox is an end, not an erasure.

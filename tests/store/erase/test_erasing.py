@@ -331,7 +331,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
             assert sum(ERASED in json.dumps(message) for message in said.messages) >= 6
             assert "my pin, please" in json.dumps(said.messages)
     if way == "command line":
-        ran = run("facts", "forget", "pin", "--yes", "--home", home)
+        ran = run("facts", "forget", "alice.pin", "--yes", "--home", home)
         assert ran.exit_code == 0, ran.output
     assert files_with(home, SECRET) == []
 
