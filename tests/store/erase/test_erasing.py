@@ -340,7 +340,7 @@ def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
     """The ids that the model generated for a call would spell the value out."""
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         _remembered(memory)
-        memory.forget("pin", scope="household")
+        memory.forget("alice.pin", scope="household")
         calls = "select tokens, extra from messages where extra like '%tool_calls%'"
         rows = memory.diagnostics.database.query(calls)
         assert [tokens for tokens, extra in rows if "remember_fact" in extra] == [None, None]
@@ -353,7 +353,7 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
         loop, model = _remembered(memory)
         model.calls("open_door", pin=SECRET)
         loop.run(f"my pin is {SECRET}", speaker="alice")
-        memory.forget("pin", scope="household")
+        memory.forget("alice.pin", scope="household")
         said = memory.sessions.load("k")
         left = [message for message in said.messages if SECRET in json.dumps(message)]
         assert [message["role"] for message in left] == ["user", "assistant"]
@@ -361,11 +361,11 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
 
 def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
     """Lines of the memory's tools leave stored summaries, and those that a running conversation still makes."""
-    summary = f"Alice: Good morning.\nremember_fact -> Remembered: pin: {SECRET}.\nlights -> on"
+    summary = f"Alice: Good morning.\nremember_fact -> Remembered: alice.pin: {SECRET}.\nlights -> on"
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         loop, _ = _remembered(memory)
         memory.diagnostics.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
-        memory.forget("pin", scope="household")
+        memory.forget("alice.pin", scope="household")
         kept = memory.diagnostics.database.query("select summary from epochs where first_turn = 1")
         assert kept == [("Alice: Good morning.\nlights -> on",)]
         loop.session.messages.clear()
