@@ -251,9 +251,7 @@ class MemoryBlock:
                 about = ("preference", wish.scope, storable(wish.key or ""))
                 if about in values:
                     may = readable(reader, wish.level, wish.owner)
-                    values[about] = (
-                        Held(True, wish.value, wish.level, wish.owner) if may else Held(False, None)
-                    )
+                    values[about] = Held(may, wish.value if may else None, wish.level, wish.owner)
         return values
 
     def _facts_now(self, pairs: Collection[Pair], reader: Reader | None) -> Mapping[Pair, Held]:
@@ -276,9 +274,8 @@ class MemoryBlock:
         """Tell whether the store still holds a shown value, at least as history: it was not erased."""
         if item.fact is not None:
             scope, key = item.fact
-            history = self._can.fact_history
             # Without a history, a store keeps only what holds now.
-            versions = history(key, scope=scope) if history is not None else ()
+            versions = history(key, scope=scope) if (history := self._can.fact_history) else ()
             values = {version.value for version in versions} or {self.store.get_fact(key, scope=scope)}
             return item.value in {storable(value) for value in values if value is not None}
         if any(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.records import Fact, Held
+from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, placeholders
 from edgemem.store.facts import plain_key
-from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope_in_sql
+from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope_in_sql, spellings
 from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
@@ -96,22 +97,25 @@ def read_values(
     # Repeated up to a power of two, so a dozen prepared statements serve any number.
     asked = list(keys)
     asked += asked[-1:] * ((1 << (len(asked) - 1).bit_length()) - len(asked))
-    scopes = {scope: looked_up(scope) for scope in {scope for scope, _ in asked}}
+    subjects = spellings(db, {lookup(key).partition(".")[0] for _, key in asked})
     for n, (scope, key) in enumerate(asked):
-        in_rows, person = scopes[scope]
-        values |= {f"scope{n}": in_rows, f"person{n}": person, f"key{n}": lookup(key)}
-    pairs = ", ".join(f"({n}, :scope{n}, :person{n}, :key{n})" for n in range(len(asked)))
+        subject, dot, trait = lookup(key).partition(".")
+        name = name_key(subjects[subject])
+        now = subject if name == name_key(subject) else name.replace(" ", "_")  # they were renamed
+        names = f"scope{n}", f"person{n}", f"key{n}", f"now{n}"
+        values.update(zip(names, (*looked_up(scope), lookup(key), now + dot + trait), strict=True))
+    pairs = ", ".join(f"({n}, :scope{n}, :person{n}, :key{n}, :now{n})" for n in range(len(asked)))
     rows = db.query(
         f"""
-        with asked (n, scope, person, key) as (values {pairs})
-        select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
-          f.level, f.owner
+        with asked (n, scope, person, key, now) as (values {pairs})
+        select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end, f.level, f.owner
         from asked a
-        cross join fact_keys k on k.key = a.key
+        cross join fact_keys k on k.key in (a.key, a.now)
           and k.scope = case when a.person is null then a.scope else 'user:' || {SPELLED.format(key="a.person")} end
         cross join facts f on f.id = (
           select b.id from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= :t
           order by b.valid_from desc limit 1)
+        order by k.key = a.key
         """,  # noqa: S608 - our own constants
         {"t": t, **values},
     )

@@ -91,25 +91,13 @@ def test_a_danger_said_aloud_is_told_to_all_and_one_in_confidence_to_nobody(voic
     """Whatever scope the model takes."""
     told = voices.say("ines", "I'm allergic to walnuts.", "allergy", "walnuts", scope="me")
     assert told.startswith("Remembered: ines.allergy: walnuts. It was kept for the people known here")
-    voices.say("lotte", "Between us, I take heart pills.", "medication", "heart pills", scope="me")
+    for asks in (
+        "between us", "don't tell anyone", "no one should know", "sag es niemandem", "erzähl das keinem", "que nadie se entere",
+    ):  # fmt: skip
+        voices.say("lotte", f"I take heart pills, {asks}.", "medication", asks, scope="me")
     voices.say("ines", "My present for Lotte is a watch.", "gift", "a watch", scope="me")
-    assert {(fact.key, fact.scope) for fact in voices.store.facts()} == {
-        ("ines.allergy", "household"), ("medication", "user:lotte"), ("gift", "user:ines"),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "asks",
-    [
-        "Don't tell anyone", "please do not tell Tom", "Never mention it", "No one should know", "Nobody else needs to know",
-        "sag es niemandem", "Sag das keinem", "Erzähl das bitte nicht weiter", "no se lo digas a nadie", "Que nadie se entere",
-        "đừng nói với ai",
-    ],
-)  # fmt: skip
-def test_confidence_is_asked_for_in_many_words(voices: Voices, asks: str) -> None:
-    """The speaker's own they stay, where the model takes them so."""
-    voices.say("ines", f"{asks}: I take heart pills.", "medication", "heart pills", scope="me")
-    assert [fact.scope for fact in voices.store.facts()] == ["user:ines"]
+    kept = {(fact.key, fact.scope) for fact in voices.store.facts()}
+    assert kept == {("ines.allergy", "household"), ("medication", "user:lotte"), ("gift", "user:ines")}
 
 
 def test_a_person_s_value_is_replaced_by_nobody_else(voices: Voices) -> None:

@@ -287,6 +287,16 @@ def test_a_voice_gets_its_name(memory: Memory) -> None:
     assert {turn.owner for turn in turns_of(memory, "hall")} == {"Ines"}
 
 
+def test_a_prompt_hears_of_a_new_name(memory: Memory) -> None:
+    """What it holds under the former name is not called forgotten, and is told once under the new one."""
+    tell(memory, "speaker_3", "speaker_3.dentist", "Dr Amara")
+    kitchen, heard = memory.session("kitchen"), ""
+    for name in ("Speaker_3", "Ines", "INES"):
+        memory.people.rename("speaker_3", name)
+        heard += str(kitchen.turn(f"Who is {name}'s dentist?", speaker="Bob").messages[-1]["content"])
+    assert [heard.count(text) for text in ("speaker_3.dentist: Dr", "ines.dentist: Dr", "known")] == [1, 1, 0]
+
+
 def test_values_of_two_people(memory: Memory) -> None:
     """Of two people both safety facts stay; of other values the newer holds, and the older is its history."""
     tell(memory, "Ines", "ines.allergy", "walnuts")
@@ -325,9 +335,8 @@ def test_undoing_after_a_forgetting(memory: Memory) -> None:
 def test_a_replaced_summary_leaves_no_byte(memory: Memory) -> None:
     """Of two summaries of one conversation the merged person's replaces the other, which the index forgets too."""
     for name, words in (("Ines", "quince marmalade"), ("speaker_3", "the tall ladder")):
-        memory.store.database.write(
-            partial(put_summary, session="hall", person=name, summary=words, covered=1)
-        )
+        put = partial(put_summary, session="hall", person=name, summary=words, covered=1)
+        memory.store.database.write(put)
     memory.idle()
     memory.people.merge("speaker_3", "Ines")
     assert read_summary(memory.store.database, "hall", "ines") == "the tall ladder"

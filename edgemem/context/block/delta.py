@@ -71,7 +71,12 @@ def lines_for(
     out = []
     for item in recalled:
         name = f"{item.kind}:{item.id}"
-        if name in visible or is_in_conversation(item):
+        about = (item.kind, item.scope, storable(item.key or ""))
+        shown = visible.get(name)
+        # What stands under the former name of somebody is told under the new one.
+        if shown is not None and shown.subject not in (None, about):
+            name = _change_of(shown, visible)
+        elif shown is not None or is_in_conversation(item):
             continue
         if item.past:
             out.append(_line_of_past(name, item, today))
@@ -80,14 +85,12 @@ def lines_for(
             if name + EXCERPT_SUFFIX not in visible or _asks_for_the_rest(item, question, visible):
                 out.append(BlockLine(name, f"{BULLET}{line_text(item, today)}", item.level, item.owner))
             continue
-        about = (item.kind, item.scope, storable(item.key or ""))
         value = storable(item.value or "")
         seen = before.get(about)
         # A change is told under another id, and once.
         if seen is None or seen.value != value:
-            who = item.level, item.owner
-            if seen is not None:
-                who = stricter(who, (seen.level, seen.owner))
+            own = item.level, item.owner
+            who = own if seen is None else stricter(own, (seen.level, seen.owner))
             said = with_days(value, item.event_time or item.recorded_at, today)
             text = _value_text(about, said, _before(seen, kept)) + _told_by(item, today)
             out.append(_line_of(name, about, value, *who, text=text))
@@ -136,14 +139,11 @@ def changes(
     out = []
     now = current(visible.newest) if visible.newest else {}
     for about, item in visible.newest.items():
-        held = now[about]
-        if not held.readable:
+        held, value = now[about], storable(now[about].value or "")
+        if not held.readable or value == item.value:
             continue  # that it changed is as private as what it changed to
-        value = None if held.value is None else storable(held.value)
-        if (value or "") == item.value:
-            continue
         before = _before(item, kept)
-        if value is not None:
+        if held.value is not None:
             who = stricter((item.level, item.owner), (held.level, held.owner))
             out.append(_line_of(_change_of(item, visible), about, value, *who, before=before))
         elif before:

@@ -145,10 +145,9 @@ def excerpt(text: str, asked: frozenset[str], *, said_at: float | None = None) -
 
 def line_text(item: Recalled, today: Today = HERE) -> str:
     """Return the line of a whole item, without its bullet."""
-    lead = _lead(item, _day(item, today))
     text = _item_with_days(item, today).text
     text = f"{item.kind}: {text}" if item.kind in ("note", "summary") else text
-    return clean(f"{lead}{text}", max_chars=LINE_CHARS)
+    return clean(f"{_lead(item, _day(item, today))}{text}", max_chars=LINE_CHARS)
 
 
 def fitting(
