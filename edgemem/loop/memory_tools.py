@@ -572,7 +572,7 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     if questions.get(question) != before:
         questions[question] = now
         raise RefusedError(
-            f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call {FORGET_FACT} again."
+            f"Not erased yet. Ask the user: shall I erase this for good? “{quote}” After a yes, call {FORGET_FACT} again."
         )
     del questions[question]
     if says_yes(turn.utterance):

@@ -237,7 +237,7 @@ def test_a_forget_asks_first(memory: Memory, robot: Robot) -> None:
         assert ("Forgotten" in told) == (memory.store.get_fact("city") is None)
         return told
 
-    assert "shall I erase this for good? city: Berlin" in forget("forget the city")
+    assert "shall I erase this for good? “city: Berlin” After" in forget("forget the city")
     assert "said no" in forget("no, keep it")
     assert "Not erased yet" in forget("forget the city")
     assert "Not erased yet" in forget("yes", speaker="bob")
