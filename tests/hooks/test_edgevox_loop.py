@@ -161,7 +161,7 @@ def test_hook_files_of_the_home_act_at_all_points(tmp_path: Path) -> None:
 
 def test_an_agent_without_a_registry_is_refused(memory: Memory) -> None:
     """The error says what to pass."""
-    with pytest.raises(InvalidInputError, match="object has no hook registry; pass an EdgeVox agent"):
+    with pytest.raises(InvalidInputError, match="object has no hook registry; pass an agent or registry"):
         load("edgevox_loop").attach(object(), memory)
 
 
