@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from edgemem.languages.words import all_words
-from edgemem.recall.text.lexicon import common_words
 
 FOLDER = Path(__file__).parent / "judge"
 
@@ -176,6 +175,9 @@ def _rows(homes: Iterable[Home]) -> set[tuple[str, ...]]:
 
 
 def _common(home: Home) -> set[str]:
+    # Late: an older tree cannot import it.
+    from edgemem.recall.text.lexicon import common_words
+
     language = all_words()[home.language]
     dates = re.findall(r"\w+", " ".join(language.dates.words.values()))
     return {*language.stop.words, *language.counting.words, *dates, *common_words()}

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from num2words import num2words
 
-from edgemem.recall.text.lexicon import common_words
 from lab.weeks import Weeks
 from lab.weeks_world import Dice
 
@@ -299,6 +298,9 @@ def _other_endings(word: str) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _sounds() -> _Sounds:
+    # Late: an older tree cannot import it.
+    from edgemem.recall.text.lexicon import common_words
+
     table = msgspec.toml.decode(Path(__file__).with_name("noise.toml").read_bytes(), type=_Table)
     alike, small = _groups(table.alike), _groups(table.small)
     pairs = {}

@@ -199,7 +199,7 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
                 (refused,) = loop.run(say, speaker="ann").tools
             assert "nothing was done" in str(refused.error)
         memory.diagnostics.database.flush()
-        assert memory.store.get_fact("pin", scope="household") == "4711"
+        assert memory.store.get_fact("ann.pin", scope="household") == "4711"
         assert memory.store.get_fact("tea", scope="household") == "green"
         said = memory.sessions.load("s")
         asked = [m["content"] for m in said.messages if m["role"] == "user"]
