@@ -36,9 +36,7 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(unpacked: Path, cwd: Path, *args: str) -> str:
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("EDGEMEM", "PYTHON"))
-    }
+    environment = {key: v for key, v in os.environ.items() if not key.startswith(("EDGEMEM", "PYTHON"))}
     environment |= {"PYTHONPATH": str(unpacked), "HOME": str(cwd), "XDG_DATA_HOME": str(cwd / "data")}
     # -P or a `cd` is not enough: an editable install of the checkout must lose against PYTHONPATH.
     how = {"capture_output": True, "text": True, "timeout": 60, "cwd": cwd, "env": environment}

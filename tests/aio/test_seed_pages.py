@@ -158,9 +158,7 @@ async def test_procedures(name, tmp_path):
     """Defined, stored, suggested and reinforced."""
     memory = provider(name, tmp_path)
     assert isinstance(memory, edgemem.aio.ProceduralMemory)
-    tests = ProcedureStep(
-        "sandbox", args_template={"command": "run tests"}, expected_outcome="All tests pass"
-    )
+    tests = ProcedureStep("sandbox", args_template={"command": "run tests"}, expected_outcome="Tests pass")
     deploy = {"command": "deploy to staging"}
     deploys = ProcedureStep("sandbox", deploy, expected_outcome="Deployment complete")
     deploy_proc = Procedure(
@@ -253,9 +251,7 @@ async def test_a_timestamp_without_a_zone_is_of_utc(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert [episode.timestamp for episode in await memory.recall_recent()] == [
-        then.replace(tzinfo=timezone.utc)
-    ]
+    assert [one.timestamp for one in await memory.recall_recent()] == [then.replace(tzinfo=timezone.utc)]
 
 
 @on_loop

@@ -246,9 +246,7 @@ def test_two_runs_are_the_same_but_for_milliseconds(
     def timeless(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         # Tools that only later days need are offered to the model, and counted, from the first one on.
         left_out = {"late", "tokens", "new_tokens"}
-        return [
-            {k: v for k, v in row.items() if k not in left_out and not k.endswith("_ms")} for row in turns
-        ]
+        return [{k: v for k, v in r.items() if k not in left_out and not k.endswith("_ms")} for r in turns]
 
     assert timeless(told["turns"][:25]) == timeless(again["turns"])
     assert again["summary"]["ok"]

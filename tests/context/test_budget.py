@@ -36,9 +36,7 @@ def fits(plan: budgets.Plan, bounds: dict[str, budgets.Bounds]) -> None:
 
 @given(st.integers(1, 40_000), all_bounds)
 @example(4096, dict.fromkeys(budgets.PARTS, budgets.Bounds(0, 0)))
-def test_the_parts_are_the_window_and_between_their_bounds(
-    window: int, bounds: dict[str, budgets.Bounds]
-) -> None:
+def test_the_parts_are_the_window_within_bounds(window: int, bounds: dict[str, budgets.Bounds]) -> None:
     """Any window and any bounds: an exact division, with less than the floors only where these are too much."""
     floors = sum(bound.floor for bound in bounds.values())
     plan = budgets.divide(window, bounds)

@@ -247,9 +247,7 @@ def after(heard: str) -> str:
 
 @pytest.mark.parametrize("during", [False, True])
 @pytest.mark.parametrize("told", TOLD)
-def test_the_next_prompt_has_what_was_heard(
-    memory: Memory, loop: CutLoop, told: dict[str, Any], during: bool
-) -> None:
+def test_the_prompt_has_what_was_heard(memory: Memory, loop: CutLoop, told: dict[str, Any], during) -> None:
     """Whether the reply stood in the loop's list already or not, and though that keeps the whole of it."""
     loop.turn("hello", "Hi.")
     first = loop.fail("count", "alice")

@@ -105,9 +105,7 @@ WRITES: list[Callable[[Memory], object]] = [
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_whatever_is_written_meanwhile_counts(
-    memory: Memory, talk: Talk, write: Callable[[Memory], object]
-) -> None:
+def test_what_is_written_meanwhile_counts(memory: Memory, talk: Talk, write: Callable[[Memory], Any]) -> None:
     """A fact that is new, erased or made private, also by another process, a turn or a note: recall looks again."""
     talk.hear(QUESTION)
     write(memory)

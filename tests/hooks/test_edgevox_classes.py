@@ -149,9 +149,7 @@ def test_an_orchestrators_tasks_are_nobodys_words(memory: Memory) -> None:
 
     crew = Orchestrator("crew", "Plan.", "Sum up.")
     tasks = [{"objective": "Find the salt.", "tools": []}, {"objective": "Find the oil.", "tools": []}]
-    model = EdgeVoxModel(
-        calls("emit_plan", subtasks=tasks), "planned", "on the shelf", "beside it", "All found."
-    )
+    model = EdgeVoxModel(calls("emit_plan", subtasks=tasks), "planned", "on the shelf", "there", "All found.")
     for agent in (vars(crew)["_lead"], vars(crew)["_synth"]):
         agent.bind_llm(model)
         for hook in memory.hooks(session_id="kitchen", speaker="anna"):

@@ -289,9 +289,7 @@ def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, ctx: Any,
 
 @pytest.mark.parametrize("call", [calls, calls_in_words])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_turn_is_its_speakers_alone_while_a_tool_runs(
-    memory: Memory, ctx: Any, way: str, call: Any
-) -> None:
+def test_a_turn_is_its_speakers_while_a_tool_runs(memory: Memory, ctx: Any, way: str, call: Any) -> None:
     """What the tool will tell is not known yet, also where the model wrote its call as text; the end tells."""
 
     def levels() -> list[tuple[str, str | None]]:

@@ -87,9 +87,7 @@ def test_each_message_is_stored_once(loop: OwnList, ends: Any) -> None:
     for n in range(6):
         loop.turn(f"Question number {n}?", f"Answer number {n}.", ends=ends, speaker="alice")
         assert len(loop.handed) == 2 * n + 1
-    said = [
-        ("alice", [("user", f"Question number {n}?"), ("assistant", f"Answer number {n}.")]) for n in range(6)
-    ]
+    said = [("alice", [("user", f"Question {n}?"), ("assistant", f"Answer {n}.")]) for n in range(6)]
     assert loop.stored() == said
     assert loop.hooks.failures() == []
 
@@ -250,9 +248,7 @@ def test_instructions_of_a_private_turn_are_for_who_may_read_its_answer(
 
 @pytest.mark.parametrize("is_new_epoch", [True, False])
 @pytest.mark.parametrize("place", ["before the utterance", "behind it"])
-def test_a_late_result_is_read_by_those_who_may_read_its_call(
-    tmp_path: Path, place: str, *, is_new_epoch: bool
-) -> None:
+def test_a_late_result_is_as_closed_as_its_call(tmp_path: Path, place: str, *, is_new_epoch: bool) -> None:
     """Also where its call has left the prompt, and another turn has a call of the same id."""
     asked: Message = {**ASK, "tool_calls": [{**CALL, "id": "call_0"}]}
     with opened(tmp_path / "home") as memory:
@@ -451,9 +447,7 @@ def test_instructions_of_the_moment_are_no_edit(loop: OwnList, role: str, place:
 
 @pytest.mark.parametrize("is_before", [True, False])
 @pytest.mark.parametrize("is_shown", [True, False])
-def test_a_reply_that_was_spoken_without_its_marks_is_the_same(
-    loop: OwnList, *, is_before: bool, is_shown: bool
-) -> None:
+def test_a_reply_spoken_without_marks_is_the_same(loop: OwnList, *, is_before: bool, is_shown: bool) -> None:
     """A loop keeps the reply as it was written: it is stored once, and nothing was edited."""
     loop.messages = loop.ctx.session.messages if is_shown else []
     for n in range(4):
@@ -725,9 +719,7 @@ def test_an_aborted_first_turn_is_no_history(loop: OwnList, *, ends: bool) -> No
 
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("in_json", [True, False])
-def test_an_aborted_first_turn_is_no_history_after_a_restart(
-    tmp_path: Path, *, asked: bool, in_json: bool
-) -> None:
+def test_an_aborted_first_turn_is_no_history_later(tmp_path: Path, *, asked: bool, in_json: bool) -> None:
     """A mark without words tells that the session has begun, so that nothing of a loop's list comes from elsewhere."""
     store = JSONSessionStore(tmp_path / "json")
     messages: list[Message] = []
@@ -900,9 +892,7 @@ def test_a_result_is_fenced_and_known_again(loop: OwnList, writes_back: bool, wh
         if writes_back:
             loop.messages = list(loop.handed)
         loop.reply("Done.")
-    told = [
-        [text_of({"content": said}) for role, said in turn if role == "tool"] for _, turn in loop.stored()
-    ]
+    told = [[text_of({"content": said}) for role, said in row if role == "tool"] for _, row in loop.stored()]
     assert len(told) == 3
     assert all(texts in ([text], [shown]) for texts in told)
     assert loop.hooks.failures() == []

@@ -214,9 +214,7 @@ class Parrot(Unforgetting):
         text = "\n".join(str(message.get("content")) for message in messages)
         secrets, dice = self.oracle.secrets_in(text), self.dice
         how = dice.random()
-        chosen = (
-            secrets if how < 0.3 else [one for one in secrets if dice.random() < 0.3] if how < 0.7 else []
-        )
+        chosen = secrets if how < 0.3 else [s for s in secrets if dice.random() < 0.3] if how < 0.7 else []
         if messages[-1]["role"] != "tool" and dice.random() < 0.3:
             return Reply("", (self._call(chosen, secrets),))
         if chosen and dice.random() < 0.2:
@@ -496,15 +494,11 @@ class House:
             reader = Reader(dice.choice(PEOPLE))
             turns = memory.sessions.journal.read_turns(session, from_n=first, reader=reader)
             heard = " ".join(str(message.content) for turn in turns for message in turn.messages)
-            assert secret in oracle.secrets_in(heard), (
-                f"{secret} was said aloud, and the household does not find it"
-            )
+            assert secret in oracle.secrets_in(heard), f"{secret} was said aloud, and is not found"
         if dice.random() < 0.1:
             person = dice.choice(PEOPLE)
             oracle.check("export", without_moments("\n".join(memory.export(speaker=person))), person)
-        assert oracle.secrets_in(without_moments(self.caplog.text)) == [], (
-            "a secret stands in the log of the turns"
-        )
+        assert oracle.secrets_in(without_moments(self.caplog.text)) == [], "a secret is in the log"
         self.caplog.clear()
 
     def move(self, home: Path) -> None:

@@ -192,9 +192,7 @@ class Talk:
             self.words[mark].sure = False
         if how == "another speaks before the prompt":
             for each in self.unseen if same else ():
-                self.words[
-                    each
-                ].sure = False  # behind which of the same words an answer stands, nobody can know
+                self.words[each].sure = False  # behind which of the same words an answer stands, nobody knows
             self.interject()
         self.messages += [] if is_before else late
         self.ask(mark, text)
@@ -332,9 +330,7 @@ class Talk:
         wrong = [mark for mark in there if not self.words[mark].may_be_read(self.may)]
         assert not wrong, (wrong, [self.words[mark] for mark in wrong], self.may)
         if not self.edited:
-            must = {
-                mark for mark in self.mine if self.words[mark].sure and self.words[mark].may_be_read(self.may)
-            }
+            must = {m for m in self.mine if self.words[m].sure and self.words[m].may_be_read(self.may)}
             assert must - {now} <= there, (must - {now} - there, self.kind)
 
     def call(self, mark: str, call_id: str = "c", *, is_done: bool = True) -> None:
@@ -491,7 +487,5 @@ def look(memory: Memory, words: dict[str, Word], dice: random.Random) -> None:
     for mark in dice.sample(list(words), 5):
         for speaker in PEOPLE:
             found = str([item.text for item in memory.recall(f"Who said {mark}?", speaker=speaker)])
-            wrong = [
-                each for each in set(MARK.findall(found)) if not words[each].may_be_read(Reader(speaker))
-            ]
+            wrong = [one for one in set(MARK.findall(found)) if not words[one].may_be_read(Reader(speaker))]
             assert not wrong, (wrong, [words[each] for each in wrong], speaker)

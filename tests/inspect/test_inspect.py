@@ -316,9 +316,7 @@ def test_a_line_without_a_reply_is_kept_without_one(memory: Memory, tmp_path: Pa
     assert [turn.result.reply for turn in played] == ["", ""]
     turns = memory.sessions.journal.read_turns("kitchen")
     assert [[message.content for message in turn.messages] for turn in turns] == [[words] for words in said]
-    assert [
-        message["content"] for message in played[1].result.handed[0] if message["role"] == "assistant"
-    ] == ["…"]
+    assert [m["content"] for m in played[1].result.handed[0] if m["role"] == "assistant"] == ["…"]
 
 
 def test_binary_empty_and_missing_files_are_refused(tmp_path: Path) -> None:

@@ -122,9 +122,7 @@ def test_a_text_is_cut_before_its_end_token(minilm: Path, tiny: Path) -> None:
     with LlamaEmbedder(minilm, n_ctx=32) as short:
         assert np.array_equal(*short.embed_texts(["hello " * 500, "hello " * 30]))
         assert short.count_tokens(["hello " * 300, "[CLS] [SEP]"]) == [302, 9]
-    with LlamaEmbedder(
-        tiny, n_ctx=4096
-    ) as embedder:  # more than its 64 positions ends the process in llama.cpp
+    with LlamaEmbedder(tiny, n_ctx=4096) as embedder:  # more than its 64 positions ends llama.cpp's process
         assert embedder.embed_texts(["a b c d " * 100]).shape == (1, 32)
 
 

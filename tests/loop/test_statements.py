@@ -72,9 +72,7 @@ def test_values_of_two_people_never_meet(voices: Voices, seed: int) -> None:
         last[speaker, trait] = str(n)
     assert sorted(voices.kept().values()) == sorted(last.values())
     for fact in voices.store.facts():
-        told = {
-            old.heard and old.heard.speaker for old in voices.store.fact_history(fact.key, scope=fact.scope)
-        }
+        told = {o.heard and o.heard.speaker for o in voices.store.fact_history(fact.key, scope=fact.scope)}
         assert told == {fact.key.partition(".")[0]}
 
 

@@ -108,9 +108,7 @@ def test_what_was_said_since_comes_before_a_stored_fact(robot, hand):
         ("水管工星期二来。", "水管工现在大概星期四来。", "水管工什么时候来？"),
     ],
 )  # fmt: skip
-def test_what_somebody_only_supposed_stands_below_what_was_said_surely(
-    robot, settled, hand, sure, supposed, question
-):
+def test_what_was_only_supposed_stands_below_what_was_said(robot, settled, hand, sure, supposed, question):
     """Neither is hidden, however new the guess is; it is found first as long as nothing surer is told."""
     for n, text in enumerate((supposed, "the dentist sees grandma", sure, "the cat sleeps", supposed)):
         robot.say(n, text, session=f"s{n}")
@@ -144,9 +142,7 @@ def test_a_guess_at_why_makes_no_guess_of_what_is_so(robot, hand):
         ("小明能吃花生。", "小明不可能吃花生了，他现在过敏。", "小明能吃花生吗？"),
     ],
 )  # fmt: skip
-def test_what_is_allowed_or_impossible_is_no_guess_nor_is_a_change_beside_one(
-    robot, hand, old, new, question
-):
+def test_what_is_allowed_is_no_guess_nor_is_a_change_beside_one(robot, hand, old, new, question):
     """What only looks like a guess changes what was said before, as any other news does."""
     for n, text in enumerate((old, "the cat sleeps", new)):
         robot.say(n, text, session=f"s{n}")

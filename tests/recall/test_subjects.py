@@ -30,9 +30,7 @@ def test_the_real_model_tells_what_is_asked_for(tmp_path, clock, minilm):
         assert {question: robot.recall(question)[0].key for question in asked} == asked
 
 
-@pytest.mark.parametrize(
-    "question", ["What does Helene do for a living?", "Who is Helene?", "Is the milk empty?"]
-)
+@pytest.mark.parametrize("question", ["What does Helene do?", "Who is Helene?", "Is the milk empty?"])
 def test_a_question_is_embedded_once(tmp_path, clock, question):
     """Whatever it names: before the model is called there is time for one embedding (law 1)."""
     embedder = HashEmbedder()

@@ -104,9 +104,7 @@ def warm_robot(request, tmp_path_factory):
     made.truth.write(tell)
     for code, since in (("1111", "2025-01-01"), ("2222", "2026-02-10"), ("3333", "2026-06-05")):
         made.store.add_fact("door.code", code, scope="household", valid_from=at_day(since))
-    made.store.add_fact(
-        "thermostat.battery", "a round one", scope="household", valid_from=at_day("2026-02-01")
-    )
+    made.store.add_fact("thermostat.battery", "round", scope="household", valid_from=at_day("2026-02-01"))
     for n in range(80):
         made.say(n + 1, f"the thermostat rattles, and it is the {n}th time", f"noted, {n}")
     yield made

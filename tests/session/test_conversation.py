@@ -158,9 +158,7 @@ def test_a_reply_that_a_loop_has_told_before_it_is_spoken_is_kept(tmp_path: Path
             loop.end("Once.")
             assert loop.hooks.failures() == []
     with opened(tmp_path / "home") as memory:
-        assert [told(turn) for turn in turns_of(memory)] == [
-            [("user", "Tell me a story."), ("assistant", "Once.")]
-        ]
+        assert [told(t) for t in turns_of(memory)] == [[("user", "Tell me a story."), ("assistant", "Once.")]]
         assert [turn.state for turn in turns_of(memory)] == ["complete"]
 
 
@@ -500,9 +498,7 @@ def test_a_failing_safety_hook_gives_the_reply(memory: Memory, point: str, way: 
         def __call__(self, point: str, ctx: Any, payload: Any) -> None:
             raise OSError("no sensor")
 
-    kitchen = memory.session(
-        "kitchen", tools=[Tool("look", "", {}, lambda: ran.append("look") or "a secret")]
-    )
+    kitchen = memory.session("kitchen", tools=[Tool("look", "", {}, lambda: ran.append("look") or "secret")])
     kitchen.hooks.register(Guard())
     with kitchen.turn("Open the door.", speaker="alice") as turn:
         while calls := (said := turn.add(ASK if turn.messages[-1]["role"] == "user" else OPEN)).get(
@@ -566,9 +562,7 @@ def test_an_agent_within_a_tool_is_as_closed_as_the_outer_answer(memory: Memory)
 @pytest.mark.parametrize(
     "told", [{}, {"speaker": "alice"}, {"speaker": "alice", "audience": ("carl",)}, {"speaker": "ben"}]
 )
-def test_who_hears_the_outer_answer_hears_the_agent_within_its_tool(
-    memory: Memory, told: dict[str, Any]
-) -> None:
+def test_who_hears_the_outer_answer_hears_the_inner_agent(memory: Memory, told: dict[str, Any]) -> None:
     """Whoever it is told, nothing that the listeners may not read is in its prompt; those it is told of listen as well."""
     memory.store.add_fact("alice.code", "4711", scope="user:alice")
     memory.store.add_fact("ben.code", "4712", scope="user:ben")
@@ -1325,9 +1319,7 @@ def test_a_result_that_an_open_turn_has_read_is_erased_with_its_call(memory: Mem
 
 @pytest.mark.parametrize("where", ["here", "another process"])
 @pytest.mark.parametrize("forgotten", [{"person": "alice"}, {"session": "kitchen"}, {"person": "bob"}])
-def test_an_open_turn_that_somebody_forgets_is_not_written(
-    tmp_path: Path, forgotten: dict[str, Any], where: str
-) -> None:
+def test_a_forgotten_open_turn_is_not_written(tmp_path: Path, forgotten: dict[str, Any], where: str) -> None:
     """What was said before stays forgotten; a turn of somebody else, and one that begins later, is kept."""
     with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
         kitchen = memory.session("kitchen")

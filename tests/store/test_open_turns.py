@@ -281,9 +281,7 @@ def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> 
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_what_replaces_a_turn_that_another_loop_took_up_is_written(
-    journal: TurnJournal, stored: bool
-) -> None:
+def test_what_replaces_a_turn_taken_up_elsewhere_is_written(journal: TurnJournal, stored: bool) -> None:
     """Whether the database has the open turn or not, its newest words are those that are written, and erased when thrown away."""
     first = journal.accept(turn("what can I"))
     if stored:

@@ -200,9 +200,7 @@ def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, 
     assert row("models", "verify", "mine", home=home)[0]["ok"]
 
 
-def test_removing_a_model_of_the_catalogue_forgets_its_pin(
-    files: dict[str, Path], home: Path, folder: Path
-) -> None:
+def test_removing_a_known_model_forgets_its_pin(files: dict[str, Path], home: Path, folder: Path) -> None:
     """Also where the file is gone already, and where a download has only begun."""
     _, path, _ = add_model(files["chat"], folder, name="qwen2.5-1.5b-instruct")
     path.with_name(f"{path.name}.part").write_bytes(b"GGUF")

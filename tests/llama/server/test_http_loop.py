@@ -75,9 +75,7 @@ def test_a_turn_in_which_the_server_died_is_kept(
             assert loop.run("And my plate?").reply
         assert [message["role"] for message in loop.session.messages] == ["user", "assistant"] * 2
         assert loop.session.messages[1]["content"] == "".join(said)
-        kept = [
-            message for message in memory.sessions.load("kitchen").messages if message["role"] == "assistant"
-        ]
+        kept = [m for m in memory.sessions.load("kitchen").messages if m["role"] == "assistant"]
         assert kept[0]["content"] == "".join(said)
 
 

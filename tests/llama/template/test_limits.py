@@ -355,9 +355,7 @@ def play(chat: LlamaChat, memory: Memory, session: str) -> None:
     assert "I only" not in text
     later = [new for _, new in talk.evaluated[1:]]
     append_only = chat.tokenizer.template.append_only
-    assert not append_only.rewrites or append_only.increments, (
-        "these pairs only append, or are kept from rewriting"
-    )
+    assert not append_only.rewrites or append_only.increments, "these pairs only append"
     assert all(talk.grew)
     assert len(talk.grew) >= 2
     # A vocabulary that does not know the template's markers holds the prompt as one piece: a reply that was put another

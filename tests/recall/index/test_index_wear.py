@@ -111,9 +111,7 @@ def test_nothing_forgotten_stays_embedded(tmp_path: Path, hand: HandClock) -> No
     assert len(embedder.embedded) == 2 * len(set(embedder.embedded))
 
 
-def test_what_waits_for_the_index_is_not_embedded_again_when_something_else_goes(
-    tmp_path: Path, hand: HandClock
-) -> None:
+def test_what_waits_is_not_embedded_again_when_something_else_goes(tmp_path: Path, hand: HandClock) -> None:
     """Forgetting a fact, or the end of an epoch, costs no vector of what was said meanwhile."""
     embedder = HashEmbedder()
     with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:

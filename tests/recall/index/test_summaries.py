@@ -119,9 +119,7 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
                 if n % 10 == 9:
                     memory.idle(5.0)
         found = {
-            who: {
-                item.session for item in memory.recall("tulips garden", speaker=who, k=9, kinds={"summary"})
-            }
+            who: {one.session for one in memory.recall("tulips garden", speaker=who, k=9, kinds={"summary"})}
             for who in ("alice", "bob", None)
         }
         assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen", "hall"}, None: set()}

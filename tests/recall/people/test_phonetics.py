@@ -220,9 +220,7 @@ def test_terms_that_sound_alike_are_near(pair: str) -> None:
 
 
 @given(TERM_LISTS, st.text(LETTERS, max_size=8), st.integers(0, 12), st.integers(0, 12), st.booleans())
-def test_terms_come_and_go_without_a_trace(
-    terms: list[str], asked: str, cut: int, gone: int, wide: bool
-) -> None:
+def test_terms_go_without_a_trace(terms: list[str], asked: str, cut: int, gone: int, wide: bool) -> None:
     """Whatever terms came and went, the same is near as if only those had come that are there."""
     changed = made_of(terms[:cut])
     for term in terms[cut:]:

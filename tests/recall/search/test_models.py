@@ -134,9 +134,7 @@ def test_the_shipped_file_names_what_there_is() -> None:
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
             assert weighed.weights[gate_models.MARGIN] > 0
     assert not [feature for feature in gate.words_only.asks.weights if feature.startswith("nearest")]
-    for words in (
-        part for known in gate.vocabularies.values() for part in (known.told, known.wants, known.chats)
-    ):
+    for words in (p for known in gate.vocabularies.values() for p in (known.told, known.wants, known.chats)):
         assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file
         msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, gate_models.Gate)

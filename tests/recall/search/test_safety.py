@@ -110,9 +110,7 @@ def test_the_speaker_s_own_is_told_once_and_anew_where_it_changes(memory: Memory
         ("上次吃了几只虾，直接送急诊了。", "虾", "今晚做什么菜？"),
     ],
 )  # fmt: skip
-def test_what_was_said_of_oneself_counts_without_a_fact(
-    memory: Memory, said: str, danger: str, food: str
-) -> None:
+def test_what_was_said_of_oneself_counts_alone(memory: Memory, said: str, danger: str, food: str) -> None:
     """In five languages, with an embedder and by words alone: to the speaker always, to others with food."""
     tell(memory, said, "ines")
     memory.idle(60)
@@ -158,9 +156,7 @@ def test_a_danger_is_known_by_what_it_means(memory: Memory) -> None:
     tell(memory, "The cashews are in the blue tin.", "ines", "again")
     tell(memory, "I need my coffee with milk and my bread with butter before eight or I am no use.", "ines")
     tablets = "Can I take two of these tablets?"
-    assert "butter" in block_before(
-        memory, tablets, "ines"
-    )  # what is less sure waits until medicine comes up
+    assert "butter" in block_before(memory, tablets, "ines")  # less sure: waits until medicine comes up
     assert "butter" not in block_before(memory, "Wake me at seven.", "ines")
     walk = "We walked along the river. The sun came out at noon. A train went by with old carriages. The bus was late again. "
     walk += "The shop was shut. We sang all the way home. "
@@ -199,9 +195,7 @@ def test_the_end_of_a_long_utterance_tells_what_comes_up(memory: Memory) -> None
 def test_a_name_from_private_talk_hides_no_danger(memory: Memory) -> None:
     """Somebody called Hazel may live here: a hazel nut is no person."""
     memory.store.add_fact("allergy", "hazel nuts", scope="user:ines")
-    AgentLoop(Listener(), hooks=memory.hooks(session_id="secret"), speaker="hazel").run(
-        "Hello.", private=True
-    )
+    AgentLoop(Listener(), hooks=memory.hooks(session_id="secret"), speaker="hazel").run("Hi.", private=True)
     memory.idle(60)
     assert "hazel nuts" in block_before(memory, "Wake me at seven.", "ines")
 
