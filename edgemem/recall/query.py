@@ -157,15 +157,7 @@ def parse_query(
     called: Mapping[str, str] | None = None,
     reader: str | None = None,
 ) -> ParsedQuery:
-    """Analyse a sentence.
-
-    Args:
-        named: the sentence with names corrected, and the people in it; None: nobody.
-        people: known speakers.
-        subjects: speakers whom facts are about.
-        called: the speaker that each further name means.
-        reader: the asker, if recognised.
-    """
+    """Analyse a sentence; `named` has it with names corrected, `called` the speaker of each further name, None: nobody."""
     named = named or NamedPeople(question.text, frozenset(), frozenset())
     # A name may have been taken for a time.
     times = tuple([at for at in question.times if at.text in named.text or at.text not in question.text])

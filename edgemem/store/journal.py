@@ -170,13 +170,7 @@ class TurnJournal:
         accepted: Future[int] | None = None,
         forgotten: tuple[int, int] | None = None,
     ) -> Result:
-        """Write a whole turn; the result is the number that it got, once it is written, or None if it was forgotten.
-
-        Args:
-            also: further writes for the same transaction.
-            accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
-            forgotten: as that of `Commit`.
-        """
+        """Write a turn and what goes `also`, over what was `accepted`; the result is its number, or None if it was forgotten."""
         entry = self._end(accepted)
         tick = self._tick() if entry is None else entry.tick
         return self._submit(Entry(Commit(turn, tick, forgotten), also, entry))

@@ -159,13 +159,7 @@ def fitting(
     count: Callable[[Sequence[BlockLine]], int],
     today: Today = HERE,
 ) -> list[BlockLine]:
-    """Return those lines that fit, best first: long turns in an excerpt.
-
-    Args:
-        lines: of items that are not facts, best first; `items` has them by the lines' ids.
-        question: chooses the excerpt of a long turn.
-        room: tokens of the whole block, as `count` counts it with some lines.
-    """
+    """Return those lines that fit into `room` tokens of a block, as `count` counts, best first: long turns in an excerpt."""
     recalled = [_item_with_days(items[line.id], today) for line in lines]
     asked, dated = asked_for(question, recalled), asks_when(question.text)
     kept: dict[int, Excerpt] = {}
