@@ -37,9 +37,7 @@ MAX_UTTERANCE = 1 << 20
 @click.command()
 @llm_option
 @server_option
-@click.option(
-    "--session", default="chat", show_default=True, help="The conversation; an earlier one goes on."
-)
+@click.option("--session", default="chat", show_default=True, help="The conversation; earlier ones go on.")
 @click.option("--speaker", help="Who is talking; without it, a voice that is not recognised.")
 @click.option(
     "--max-tokens", default=256, show_default=True, type=click.IntRange(1), help="The longest reply."

@@ -530,9 +530,7 @@ class LoopAdapter:
                 place = loop.list.utterance(listed)
                 behind = () if place is None else listed[place + 1 :]
                 if not loop.outcomes:  # words told of no more, such as an aborted turn's, are none of it
-                    behind = list(
-                        takewhile(lambda item: not is_spoken(item) or loop.list.holds(item), behind)
-                    )
+                    behind = list(takewhile(lambda m: not is_spoken(m) or loop.list.holds(m), behind))
                 self._follow(turn, behind)
                 reply = reply or newest_reply(behind)
                 self._reply(turn, self.log.answered or ("" if turn.reply_text else reply))

@@ -206,9 +206,7 @@ def _gemma_call(text: str) -> tuple[list[Call], int]:
     if head is None:
         return [], 0
     parts = text[head.end() :].split(_GEMMA_QUOTE)
-    spelled = [
-        json.dumps(part) if n % 2 else _GEMMA_KEY.sub(r'\1"\2":', part) for n, part in enumerate(parts)
-    ]
+    spelled = [json.dumps(bit) if n % 2 else _GEMMA_KEY.sub(r'\1"\2":', bit) for n, bit in enumerate(parts)]
     try:
         arguments = json.loads("".join(spelled))
     except (ValueError, RecursionError):
@@ -255,9 +253,7 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.List):
         return [_value(item) for item in node.elts]
     if isinstance(node, ast.Dict):
-        return {
-            str(_value(key)): _value(item) for key, item in zip(node.keys, node.values, strict=True) if key
-        }
+        return {str(_value(key)): _value(one) for key, one in zip(node.keys, node.values, strict=True) if key}
     value = ast.literal_eval(node)
     json.dumps(value)  # a set or bytes are no arguments
     return value

@@ -171,9 +171,7 @@ class Voice:
 
 def typed(arguments: dict[str, Any], name: str, tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return arguments in the types of the tool's schema: models that write XML spell numbers and lists as text."""
-    schema: dict[str, Any] = next(
-        (tool["function"] for tool in tools if tool["function"]["name"] == name), {}
-    )
+    schema: dict[str, Any] = next((one["function"] for one in tools if one["function"]["name"] == name), {})
     properties = (schema.get("parameters") or {}).get("properties") or {}
     values = dict(arguments)
     for key, value in arguments.items():

@@ -36,9 +36,7 @@ def checked_audience(audience: Any) -> tuple[str, ...]:
     if isinstance(audience, (str, bytes)) or not isinstance(audience, Iterable):
         raise InvalidInputError(f"`audience` must be a list of names; got {type(audience).__name__}.")
     names = list(audience)
-    if not all(
-        name is None or (isinstance(name, (str, int)) and not isinstance(name, bool)) for name in names
-    ):
+    if not all(who is None or (isinstance(who, (str, int)) and not isinstance(who, bool)) for who in names):
         raise InvalidInputError("`audience` must be a list of names; one of them is none.")
     return tuple("" if name is None else str(name) for name in names)
 

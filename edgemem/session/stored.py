@@ -222,9 +222,7 @@ def with_levels(state: dict[str, Any], log: SessionLog) -> dict[str, Any]:
         (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in prompt_log.turns
     ]
     places = {id(turn): n for n, turn in enumerate(prompt_log.turns)}
-    late = [
-        (n, new.call, new.text) for new in log.late_results if (n := places.get(id(new.turn))) is not None
-    ]
+    late = [(n, it.call, it.text) for it in log.late_results if (n := places.get(id(it.turn))) is not None]
     if late:
         kept[LATE_KEY] = late
     elif all(level == answer == prompt_log.default_level for _, level, answer, _, _ in turns):

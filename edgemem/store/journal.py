@@ -348,9 +348,7 @@ class TurnJournal:
         # What had ended comes first, as turns are in the order in which they end.
         entries = sorted(
             (entry for spool in left for entry in _entries_in(spool)),
-            key=lambda entry: (
-                (True, entry.step.tick) if isinstance(entry.step, Accept) else (False, entry.id)
-            ),
+            key=lambda one: (True, one.step.tick) if isinstance(one.step, Accept) else (False, one.id),
         )
         if left:
             self.spools.reuse(left)

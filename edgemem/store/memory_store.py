@@ -386,9 +386,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _brief(payload: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{_line(key)}={_line(str(value))}" for key, value in list(payload.items())[:_MOST_PARTS]
-    )
+    return ", ".join(f"{_line(key)}={_line(str(part))}" for key, part in list(payload.items())[:_MOST_PARTS])
 
 
 def _line(text: str) -> str:

@@ -360,9 +360,7 @@ def _without_dates(
 def _times(line: str) -> list[tuple[str, tuple[float, ...]]]:
     """Return the text of each time of a line, and when it is."""
     readings = zip(*(mentions(line, at, timezone.utc) for at in _MOMENTS), strict=False)
-    return [
-        (same[0].text, tuple(edge for span in same for edge in (span.begin, span.end))) for same in readings
-    ]
+    return [(at[0].text, tuple(edge for span in at for edge in (span.begin, span.end))) for at in readings]
 
 
 def _names(lines: Iterable[str], languages: set[str], known: frozenset[str]) -> Iterator[str]:
@@ -395,9 +393,7 @@ def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
             rest = (words & every) - {mark}
             # A clause of a word or two goes on about the one before.
             near = (it if len(it) > 2 else it | last for (_, last), (_, it) in pairwise(said) if mark in it)
-            alike = [
-                one for marked, one in said if any(other.isdigit() == mark.isdigit() for other in marked)
-            ]
+            alike = [one for marked, one in said if any(each.isdigit() == mark.isdigit() for each in marked)]
             others = any(rest <= one for one in alike if mark not in one)
             if others and len(rest) > 1 and mark in every and rest.isdisjoint(set[str]().union(*near)):
                 yield mark
