@@ -115,7 +115,7 @@ def test_the_recording_shows_what_the_demo_prints(demo: Demo) -> None:
     asked = re.findall(r"(?:https?:|url\((?!#)|@import|@font-face|<image|<script)[^\s\"]*", drawn)
     assert asked == ["http://www.w3.org/2000/svg"]
     script = runpy.run_path(str(ROOT / ".ci" / "recording.py"))
-    texts = [one.one or "" for one in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}one")]
+    texts = [one.text or "" for one in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     shown, printed = (
         re.sub(r"\d+\+\d+ms|\d+ms|\d+kB", "", "".join(text.split()))
         for text in ("".join(texts), "$ make demo" + script["scenes"](demo.printed))

@@ -78,13 +78,10 @@ def report(name: str, figures: Mapping[str, Any], bars: Mapping[str, Bar]) -> di
         "bars": {what: msgspec.structs.asdict(bar) for what, bar in bars.items()},
         **figures,
         "machine": {
-            "processor": platform.machine(),
-            "cores": os.cpu_count() or 1,
-            "python": platform.python_version(),
-            "load": round(os.getloadavg()[0], 1),
-            "calibration_ms": round(calibration_ms(), 2),
+            "processor": platform.machine(), "cores": os.cpu_count() or 1, "python": platform.python_version(),
+            "load": round(os.getloadavg()[0], 1), "calibration_ms": round(calibration_ms(), 2),
         },
-    }
+    }  # fmt: skip
 
 
 def calibration_ms() -> float:

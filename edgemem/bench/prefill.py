@@ -50,14 +50,11 @@ IDLE_S = 600.0
 NOTE = "note"
 TURNS = 40
 TOOLS = (
-    ground.tool("timer", "Start a timer.", "minutes"),
-    ground.tool("light", "Set a light.", "room", "percent"),
-    ground.tool("list_add", "Add to the shopping list.", "item"),
-    ground.tool("look", "Look something up.", "what"),
-    ground.tool("face", "Turn the head to a voice.", "who"),
-    ground.tool(NOTE, "Write a note for later.", "text"),
+    ground.tool("timer", "Start a timer.", "minutes"), ground.tool("light", "Set a light.", "room", "percent"),
+    ground.tool("list_add", "Add to the shopping list.", "item"), ground.tool("look", "Look something up.", "what"),
+    ground.tool("face", "Turn the head to a voice.", "who"), ground.tool(NOTE, "Write a note for later.", "text"),
     ground.tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
-)
+)  # fmt: skip
 _FOLDER = Path(__file__).parent
 _DAY = re.compile(r" \[\d[^\]]*\]")
 """The day behind the words for it: Friday [4 December]."""

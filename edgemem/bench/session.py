@@ -62,15 +62,10 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
     accepted = slow.accepted / turns
     index_kb = files_mb["index.db"] * 1e3 / (MESSAGES * turns)
     figures = {
-        "turns": turns,
-        "text_mb": round(text_bytes / MB, 3),
-        "written_mb": written_mb,
-        "accepted": round(accepted, 4),
-        "files_mb": files_mb,
-        "index_kb_a_message": round(index_kb, 3),
-        "commit_ms": commit_ms,
-        "commit_growth": round(growth, 3),
-    }
+        "turns": turns, "text_mb": round(text_bytes / MB, 3), "written_mb": written_mb,
+        "accepted": round(accepted, 4), "files_mb": files_mb, "index_kb_a_message": round(index_kb, 3),
+        "commit_ms": commit_ms, "commit_growth": round(growth, 3),
+    }  # fmt: skip
     bars = {
         "written_mb": ground.at_most(written_mb, 34.0 * turns / 1000),
         "index_kb_a_message": ground.at_most(index_kb, 1.2),

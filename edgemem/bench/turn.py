@@ -59,15 +59,10 @@ def run(
         tables = ("facts where id = origin and value is not null", "messages")
         rows = sum(database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
     figures = {
-        "side_by_side": {name: {"ms": ms, "bar": LIMITS_MS.get(name)} for name, ms in taken.items()},
-        "facts": facts,
-        "turns": turns,
-        "rows": rows,
-        "not_indexed": left,
-        "asked": asked,
-        "query_embedding_ms": embed_ms,
+        "side_by_side": {name: {"ms": ms, "bar": LIMITS_MS.get(name)} for name, ms in taken.items()}, "facts": facts,
+        "turns": turns, "rows": rows, "not_indexed": left, "asked": asked, "query_embedding_ms": embed_ms,
         "with_query_embedding_ms": round(taken["hooks_ms"] + embed_ms, 4),
-    }
+    }  # fmt: skip
     return ground.report(
         "turn", figures, {name: ground.at_most(taken[name], limit) for name, limit in LIMITS_MS.items()}
     )

@@ -112,16 +112,11 @@ def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> N
     last = model.last
     if as_json:
         turn = {
-            "said": text,
-            "reply": result.reply,
-            "interrupted": result.interrupted,
+            "said": text, "reply": result.reply, "interrupted": result.interrupted,
             "tools": [{"name": call.name, "ok": call.ok} for call in result.tools],
-            "prompt_tokens": last.prompt_tokens,
-            "evaluated_tokens": last.evaluated_tokens,
-            "hooks_ms": result.hooks_ms,
-            "model_ms": result.model_ms,
-            "commit_ms": result.commit_ms,
-        }
+            "prompt_tokens": last.prompt_tokens, "evaluated_tokens": last.evaluated_tokens,
+            "hooks_ms": result.hooks_ms, "model_ms": result.model_ms, "commit_ms": result.commit_ms,
+        }  # fmt: skip
         click.echo(msgspec.json.encode(turn).decode())
         return
     click.echo()

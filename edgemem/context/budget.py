@@ -346,14 +346,11 @@ class Budget:
         """Return floors and ceilings of the parts, given tokens of instructions and tools; no part gets less than `used`."""
         context, window = self.context, self.window_tokens
         bounds = {
-            "instructions": Bounds(instructions, window),
-            "tools": Bounds(tools, window),
-            "summary": Bounds(0, context.summary_tokens),
-            "history": Bounds(LEAST_HISTORY_TOKENS, window),
-            "memory": Bounds(0, context.block_tokens),
-            "notes": Bounds(0, context.notes_tokens),
+            "instructions": Bounds(instructions, window), "tools": Bounds(tools, window),
+            "summary": Bounds(0, context.summary_tokens), "history": Bounds(LEAST_HISTORY_TOKENS, window),
+            "memory": Bounds(0, context.block_tokens), "notes": Bounds(0, context.notes_tokens),
             "answer": Bounds(context.reply_tokens, window),
-        }
+        }  # fmt: skip
         for part, tokens in (used or {}).items():
             floor, ceiling = bounds[part]
             bounds[part] = Bounds(max(floor, tokens), max(ceiling, tokens))

@@ -41,13 +41,10 @@ PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utter
 NO_TOOLS = "The model's chat template prints no tools, so the model knows of none."
 
 WHY = {
-    "gone": "no longer true, and the prompt says it is",
-    "changed": "changed since it was shown",
-    "interrupted": "the reply before was cut off",
-    "note": "the end of NOTES.md",
-    "procedure": "a procedure that fits what is asked",
-    "MEMORY.md": "the beginning of the bank's MEMORY.md",
-}
+    "gone": "no longer true, and the prompt says it is", "changed": "changed since it was shown",
+    "interrupted": "the reply before was cut off", "note": "the end of NOTES.md",
+    "procedure": "a procedure that fits what is asked", "MEMORY.md": "the beginning of the bank's MEMORY.md",
+}  # fmt: skip
 """Why a line is there without recall, by the first part of its id."""
 
 

@@ -236,24 +236,12 @@ class PlayedTurn(msgspec.Struct, frozen=True):
         """Return a turn for JSON, without the prompts, which are long and mostly alike."""
         line, result = self.line, self.result
         return {
-            "at": line.local.isoformat(),
-            "session": line.session,
-            "speaker": line.speaker,
-            "say": line.say,
-            "reply": result.reply,
-            "shown": self.shown,
-            "tools": result.tools,
-            "tokens": self.tokens,
-            "new_tokens": self.new_tokens,
-            "memory_tokens": self.block_tokens,
-            "compacted": self.compacted,
-            "hooks_ms": result.hooks_ms,
-            "commit_ms": result.commit_ms,
-            "late": self.late,
-            "checks": self.checks,
-            "missing": self.missing,
-            "leaked": self.leaked,
-        }
+            "at": line.local.isoformat(), "session": line.session, "speaker": line.speaker, "say": line.say,
+            "reply": result.reply, "shown": self.shown, "tools": result.tools, "tokens": self.tokens,
+            "new_tokens": self.new_tokens, "memory_tokens": self.block_tokens, "compacted": self.compacted,
+            "hooks_ms": result.hooks_ms, "commit_ms": result.commit_ms, "late": self.late, "checks": self.checks,
+            "missing": self.missing, "leaked": self.leaked,
+        }  # fmt: skip
 
 
 class ScriptedModel:
@@ -447,23 +435,15 @@ def summary(played: list[PlayedTurn], player: Player, *, scripted: bool) -> dict
     # What must be found is written for recall by words and meaning; what must stay hidden holds always.
     missed = behind.embedder is not None and any(turn.missing and not turn.late for turn in played)
     return {
-        "ok": not failures and not (scripted and (leaked or missed)),
-        "scripted": scripted,
-        "turns": len(played),
-        "days": len({turn.line.local.date() for turn in played}),
-        "checks": sum(turn.checks for turn in played),
-        "checks_passed": sum(turn.passed for turn in played),
-        "compactions": sum(turn.compacted for turn in played),
-        "late": sum(turn.late for turn in played),
-        "deadline_ms": player.deadline_ms,
-        "failures": failures,
-        "exact_tokens": behind.tokenizer.exact,
-        "embedder": behind.embedder is not None,
+        "ok": not failures and not (scripted and (leaked or missed)), "scripted": scripted, "turns": len(played),
+        "days": len({turn.line.local.date() for turn in played}), "checks": sum(turn.checks for turn in played),
+        "checks_passed": sum(turn.passed for turn in played), "compactions": sum(turn.compacted for turn in played),
+        "late": sum(turn.late for turn in played), "deadline_ms": player.deadline_ms, "failures": failures,
+        "exact_tokens": behind.tokenizer.exact, "embedder": behind.embedder is not None,
         "tokens_evaluated": sum(turn.new_tokens for turn in played),
-        "tokens_memory": sum(turn.block_tokens for turn in played),
-        "hooks_ms_median": hooks[len(hooks) // 2],
+        "tokens_memory": sum(turn.block_tokens for turn in played), "hooks_ms_median": hooks[len(hooks) // 2],
         "bytes_of_truth": (memory.home / "db" / "memory.db").stat().st_size,
-    }
+    }  # fmt: skip
 
 
 @contextmanager

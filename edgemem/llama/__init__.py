@@ -21,20 +21,11 @@ if TYPE_CHECKING:
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer as LlamaTokenizer
 
 _HOMES = {
-    "ChatModel": "protocols",
-    "Embedder": "protocols",
-    "EstimateTokenizer": "tokens.estimate",
-    "Generation": "protocols",
-    "HttpLlama": "server.chat",
-    "LlamaChat": "chat",
-    "LlamaEmbedder": "embedder",
-    "LlamaTokenizer": "tokens.tokenizer",
-    "Prompt": "protocols",
-    "Segment": "protocols",
-    "Tokenizer": "protocols",
-    "estimate_tokens": "tokens.estimate",
-    "appends_only": "template.append_only",
-}
+    "ChatModel": "protocols", "Embedder": "protocols", "EstimateTokenizer": "tokens.estimate",
+    "Generation": "protocols", "HttpLlama": "server.chat", "LlamaChat": "chat", "LlamaEmbedder": "embedder",
+    "LlamaTokenizer": "tokens.tokenizer", "Prompt": "protocols", "Segment": "protocols", "Tokenizer": "protocols",
+    "estimate_tokens": "tokens.estimate", "appends_only": "template.append_only",
+}  # fmt: skip
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 

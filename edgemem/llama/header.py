@@ -17,35 +17,19 @@ from edgemem.llama.backend import forget_complaints, ggml, last_complaint
 
 Scalar = str | int | float | bool
 _SCALARS: dict[int, Any] = {
-    0: ctypes.c_uint8,
-    1: ctypes.c_int8,
-    2: ctypes.c_uint16,
-    3: ctypes.c_int16,
-    4: ctypes.c_uint32,
-    5: ctypes.c_int32,
-    6: ctypes.c_float,
-    7: ctypes.c_bool,
-    10: ctypes.c_uint64,
-    11: ctypes.c_int64,
-    12: ctypes.c_double,
-}
+    0: ctypes.c_uint8, 1: ctypes.c_int8, 2: ctypes.c_uint16, 3: ctypes.c_int16, 4: ctypes.c_uint32, 5: ctypes.c_int32,
+    6: ctypes.c_float, 7: ctypes.c_bool, 10: ctypes.c_uint64, 11: ctypes.c_int64, 12: ctypes.c_double,
+}  # fmt: skip
 _STRING, _ARRAY = 8, 9
 _GGUF, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "gguf_free": (None,),
-    "gguf_get_n_kv": (_NUMBER,),
-    "gguf_get_key": (ctypes.c_char_p, _NUMBER),
-    "gguf_get_kv_type": (ctypes.c_int, _NUMBER),
-    "gguf_get_val_str": (ctypes.c_char_p, _NUMBER),
-    "gguf_get_val_data": (ctypes.c_void_p, _NUMBER),
-    "gguf_get_arr_type": (ctypes.c_int, _NUMBER),
-    "gguf_get_arr_n": (ctypes.c_size_t, _NUMBER),
-    "gguf_get_arr_str": (ctypes.c_char_p, _NUMBER, ctypes.c_size_t),
-    "gguf_get_n_tensors": (_NUMBER,),
-    "gguf_get_tensor_offset": (ctypes.c_size_t, _NUMBER),
-    "gguf_get_tensor_size": (ctypes.c_size_t, _NUMBER),
-    "gguf_get_data_offset": (ctypes.c_size_t,),
-}
+    "gguf_free": (None,), "gguf_get_n_kv": (_NUMBER,), "gguf_get_key": (ctypes.c_char_p, _NUMBER),
+    "gguf_get_kv_type": (ctypes.c_int, _NUMBER), "gguf_get_val_str": (ctypes.c_char_p, _NUMBER),
+    "gguf_get_val_data": (ctypes.c_void_p, _NUMBER), "gguf_get_arr_type": (ctypes.c_int, _NUMBER),
+    "gguf_get_arr_n": (ctypes.c_size_t, _NUMBER), "gguf_get_arr_str": (ctypes.c_char_p, _NUMBER, ctypes.c_size_t),
+    "gguf_get_n_tensors": (_NUMBER,), "gguf_get_tensor_offset": (ctypes.c_size_t, _NUMBER),
+    "gguf_get_tensor_size": (ctypes.c_size_t, _NUMBER), "gguf_get_data_offset": (ctypes.c_size_t,),
+}  # fmt: skip
 _MOST_LANGUAGES = 300  # there are 183 codes of two letters
 _MIB = 1 << 20
 _SAMPLES, _SAMPLE = 256, 4096

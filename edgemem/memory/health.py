@@ -430,26 +430,11 @@ def _writer(home: Home) -> tuple[str, str]:
 
 
 CHECKS: dict[str, Callable[[Home], Finding]] = {
-    "database": _database,
-    "unwritten turns": _turns,
-    "backups": _backups,
-    "erasing": _erasing,
-    "lost data": _losses,
-    "people": _names,
-    "index": _index,
-    "vectors": _vectors,
-    "embedder": _embedder,
-    "tokenizer": _tokenizer,
-    "window": _window,
-    "kept state": _state,
-    "compaction": _compaction,
-    "disk": _disk,
-    "clock": _clock,
-    "upkeep": _upkeep,
-    "hot reload": _files,
-    "bank": _bank,
-    "hooks": _hooks,
-}
+    "database": _database, "unwritten turns": _turns, "backups": _backups, "erasing": _erasing, "lost data": _losses,
+    "people": _names, "index": _index, "vectors": _vectors, "embedder": _embedder, "tokenizer": _tokenizer,
+    "window": _window, "kept state": _state, "compaction": _compaction, "disk": _disk, "clock": _clock,
+    "upkeep": _upkeep, "hot reload": _files, "bank": _bank, "hooks": _hooks,
+}  # fmt: skip
 
 
 def check(home: Home) -> list[Check]:

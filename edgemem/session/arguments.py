@@ -173,16 +173,11 @@ def _check_calls(calls: Any) -> None:
 
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
-    "task": checked_utterance,
-    "speaker": checked_speaker,
-    "audience": checked_audience,
-    "private": lambda private: checked_flag(private, "private"),
-    "heard": checked_hearing,
-    "messages": _check_messages,
-    "content": lambda content: checked_content(content, "content", is_optional=True),
-    "tool_calls": _check_calls,
-    "tools": _check_tools,
-}
+    "task": checked_utterance, "speaker": checked_speaker, "audience": checked_audience,
+    "private": lambda private: checked_flag(private, "private"), "heard": checked_hearing,
+    "messages": _check_messages, "content": lambda content: checked_content(content, "content", is_optional=True),
+    "tool_calls": _check_calls, "tools": _check_tools,
+}  # fmt: skip
 
 
 def call_of(call: Mapping[str, Any]) -> ToolCall:

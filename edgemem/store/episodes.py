@@ -62,14 +62,10 @@ _SEED_OUTCOMES = {"ok": "success", "failed": "failure"}  # of EdgeVox, as Cognit
 _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
 _PERSON = SPELLED.format(key=":person")
 _FILTERS = {
-    "kind": "kind = :kind",
-    "tag": "id in (select episode from episode_tags where tag = :tag)",
-    "session": "session = :session",
-    "outcome": "outcome in (:outcome, :other)",
-    "person": f"(owner = {_PERSON} or speaker = {_PERSON})",
-    "since": f"{_AT} >= :since",
-    "until": f"{_AT} < :until",
-}
+    "kind": "kind = :kind", "tag": "id in (select episode from episode_tags where tag = :tag)",
+    "session": "session = :session", "outcome": "outcome in (:outcome, :other)",
+    "person": f"(owner = {_PERSON} or speaker = {_PERSON})", "since": f"{_AT} >= :since", "until": f"{_AT} < :until",
+}  # fmt: skip
 TOOL_CALL = "tool_call"
 _ASKED_CHARS = 200
 _DID_CHARS = 1000

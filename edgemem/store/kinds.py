@@ -468,13 +468,8 @@ SESSION_SUMMARIES = Kind(
     "session_summaries",
     "summary",
     (
-        _ID,
-        _OF_SESSION,
-        _OF_SOMEBODY,
-        Column("summary", "text not null", "value"),
-        Column("covered", "integer not null"),
-        Column("version", "integer not null"),
-        _LEVEL,
+        _ID, _OF_SESSION, _OF_SOMEBODY, Column("summary", "text not null", "value"),
+        Column("covered", "integer not null"), Column("version", "integer not null"), _LEVEL,
     ),
     ("unique (session_id, owner)",),
     parent=_SESSION,
@@ -482,7 +477,7 @@ SESSION_SUMMARIES = Kind(
     found_by=("summary",),
     line="summary",
     unique=("session_id", "owner"),
-)
+)  # fmt: skip
 
 BANK_FILES = Kind(
     "bank_files",

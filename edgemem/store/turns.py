@@ -364,17 +364,11 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
         "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head, carried, level)"
         " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            stored.id,
-            session_id,
-            stored.first_turn,
-            stored.summary,
-            storable(stored.reason),
-            stored.started_at,
-            stored.head or None,
-            as_text(list(stored.carried)) if stored.carried else None,
+            stored.id, session_id, stored.first_turn, stored.summary, storable(stored.reason), stored.started_at,
+            stored.head or None, as_text(list(stored.carried)) if stored.carried else None,
             LEVELS.index(stored.level),
         ),
-    )
+    )  # fmt: skip
     if stored.summary:
         note_newer(tx, session_id, stored.id)
     return stored

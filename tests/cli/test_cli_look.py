@@ -132,14 +132,10 @@ def test_a_conversation_shows_who_when_how_and_what_was_shown(talked: Path) -> N
     text = run("sessions", "show", "hall", "--home", talked).stdout
     told = (
         *(
-            "Ann: How far is the moon?",
-            "a voice: How far is the moon?",
-            "robot: Far away.",
-            "kept ",
-            "private",
+            "Ann: How far is the moon?", "a voice: How far is the moon?", "robot: Far away.", "kept ", "private",
         ),
         *("- moon: 384,000 km", "voice 93% sure", "words 80% sure", "hall, mic-1", "not heard: far away."),
-    )
+    )  # fmt: skip
     assert [part for part in told if part not in text] == []
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "384,000" not in run("sessions", "hall", "--no-blocks", "--home", talked).stdout

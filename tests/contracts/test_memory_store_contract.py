@@ -461,11 +461,8 @@ def test_a_closed_store_says_so(make):
     store.close()
     store.close()
     calls = (
-        partial(store.add_fact, "a", "b"),
-        partial(store.get_fact, "a"),
-        store.recent_episodes,
-        store.facts,
-    )
+        partial(store.add_fact, "a", "b"), partial(store.get_fact, "a"), store.recent_episodes, store.facts,
+    )  # fmt: skip
     for call in calls:
         with pytest.raises(ClosedError):
             call()

@@ -85,7 +85,7 @@ def loop(memory: Memory) -> OwnList:
 def test_each_message_is_stored_once(loop: OwnList, ends: Any) -> None:
     """Twelve messages are twelve, whatever the loop says at its end."""
     for n in range(6):
-        loop.turn(f"Question number {n}?", f"Answer number {n}.", ends=ends, speaker="alice")
+        loop.turn(f"Question {n}?", f"Answer {n}.", ends=ends, speaker="alice")
         assert len(loop.handed) == 2 * n + 1
     said = [("alice", [("user", f"Question {n}?"), ("assistant", f"Answer {n}.")]) for n in range(6)]
     assert loop.stored() == said

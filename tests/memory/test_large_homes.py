@@ -119,13 +119,9 @@ def test_of_twenty_people_each_has_their_own(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        "on the 45th of Septober",
-        "at 25:99 on 31 February",
-        "since the year 99999",
-        "on 0.0.0000",
-        "by Quxmira",
+        "on the 45th of Septober", "at 25:99 on 31 February", "since the year 99999", "on 0.0.0000", "by Quxmira",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_time_and_nobody_is_searched_by_its_words(memory: Memory, odd: str) -> None:
     """What stands beside it is found, and so is a text that has it."""
     store(memory, ("Ben", "The ladder stands in the barn."), ("Ben", f"The rope was bought {odd}."))

@@ -333,11 +333,8 @@ def test_an_interruption_keeps_only_a_beginning_of_the_reply(memory: Memory) -> 
         assert kitchen.interrupt(**told_words, **how) is None
     assert told(turns_of(memory).pop())[-1] == ("assistant", "Four.")
     assert [m["content"] for m in kitchen.ctx.session.messages[1::2]] == [
-        "There are haz",
-        "Two of",
-        "",
-        "Four.",
-    ]
+        "There are haz", "Two of", "", "Four.",
+    ]  # fmt: skip
 
 
 def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
@@ -840,11 +837,8 @@ def test_a_late_result_stands_behind_the_results_of_open_calls(memory: Memory, h
         turn.reply("A cake.")
     assert [text for _, text in told(turns_of(memory)[1])][1:5] == [None, "a cake", None, "The oven is hot."]
     assert [m["content"] for m in kitchen.turn("Thanks.").messages[-6:-2]] == [
-        None,
-        "a cake",
-        None,
-        "The oven is hot.",
-    ]
+        None, "a cake", None, "The oven is hot.",
+    ]  # fmt: skip
 
 
 def test_a_user_message_that_is_added_is_nobodys_words(memory: Memory) -> None:
@@ -931,13 +925,10 @@ def test_a_thought_of_any_form_is_left_out(memory: Memory, message: dict[str, An
 @pytest.mark.parametrize(
     ("secret", "said", "value"),
     [
-        ("★☆★ ☾", "keep the word door", "door ★☆★ ☾"),
-        ("#*!", "keep door", "door #*!"),
-        ("🍎🍌", "keep door", "door 🍎🍌"),
-        ("-7", "keep door 7", "door -7"),
-        ("1.5", "keep door 1 5", "door 1.5"),
+        ("★☆★ ☾", "keep the word door", "door ★☆★ ☾"), ("#*!", "keep door", "door #*!"),
+        ("🍎🍌", "keep door", "door 🍎🍌"), ("-7", "keep door 7", "door -7"), ("1.5", "keep door 1 5", "door 1.5"),
     ],
-)
+)  # fmt: skip
 def test_signs_nobody_said_are_the_speakers(memory: Memory, secret: str, said: str, value: str) -> None:
     """A tool writes to the household what was said aloud; signs, and the sign or point of a number, are content."""
     memory.store.add_fact("secret phrase", secret, scope="user:alice")

@@ -204,17 +204,8 @@ def test_a_question_for_a_day_is_answered_by_what_is_about_it(home: Home) -> Non
     for minute, (text, speaker) in enumerate(told.items()):
         home.tell(text, f"2026-11-24 10:{minute:02}", speaker)  # a Tuesday
     things = (
-        "Pilates",
-        "lantern",
-        "chimney",
-        "piano",
-        "tyres",
-        "regatta",
-        "glazier",
-        "away",
-        "oven",
-        "snowed",
-    )
+        "Pilates", "lantern", "chimney", "piano", "tyres", "regatta", "glazier", "away", "oven", "snowed",
+    )  # fmt: skip
     found = {
         question: home.before(question, f"2026-12-01 {hour}:00").lower()
         for hour, question in enumerate(LISTS, 10)

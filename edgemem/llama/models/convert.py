@@ -28,24 +28,14 @@ _WHOLE = {
     "embeddings.LayerNorm": "token_embd_norm",
 }
 _LAYER = {
-    "attention.self.query": "attn_q",
-    "attention.self.key": "attn_k",
-    "attention.self.value": "attn_v",
-    "attention.output.dense": "attn_output",
-    "attention.output.LayerNorm": "attn_output_norm",
-    "intermediate.dense": "ffn_up",
-    "output.dense": "ffn_down",
-    "output.LayerNorm": "layer_output_norm",
-}
+    "attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
+    "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
+    "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm",
+}  # fmt: skip
 _UNQUANTISED = ("position_embd.weight", "token_types.weight")
 _SPECIAL = {
-    "bos": "[CLS]",
-    "eos": "[SEP]",
-    "seperator": "[SEP]",
-    "unknown": "[UNK]",
-    "padding": "[PAD]",
-    "mask": "[MASK]",
-}
+    "bos": "[CLS]", "eos": "[SEP]", "seperator": "[SEP]", "unknown": "[UNK]", "padding": "[PAD]", "mask": "[MASK]",
+}  # fmt: skip
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",
           "max_position_embeddings", "type_vocab_size", "layer_norm_eps")  # fmt: skip
 _PARTS = {"word": "token_embd", "pos": "position_embd", "type": "token_types", "ln": "token_embd_norm",

@@ -258,11 +258,8 @@ def find_limits(show: Show) -> TemplateLimits:
 
     # Several faults with calls may come together, so they are tried together, the mildest first.
     calls: list[dict[str, bool]] = [
-        {},
-        {"short_ids": True},
-        {"no_calls": True},
-        {"no_calls": True, "no_results": True},
-    ]
+        {}, {"short_ids": True}, {"no_calls": True}, {"no_calls": True, "no_results": True},
+    ]  # fmt: skip
     chosen = next(filter(takes, calls), {})
     return better(
         msgspec.structs.replace(limits, **chosen),

@@ -57,13 +57,9 @@ _SYNTAX = re.compile(r"[{}\[\]()<>=;_\"/|&$#*\\]")
 # the large languages of Western Europe into pieces of four letters, others of three. Set on the texts of
 # tests/llama/tokens/test_estimate.py; `make lab ARGS=estimate` checks on others.
 _WORDS = {
-    "english": (1.0, 8, 0.25, 0.25),
-    "name": (1.0, 4, 0.3, 0.4),
-    "vietnamese": (1.17, 6, 0.3, 0.0),
-    "code": (1.0, 5, 0.25, 0.5),
-    "western": (1.0, 3, 0.28, 0.4),
-    "other": (1.0, 3, 0.36, 0.25),
-}
+    "english": (1.0, 8, 0.25, 0.25), "name": (1.0, 4, 0.3, 0.4), "vietnamese": (1.17, 6, 0.3, 0.0),
+    "code": (1.0, 5, 0.25, 0.5), "western": (1.0, 3, 0.28, 0.4), "other": (1.0, 3, 0.36, 0.25),
+}  # fmt: skip
 _SLAVIC_LETTERS = Pattern(r"[ąćęłńśźżčďěňřšťůž]", flags=re.IGNORECASE)
 _SLAVIC = 0.4  # more for each of these: words are cut at them
 _START, _END, _LINE = 1, 2, 3

@@ -256,12 +256,9 @@ def safety_features(text: str) -> dict[str, float]:
         for name in ("things", "acts", "harms", "tells", "speaker", "others")
     }
     return {
-        "any": float(counts["things"] + counts["acts"] > 0),
-        **counts,
-        "asks": float(asks(text)),
-        "length": min(len(words), _MOST_WORDS) / _MOST_WORDS,
-        **{f"{language}:{word}": 1.0 for word in words},
-    }
+        "any": float(counts["things"] + counts["acts"] > 0), **counts, "asks": float(asks(text)),
+        "length": min(len(words), _MOST_WORDS) / _MOST_WORDS, **{f"{language}:{word}": 1.0 for word in words},
+    }  # fmt: skip
 
 
 def safety_flags(doc: Doc, vector: Vector | None = None, embedder: str = "") -> int:

@@ -149,12 +149,9 @@ class PackedVectors:
         words = self.dimensions // 64
         # The system gives memory for zeros only at the first other value. Signs lie as they are compared, word by word.
         columns: dict[str, NDArray[Any]] = {
-            "signs": np.zeros((words, room), np.uint64).T,
-            "steps": np.zeros((room, words), np.uint64),
-            "scales": np.zeros(room, np.float16),
-            "ids": np.zeros(room, np.int64),
-            "seqs": np.zeros(room, np.int64),
-        }
+            "signs": np.zeros((words, room), np.uint64).T, "steps": np.zeros((room, words), np.uint64),
+            "scales": np.zeros(room, np.float16), "ids": np.zeros(room, np.int64), "seqs": np.zeros(room, np.int64),
+        }  # fmt: skip
         for name, column in self.columns.items():
             columns[name][: self._n] = column[: self._n]
             column[:] = 0  # no old bytes may stay

@@ -125,11 +125,8 @@ class Source(NamedTuple):
 
 
 _READ = {
-    FACTS.table: _FACTS,
-    PREFERENCES.table: _PREFERENCES,
-    MESSAGES.table: _MESSAGES,
-    EPOCHS.table: _SUMMARIES,
-}
+    FACTS.table: _FACTS, PREFERENCES.table: _PREFERENCES, MESSAGES.table: _MESSAGES, EPOCHS.table: _SUMMARIES,
+}  # fmt: skip
 _NUMBER_OF = {doc: number for number, doc in KINDS.items()}
 SOURCES = tuple(
     Source(_NUMBER_OF[kind.doc], kind.table, _READ.get(kind.table) or _select(kind))

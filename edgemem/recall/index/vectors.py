@@ -246,16 +246,13 @@ def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Encodi
         "insert into vectors (doc, seq, past, codes, tokens) values (?, ?, ?, ?, ?)",
         [
             (
-                doc,
-                tx.tick(),
-                int(past),
-                encoded([piece.vector for piece in pieces]),
+                doc, tx.tick(), int(past), encoded([piece.vector for piece in pieces]),
                 b"" if pieces[0].tokens is None else packed(pieces[0].tokens),
             )
             for doc, past, pieces in sorted(rows, key=lambda row: row[0])
             if len(pieces)
         ],
-    )
+    )  # fmt: skip
 
 
 def remove_vectors(tx: Transaction, docs: Iterable[int]) -> None:

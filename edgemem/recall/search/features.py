@@ -85,21 +85,17 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     nearest_about = cosines[view.about_people(question.people, known)].max(initial=0.0)
     own, own_rank = _share(view.words, slots), rank(view.words, slots)
     return {
-        "words": own,
-        "window": np.where(alone, own, _share(view.window, slots)),
+        "words": own, "window": np.where(alone, own, _share(view.window, slots)),
         "window_rank": np.where(alone, own_rank, rank(view.window, slots)),
         "session_words": np.where(alone, own, _share(view.session, session)),
-        "session_rank": np.where(alone, own_rank, rank(view.session, session)),
-        "meaning": own_meaning,
+        "session_rank": np.where(alone, own_rank, rank(view.session, session)), "meaning": own_meaning,
         "meaning_share": own_meaning / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
         "session_meaning": np.where(alone, own_meaning, in_session[session]),
-        "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
-        "about": about,
+        "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST), "about": about,
         "date": spoken_of(table, question)[slots] if question.times else none,
         "date_said": date_scores(rows["at"][slots], question) if question.times else none,
-        "asks": (rows["flags"][slots] & ASKS) > 0,
-        "supposes": (rows["flags"][slots] & SUPPOSES) > 0,
-    }
+        "asks": (rows["flags"][slots] & ASKS) > 0, "supposes": (rows["flags"][slots] & SUPPOSES) > 0,
+    }  # fmt: skip
 
 
 def rank(values: Numbers, slots: Slots) -> Numbers:

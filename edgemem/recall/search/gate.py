@@ -149,24 +149,16 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         chat_vector = models.chats.odds(vector) if vector is not None and asks else 0.0
         chats = chat_words if vector is None else chat_vector
         return {
-            "nearest": evidence.nearest,
-            "near": evidence.near,
-            "best": evidence.best,
-            "best_15": min(evidence.best, -1.5),
-            "lead": min(evidence.lead, MOST_LEAD),
-            "uneven": evidence.uneven,
-            "length": float(min(utterance.tokens or len(utterance.words), MOST_LENGTH)),
-            "known": evidence.known,
-            "terms": float(min(evidence.terms, MOST_TERMS)),
-            "dated": evidence.dated,
+            "nearest": evidence.nearest, "near": evidence.near, "best": evidence.best,
+            "best_15": min(evidence.best, -1.5), "lead": min(evidence.lead, MOST_LEAD), "uneven": evidence.uneven,
+            "length": float(min(utterance.tokens or len(utterance.words), MOST_LENGTH)), "known": evidence.known,
+            "terms": float(min(evidence.terms, MOST_TERMS)), "dated": evidence.dated,
             "told_words": known.told.odds_of(words) if known and asks else 0.0,
-            "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0,
-            "chat_words": chat_words,
-            "chat_vector": chat_vector,
-            "no_chat": -log1p(exp(min(chats or _UNKNOWN_CHAT, _MOST_LOG_ODDS))),
+            "told_vector": models.told.odds(vector) if vector is not None and asks else 0.0, "chat_words": chat_words,
+            "chat_vector": chat_vector, "no_chat": -log1p(exp(min(chats or _UNKNOWN_CHAT, _MOST_LOG_ODDS))),
             "want_words": known.wants.odds_of(words) if known and not asks else 0.0,
             "want_vector": models.wants.odds(vector) if vector is not None and not asks else 0.0,
-        }
+        }  # fmt: skip
 
     def chances(
         self, utterance: Utterance, evidence: Evidence, own: Numbers, *, meaning: float

@@ -227,25 +227,11 @@ def compare(odds: Numbers, candidates: Candidates, contents: Contents) -> Pairs:
     again = allowed & counts & counts[:, None] & ~supposes & (words.covers >= _SAME) & (length > 1)[:, None]
     pair_features = np.empty((len(rows), len(rows), len(PAIR_FEATURES)), np.float32)
     columns = (
-        below[:, None],
-        below,
-        1 / (1 + np.argsort(np.argsort(-below, kind="stable"))),
-        same_speaker | stored | stored[:, None],
-        np.log1p(np.abs(at[:, None] - at) / _DAY_S),
-        counts[:, None] == counts,
-        words.both,
-        words.rare,
-        near,
-        _most(near, allowed),
-        changes[:, None],
-        changes,
-        supposes[:, None],
-        supposes,
-        earlier,
-        np.log1p(later),
-        np.log1p(length)[:, None],
-        np.log1p(length),
-    )
+        below[:, None], below, 1 / (1 + np.argsort(np.argsort(-below, kind="stable"))),
+        same_speaker | stored | stored[:, None], np.log1p(np.abs(at[:, None] - at) / _DAY_S),
+        counts[:, None] == counts, words.both, words.rare, near, _most(near, allowed), changes[:, None], changes,
+        supposes[:, None], supposes, earlier, np.log1p(later), np.log1p(length)[:, None], np.log1p(length),
+    )  # fmt: skip
     for place, column in enumerate(columns):
         pair_features[..., place] = column
     return Pairs(rows, pair_features, allowed, again)

@@ -24,13 +24,10 @@ _ANCHORS = ("monthday", "month", "season", "weekday", "weekend", "day", "part", 
 _ACCENTED_ONLY = ("season", "part")
 """Words of one syllable that mean something else without accents: hè is no he, and tôi, which is I, no evening."""
 _FIGURES = {
-    "nth": r"\d{1,2}(?:st|nd|rd|th|[ºª.])?(?![\d:])",
-    "monthday": r"\d{1,2}(?:st|nd|rd|th|[ºª.])(?![\d:])",
-    "count": r"\d{1,3}",
-    "year": r"(?:19|20)\d\d",
-    "short": r"\d{1,2}(?:/\d{1,2}|\.\s?\d{1,2}\.)(?![\d/])",
+    "nth": r"\d{1,2}(?:st|nd|rd|th|[ºª.])?(?![\d:])", "monthday": r"\d{1,2}(?:st|nd|rd|th|[ºª.])(?![\d:])",
+    "count": r"\d{1,3}", "year": r"(?:19|20)\d\d", "short": r"\d{1,2}(?:/\d{1,2}|\.\s?\d{1,2}\.)(?![\d/])",
     "date": r"\d{1,4}(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,4}(?!\d|[-/.]\d)",
-}
+}  # fmt: skip
 _ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d(?:[号日ºª.]|st|nd|rd|th)"
 _NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "weekly", "time")
 _BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "seldom", "every")

@@ -67,13 +67,10 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
     (("disk I/O error",), DiskError, _BROKEN),
 )
 _OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
-    errno.ENOSPC: (DiskFullError, _FULL),
-    errno.EDQUOT: (DiskFullError, _FULL),
-    errno.EROFS: (ReadOnlyError, _READ_ONLY),
-    errno.EACCES: (ReadOnlyError, _READ_ONLY),
-    errno.EPERM: (ReadOnlyError, _READ_ONLY),
-    errno.EIO: (DiskError, _BROKEN),
-}
+    errno.ENOSPC: (DiskFullError, _FULL), errno.EDQUOT: (DiskFullError, _FULL),
+    errno.EROFS: (ReadOnlyError, _READ_ONLY), errno.EACCES: (ReadOnlyError, _READ_ONLY),
+    errno.EPERM: (ReadOnlyError, _READ_ONLY), errno.EIO: (DiskError, _BROKEN),
+}  # fmt: skip
 
 
 class Closable(ABC):

@@ -152,7 +152,7 @@ def test_a_model_that_fails_is_replaced() -> None:
 
 def test_facts_of_the_memorys_own_tools_are_not_told_to_it() -> None:
     """What `remember_fact` and `recall_fact` answered can be forgotten, so no model puts it into words of its own."""
-    kept, timed = ({"id": id_, "function": {"n": n}} for id_, n in (("a", "recall_fact"), ("b", "set_timer")))
+    kept, timed = ({"id": i, "function": {"name": n}} for i, n in (("a", "recall_fact"), ("b", "set_timer")))
     turn = [
         {"role": "user", "name": "Alice", "content": "I put the cup into drawer 1."},
         {"role": "assistant", "content": "", "tool_calls": [kept]},
