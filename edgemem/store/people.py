@@ -133,10 +133,7 @@ class People:
         since: float | None = None,
         until: float | None = None,
     ) -> Moved:
-        """Make two people of one: what a device heard, or what was heard from one time until another, is the new one's.
-
-        Times are seconds since the epoch. What nobody heard, such as goals and files, stays. The new name may be another of theirs.
-        """
+        """Make two people of one: what a device heard, or was heard between two times (s since the epoch), is the new one's."""
         if (voice, since, until) == (None, None, None):
             raise InvalidInputError("Say what to split off: the voice, or since or until when it was heard.")
         bound = {"voice": voice, "since": since, "until": until}
@@ -151,21 +148,17 @@ class People:
         )
         if not rows:
             raise InvalidInputError(
-                f"There is no turn {turn!r:.80}; give the id of a message, as recall tells it."
+                f"There is no turn {turn!r:.80}; give the id of a message, as recall does."
             )
         bound = dict(zip(("session", "n", "old", "begin", "end"), rows[0], strict=True))
-        heard = (
+        turn_is, said = (
             "r.session_id = :session and r.n = :n",
             "r.speaker = :old and r.id between :begin and :end",
-            bound,
         )
-        return self._move("give", bound["old"], name, heard)
+        return self._move("give", bound["old"], name, (turn_is, said, bound))
 
     def undo(self) -> Moved:
-        """Take the newest move back, once; return it. What was forgotten or changed since is left so.
-
-        What was said since to the one of two is theirs; who was renamed or split is one person again, with all that was said.
-        """
+        """Take the newest move back, once; what was forgotten or changed since is left so, and what was said since follows."""
 
         def work(tx: Transaction) -> Moved:
             rows = tx.query("select value from meta where key = ?", (MOVE,))
@@ -196,9 +189,7 @@ class People:
             # Another name of somebody is no voice any more.
             is_voice = voice not in people and name_key(names.get(voice, "")) == voice
             if is_voice and not noted(self._database, "voice", pair):
-                with suppress(
-                    StoreError, InvalidInputError
-                ):  # they speak, or the disk is full; the next look tries again
+                with suppress(StoreError, InvalidInputError):  # they speak, or the disk is full: later
                     self._move("merge" if name_key(person) in names else "rename", names[voice], person)
                     self._database.write(partial(note_whose, kind="voice", name=pair))
                     merged = True
@@ -249,9 +240,8 @@ class People:
     def _known(self, tx: Transaction, name: str) -> str:
         if (holder := _holder(tx, name)) or self._folder.folders_of(name):
             return holder or name.strip()
-        near = difflib.get_close_matches(
-            name_key(name), [key for (key,) in tx.query("select key from names")]
-        )
+        keys = [key for (key,) in tx.query("select key from names")]
+        near = difflib.get_close_matches(name_key(name), keys)
         hint = f"did you mean {' or '.join(near)}?" if near else "`edgemem people` lists who is known."
         raise InvalidInputError(f"Nobody is called {name!r:.80}; {hint}")
 
@@ -316,6 +306,7 @@ class _Mover:
         roles = {column.name: column.role for column in kind.columns} | {"scope": "scope", "key": "key"}
         place = ("scope", "key") if kind in _STATED else kind.unique
         names = list(dict.fromkeys((*place, *kind.primary, *kind.columns_of("person", "scope", "key"))))
+        rest = [name for name in names if name not in place]
         fields = ", ".join(f"{'r' if name in kind.names else 'p'}.{name}" for name in names)
         said = _SAID if kind is FACTS else "1"
         sql = f"select {fields} from {kind.table} r{kind.join()} where ({where}) and {said} order by {fields}"  # noqa: S608 - ours
@@ -326,12 +317,7 @@ class _Mover:
             for row in group:
                 if shared is None:
                     shared = self._shared(kind, {name: row[name] for name in place}, row, roles)
-                own = [
-                    cell
-                    for name in names
-                    if name not in place
-                    for cell in self._cells(name, roles[name], row[name])
-                ]
+                own = [cell for name in rest for cell in self._cells(name, roles[name], row[name])]
                 alike[tuple(own + (shared or []))].append([row[name] for name in kind.primary])
             for cells, numbers in alike.items():
                 self.change(kind.table, cells, numbers)
@@ -349,11 +335,7 @@ class _Mover:
     def _shared(
         self, kind: Kind, here: Mapping[str, Any], row: Mapping[str, Any], roles: Mapping[str, str]
     ) -> list[Cell]:
-        """Return the cells of a place that change; where the new person has something there, make room for both.
-
-        Values of a fact become one history, unless they concern safety and disagree. Then, and in other tables with names, the older of
-        the two gets whose it was before its name.
-        """
+        """Return the cells of a place that change; of two that meet there, the older gets whose it was before its name."""
         cells = [cell for name, value in here.items() for cell in self._cells(name, roles[name], value)]
         there = _altered(here, cells)
         others, own = self._at(kind, there), self._at(kind, here)
@@ -392,9 +374,8 @@ class _Mover:
             names, source = ["speaker", "owner", "scope", "key", "topic"], source + kind.join()
         verb = "ignore" if table in _LABELS else "replace"
         row_is = " and ".join(f"r.{name} = ?" for name in (kind.primary if kind else ("key",)))
-        update = (
-            f"update or {verb} {table} as r set {', '.join(f'{name} = ?' for name in names)} where {row_is}"  # noqa: S608 - ours
-        )
+        pairs = ", ".join(f"{name} = ?" for name in names)
+        update = f"update or {verb} {table} as r set {pairs} where {row_is}"  # noqa: S608 - ours
         changed, stated = [], dict[int, tuple[str | None, str | None, int]]()
         for row in rows if cells else ():
             found = tx.query(f"select {', '.join(names)} from {source} where {row_is}", row)  # noqa: S608 - our own constants

@@ -391,10 +391,7 @@ def export_lines(
     bank: MemoryBank | None = None,
     speaker: str | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of an export, without line ends.
-
-    Of a speaker it holds only what they said or own, facts with their whole history, and their own files; no notes.
-    """
+    """Yield the lines of an export; of a speaker, what they said or own, facts with their whole history, and their files."""
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
     encode = msgspec.json.Encoder().encode
     yield encode(Edgemem(FORMAT, export.person)).decode()
