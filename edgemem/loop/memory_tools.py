@@ -108,6 +108,8 @@ _EPISODE = "episode:"  # and its id, where a name is given or quoted
 _ASKED = "__edgemem_forget"  # in a session's state; names with two underscores first are never stored
 _NAME_CHARS = 80
 _COMMAND_CHARS = 600
+_LEAST_BESIDE = -0.5
+"""Log odds from which on a statement is about its speaker where it would replace what another person said (`make lab ARGS=statements`)."""
 _LONGEST = 3
 """Values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board."""
 _NEAREST = 5  # facts that a store's own search is asked for
@@ -417,7 +419,12 @@ class _MemoryTools:
         speaker, text = turn.reader.key, turn.utterance
         if turn.is_inner or not text:
             return key, None
+        held = {spelled(fact.key): fact for fact in reversed(self._facts(turn, scope))}
         subject = subject_of(text, key, value, speaker)
+        fact = held.get(spelled(_named_after(subject.name, subject.trait) if subject.name else key))
+        teller = fact and fact.value != value and fact.heard and fact.heard.speaker
+        if speaker and teller and name_key(teller) != speaker:
+            subject = subject_of(text, key, value, speaker, least=_LEAST_BESIDE)
         if subject.about is None or (subject.about == "speaker" and person_of(scope)):
             return key, subject.about
         if subject.name:
@@ -425,9 +432,9 @@ class _MemoryTools:
             # Of two dangers to somebody both stay, unless they correct themselves.
             if subject.about == "speaker" or not is_safety_key(spelled(subject.trait)):
                 return key, subject.about
-        values = {spelled(fact.key): fact.value for fact in reversed(self._facts(turn, scope))}
         keys = chain((key,), (f"{key} {n}" for n in count(2)))
-        return next(key for key in keys if values.get(spelled(key), value) == value), subject.about
+        free = (name for name in keys if spelled(name) not in held or held[spelled(name)].value == value)
+        return next(free), subject.about
 
     def _facts(self, turn: ToolTurn, scope: str | None, key: str | None = None) -> list[Fact]:
         """Return what holds now and may be told in this turn, newest first: all, or under one name, perhaps with the speaker's before it."""

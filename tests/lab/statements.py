@@ -1,7 +1,7 @@
 """Whom a statement is about, learnt: who says it, somebody else who is named, or neither.
 
-What people say, and the keys that a small model keeps it under, stand in `statements.toml`, in five languages. Each tenth is read
-by what was learnt on all else.
+What people say, and what a small model keeps of it, is told by two hands, `statements.toml` and `statements_2.toml`, in five
+languages. Each tenth is read by what was learnt on all else, and each hand by what was learnt on the other.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TOLD = Path(__file__).with_name("statements.toml")
+OTHERS = Path(__file__).with_name("statements_2.toml")
 PARTS = 10
 _PENALTY = 0.002  # of half the square of a weight; three times as much or as little finds no more
 ABOUT = ("speaker", "other")
+
+Rows = list[tuple[str, dict[str, bool], str]]
 
 
 def run(*, write: Path | None = None) -> dict[str, Any]:
@@ -31,29 +34,55 @@ def run(*, write: Path | None = None) -> dict[str, Any]:
     Args:
         write: keep what was learnt in this file.
     """
-    said = msgspec.toml.decode(TOLD.read_bytes(), type=dict[str, dict[str, list[list[str]]]])
-    rows = [
-        (about, statement_features(text, without_speaker(key)), f"{language}, {about}")
-        for language, kinds in said.items()
-        for about, each in kinds.items()
-        for text, key, *_ in each
-    ]
+    hands = _read()
+    rows = [row for hand in hands for row in hand]
     right: Counter[str] = Counter()
     for part in range(PARTS):
-        weights = learnt([row for n, row in enumerate(rows) if n % PARTS != part])
-        for about, features, kind in rows[part::PARTS]:
-            right[kind] += answer(weights, features) == about
+        weights = learnt([[row for n, row in enumerate(hand) if n % PARTS != part] for hand in hands])
+        for hand in hands:
+            for about, features, kind in hand[part::PARTS]:
+                right[kind] += answer(weights, features) == about
+    across: Counter[str] = Counter()
+    for n, hand in enumerate(hands):
+        weights = learnt(hands[:n] + hands[n + 1 :])
+        for about, features, kind in hand:
+            across[kind] += answer(weights, features) == about
     if write is not None:
         lines = [
             "# Learnt by `make lab ARGS=statements`: log odds of whom a statement is about. See recall/people/names.py."
         ]
-        for about, each in learnt(rows).items():
+        for about, each in learnt(hands).items():
             lines += ["", f"[{about}]", *(f'"{name}" = {weight:.2f}' for name, weight in each.items())]
         write.write_text("\n".join(lines) + "\n", "utf-8")
     counts = Counter(kind for _, _, kind in rows)
-    return report(
-        "statements", {"right": {kind: round(right[kind] / n, 3) for kind, n in counts.items()}}, {}
-    )
+    shares = {kind: [round(found[kind] / n, 3) for found in (right, across)] for kind, n in counts.items()}
+    return report("statements", {"right, tenths left out and the hand": shares}, {})
+
+
+def _read() -> list[Rows]:
+    said = msgspec.toml.decode(TOLD.read_bytes(), type=dict[str, dict[str, list[list[str]]]])
+    first = [
+        (about, row, f"{language}, {about}")
+        for language, kinds in said.items()
+        for about, each in kinds.items()
+        for row in each
+    ]
+    others = msgspec.toml.decode(OTHERS.read_bytes(), type=dict[str, list[dict[str, str]]])["said"]
+    second = [
+        (
+            row["about"],
+            [row["text"], row["key"], row["value"]],
+            f"{row['language']}, {row['about']}, second hand",
+        )
+        for row in others
+    ]
+    return [
+        [
+            (about, statement_features(text, without_speaker(key), value), kind)
+            for about, (text, key, value, *_), kind in hand
+        ]
+        for hand in (first, second)
+    ]
 
 
 def answer(weights: dict[str, dict[str, float]], features: dict[str, bool]) -> str:
@@ -62,15 +91,17 @@ def answer(weights: dict[str, dict[str, float]], features: dict[str, bool]) -> s
     return best if odds[best] > 0 else "household"
 
 
-def learnt(rows: Sequence[tuple[str, dict[str, bool], str]]) -> dict[str, dict[str, float]]:
-    """Return the weight of each feature for each of `ABOUT`."""
+def learnt(hands: Sequence[Rows]) -> dict[str, dict[str, float]]:
+    """Return the weight of each feature for each of `ABOUT`; each hand weighs as much as another."""
     import numpy as np
 
+    rows = [row for hand in hands for row in hand]
+    each = np.array([len(rows) / len(hands) / len(hand) for hand in hands for _ in hand])
     names = [name for name in rows[0][1] if name != "bias"]
     of = np.array([[float(features[name]) for name in names] for _, features, _ in rows])
     found = {}
     for about in ABOUT:
         good = np.array([row[0] == about for row in rows])
-        bias, weights = logistic(of, good, np.ones(len(rows)), penalty=_PENALTY, prior=0.0, least=None)
+        bias, weights = logistic(of, good, each, penalty=_PENALTY, prior=0.0, least=None)
         found[about] = {"bias": bias, **dict(zip(names, weights.tolist(), strict=True))}
     return found

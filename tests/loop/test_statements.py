@@ -15,7 +15,7 @@ from edgemem.session.tools import ToolTurn
 from support.homes import BY_WORDS
 from support.loops import tool_named
 
-KEPT = Path(__file__).parents[1] / "data" / "kept_statements.toml"
+KEPT = Path(__file__).parents[1] / "data" / "kept_statements_2.toml"
 OF_THEMSELVES = {
     "allergy": ("I'm allergic to {}", "Ich bin gegen {} allergisch", "soy alérgico a {}", "tôi bị dị ứng {}", "我对{}过敏"),
     "birthday": ("my birthday is on the {}th", "mein Geburtstag ist am {}.", "mi cumpleaños es el {}", "sinh nhật tôi ngày {}", "我的生日是{}号"),
@@ -134,7 +134,8 @@ def test_kept_statements_of_two_people(voices: Voices) -> None:
             voices.store.forget_fact(fact.key, scope=fact.scope)
     shares = {name: round(n / sums[name.partition(":")[0]], 3) for name, n in sorted(counts.items())}
     sys.stdout.write(f"{dict(sums)} {shares}\n")
-    assert shares["speaker: their speakers'"] >= 0.75
-    assert shares["household: split"] <= 0.15
-    assert shares["other: somebody's named"] >= 0.62
-    assert shares.get("other: their speakers'", 0.0) <= 0.16
+    assert shares["speaker: their speakers'"] >= 0.90
+    assert shares.get("speaker: met", 0.0) <= 0.08
+    assert shares["household: split"] <= 0.07
+    assert shares["other: somebody's named"] >= 0.81
+    assert shares.get("other: their speakers'", 0.0) <= 0.08

@@ -157,7 +157,7 @@ def test_nobody_reads_writes_or_erases_what_is_somebody_elses(memory: Memory, ro
 def test_a_private_version_of_a_shared_name_is_not_replaced_or_erased(memory: Memory, robot: Robot) -> None:
     """The level of a fact counts, not only its scope, and so does that of its history."""
     memory.store.add_fact("gift", "a watch", scope="household", level="private", owner="alice")
-    told = robot.answer("gift", "remember_fact", key="gift", value="socks", speaker="bob")
+    told = robot.answer("we hid the gift", "remember_fact", key="gift", value="socks", speaker="bob")
     assert "somebody else" in told
     assert "watch" not in told
     memory.store.add_fact("gift", "a book", scope="household")

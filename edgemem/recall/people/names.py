@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -46,9 +46,6 @@ from edgemem.recall.text.analyse import (
 )
 from edgemem.recall.text.lexicon import common_names, common_words, is_english
 from edgemem.store.episodes import spell_out
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_CHARS = 120  # no called name is longer, and each of its words would be kept with all of it
 _MOST_UNKNOWN = 6  # words of a question; with more unknown, it is another language, or no speech
@@ -303,7 +300,7 @@ def people_told(text: str) -> tuple[list[str], list[str]]:
         if bare(name) not in firsts and bare(name[:-1]) in firsts and name[-1] == "s":
             name = name[:-1]  # Lenas Katze
         plain = bare(name)
-        first = plain in firsts and plain not in lists.common
+        first = plain in firsts and plain not in lists.common | lists.times
         is_kin = plain in lists.titles or (
             any(cue.pattern.fullmatch(name) for cue in _kin(words))
             and not words.others.pattern.fullmatch(name)
@@ -335,8 +332,13 @@ class Subject(NamedTuple):
     """In small letters; None: nobody can tell who it is, or it is about no person."""
 
 
-def subject_of(text: str, key: str, value: str, speaker: str = "") -> Subject:
-    """Return whom a statement is about of which a model makes a fact; `speaker` is the key of a name, empty: an unknown voice."""
+def subject_of(text: str, key: str, value: str, speaker: str = "", *, least: float = 0.0) -> Subject:
+    """Return whom a statement is about of which a model makes a fact.
+
+    Args:
+        speaker: the key of a name; empty: an unknown voice.
+        least: log odds from which on it is about the speaker.
+    """
     trait = without_speaker(key, speaker)
     if trait != without_speaker(key):
         return Subject(trait, "speaker", speaker)
@@ -345,14 +347,14 @@ def subject_of(text: str, key: str, value: str, speaker: str = "") -> Subject:
     for name in names:
         if head and small(head[1]) in (name, f"{name}s", f"{name}'s"):
             return Subject(trait[head.end() :], "other", name)
-    odds, subject = whom_it_concerns(text, trait), bare(small(trait.partition(".")[0]))
+    odds, subject = whom_it_concerns(text, trait, value), bare(small(trait.partition(".")[0]))
     is_named = "." in trait and (subject in common_names() or subject in _lists().firsts)
     if is_named or ("." in trait and odds["other"] > odds["speaker"]):
         return Subject(trait)
-    if odds["other"] > max(0, odds["speaker"]):
+    if odds["other"] > max(0, odds["speaker"] - least):
         told = [name for name in names if name not in small(value)] or names
         return Subject(trait, "other", told[0] if told else None)
-    if odds["speaker"] > 0:
+    if odds["speaker"] > least:
         return Subject(trait, "speaker", speaker or None)
     return Subject(trait)
 
@@ -384,60 +386,64 @@ def without_speaker(key: str, speaker: str = "") -> str:
     return rest[1:] if speaker and name == speaker and rest[:1] in _KEY_SIGNS and rest[1:] else key
 
 
-def whom_it_concerns(text: str, trait: str) -> dict[About, float]:
+def whom_it_concerns(text: str, trait: str, value: str) -> dict[About, float]:
     """Return the log odds that a statement is about its speaker, and about somebody else, by `statement_features`."""
-    features = statement_features(text, trait)
+    features = statement_features(text, trait, value)
     return {
         about: sum(weight for name, weight in weights.items() if features[name])
         for about, weights in _statement_weights().items()
     }
 
 
-def statement_features(text: str, trait: str) -> dict[str, bool]:
-    """Return what tells whom a statement is about, by name; `trait` is the key of the fact that is made of it."""
+def statement_features(text: str, trait: str, value: str) -> dict[str, bool]:
+    """Return what tells whom a statement is about, by name; `trait` and `value` are the fact that is made of it."""
     text, known, keys = text[-_MOST_TEXT:], all_words(), _key_words()
     (people, others), words = people_told(text), known.get(language_in(text), known["en"])
-    cues, kin, told = words.statements, _kin(words), small(text)
+    cues, kin, told, value = words.statements, _kin(words), small(text), small(value)
     for introduction in (words.hedges, cues.frames):
         told = _SPACES.sub(" ", introduction.pattern.sub(" ", told)).strip()
     # Of "my son's shoes", neither is about the speaker.
-    mine = [(hit.start(), told[hit.end() :].lstrip()) for hit in words.my.pattern.finditer(told)]
     own = [
-        (begin, rest)
-        for begin, rest in mine
-        if not any(cue.stand_in(" ".join(rest.split()[:2])) for cue in kin)
+        rest
+        for hit in words.my.pattern.finditer(told)
+        if not any(cue.stand_in(" ".join((rest := told[hit.end() :].lstrip()).split()[:2])) for cue in kin)
     ]
-    spoken, trait, endangered = plain_words(told), spelled(trait), endangers_speaker(text, language_in(text))
+    trait = spelled(trait)
     begins = tuple(word[:_PREFIX] for word in plain_words(trait) if len(word) >= _LEAST_LETTERS)
-    my_key = any(bare(word).startswith(begins) for _, rest in own for word in rest.split()[:3])
-    deed, we, of_kin, thing, self = (
+    deed, state, us, me, thing = (
         any(phrases.stand_in(told) for phrases in lists)
-        for lists in (
-            (cues.deeds,), (words.we, words.us), kin, (cues.things, words.lists), (cues.states, words.i, words.me),
-        )
+        for lists in ((cues.deeds,), (cues.states,), (words.we, words.us), (words.me,), (cues.things, words.lists))
     )  # fmt: skip
-    with_others = deed or we or of_kin or bool(people)
+    of_kin = any(some.stand_in(told.replace(value, " ")) for some in kin)
+    with_others = deed or us or of_kin or bool(people)
     is_trait, is_thing = keys.traits.stand_in(trait) or is_safety_key(trait), keys.things.stand_in(trait)
+    self = state or me or bool(own) or words.i.stand_in(told)
+    whole = [name for name in people + others if name not in value]
+    last = max((told.rfind(name) for name in whole), default=len(told))
+    start = min((place for word in plain_words(value) if (place := told.find(word)) >= 0), default=0)
+    near = max((told.rfind(name, 0, start) for name in people + others), default=-1)
+    speaks = [hit.start() for some in (words.i, words.me, words.my) for hit in some.pattern.finditer(told)]
     return {
         "bias": True,
-        "self": self or bool(own),
-        "self alone": (self or bool(own)) and not (with_others or thing or is_thing),
+        "me": me,
+        "self alone": self and not (with_others or thing or is_thing),
         "state": cues.states.stand_in(cues.deeds.pattern.sub(" ", told)),
+        "state of food": state and not deed and keys.food.stand_in(trait),
         "deed": deed,
-        "my alone": bool(own) and not with_others,
-        "my begins": any(begin == 0 for begin, _ in own) and not with_others,
-        "my ends": any(not rest[:1].isalnum() for _, rest in own),
-        "my key": my_key,
-        "key said": any(word.startswith(begins) for word in spoken) and not my_key,
+        "us": us,
+        "my": bool(own),
+        "my first": bool(own and words.my.pattern.match(told)),
+        "my key": any(bare(word).startswith(begins) for rest in own for word in rest.split()[:3]),
         "key thing": is_thing,
         "key trait alone": is_trait and not is_thing,
         "key trait of kin": is_trait and of_kin,
-        "name": bool(people),
-        "name first": told.startswith((*people, *others))
-        or not {*spoken[:2]}.isdisjoint(map(bare, people + others)),
-        "danger": tells_of_safety(text),
-        "others named last": endangered is False,
-        "speaker named last": endangered is True,
+        "thing": cues.things.stand_in(told),
+        "word with a capital": bool(others),
+        "name": bool(whole),
+        "name before me": any(place > last for place in speaks),
+        "name before value": near >= 0 and not any(near < place < start for place in speaks),
+        "others": words.others.stand_in(told),
+        "others named last": endangers_speaker(text, language_in(text)) is False,
     }
 
 
@@ -445,6 +451,7 @@ class _KeyWords(NamedTuple):
     speaker: frozenset[str]
     traits: Templates
     things: Templates
+    food: Templates
 
 
 @preloaded
@@ -454,8 +461,9 @@ def _key_words() -> _KeyWords:
     traits = (words.statements.traits.items for words in languages)
     things = (words.statements.things.items + words.lists.items for words in languages)
     every = chain.from_iterable
+    food = (words.safety.things.items for words in languages if words.safety)
     return _KeyWords(
-        _SPEAKERS.union(*mine), Templates(",".join(every(traits))), Templates(",".join(every(things)))
+        _SPEAKERS.union(*mine), *(Templates(",".join(every(items))) for items in (traits, things, food))
     )
 
 
