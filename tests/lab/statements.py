@@ -19,8 +19,7 @@ from lab.learning import logistic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TOLD = Path(__file__).with_name("statements.toml")
-OTHERS = Path(__file__).with_name("statements_2.toml")
+HANDS = ("statements", "statements_2")
 PARTS = 10
 _PENALTY = 0.002  # of half the square of a weight; three times as much or as little finds no more
 ABOUT = ("speaker", "other")
@@ -29,24 +28,18 @@ Rows = list[tuple[str, dict[str, bool], str]]
 
 
 def run(*, write: Path | None = None) -> dict[str, Any]:
-    """Learn it, and print how often that is right on what was left out.
+    """Learn it, and print how often that is right on what was left out: each tenth, and each hand.
 
     Args:
         write: keep what was learnt in this file.
     """
-    hands = _read()
-    rows = [row for hand in hands for row in hand]
-    right: Counter[str] = Counter()
+    hands = [_rows(hand) for hand in HANDS]
+    tenths, across = Counter[str](), Counter[str]()
     for part in range(PARTS):
         weights = learnt([[row for n, row in enumerate(hand) if n % PARTS != part] for hand in hands])
-        for hand in hands:
-            for about, features, kind in hand[part::PARTS]:
-                right[kind] += answer(weights, features) == about
-    across: Counter[str] = Counter()
-    for n, hand in enumerate(hands):
-        weights = learnt(hands[:n] + hands[n + 1 :])
-        for about, features, kind in hand:
-            across[kind] += answer(weights, features) == about
+        tenths += _right(weights, [row for hand in hands for row in hand[part::PARTS]])
+    for hand in hands:
+        across += _right(learnt([other for other in hands if other is not hand]), hand)
     if write is not None:
         lines = [
             "# Learnt by `make lab ARGS=statements`: log odds of whom a statement is about. See recall/people/names.py."
@@ -54,35 +47,24 @@ def run(*, write: Path | None = None) -> dict[str, Any]:
         for about, each in learnt(hands).items():
             lines += ["", f"[{about}]", *(f'"{name}" = {weight:.2f}' for name, weight in each.items())]
         write.write_text("\n".join(lines) + "\n", "utf-8")
-    counts = Counter(kind for _, _, kind in rows)
-    shares = {kind: [round(found[kind] / n, 3) for found in (right, across)] for kind, n in counts.items()}
-    return report("statements", {"right, tenths left out and the hand": shares}, {})
+    counts = Counter(kind for hand in hands for _, _, kind in hand)
+    shares = {kind: [round(found[kind] / n, 3) for found in (tenths, across)] for kind, n in counts.items()}
+    return report("statements", {"right, of tenths and of hands": shares}, {})
 
 
-def _read() -> list[Rows]:
-    said = msgspec.toml.decode(TOLD.read_bytes(), type=dict[str, dict[str, list[list[str]]]])
-    first = [
-        (about, row, f"{language}, {about}")
+def _rows(hand: str) -> Rows:
+    file = Path(__file__).with_name(f"{hand}.toml")
+    said = msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, list[list[str]]]])
+    return [
+        (about, statement_features(text, without_speaker(key), value), f"{hand}, {language}, {about}")
         for language, kinds in said.items()
         for about, each in kinds.items()
-        for row in each
+        for text, key, value, *_ in each
     ]
-    others = msgspec.toml.decode(OTHERS.read_bytes(), type=dict[str, list[dict[str, str]]])["said"]
-    second = [
-        (
-            row["about"],
-            [row["text"], row["key"], row["value"]],
-            f"{row['language']}, {row['about']}, second hand",
-        )
-        for row in others
-    ]
-    return [
-        [
-            (about, statement_features(text, without_speaker(key), value), kind)
-            for about, (text, key, value, *_), kind in hand
-        ]
-        for hand in (first, second)
-    ]
+
+
+def _right(weights: dict[str, dict[str, float]], rows: Rows) -> Counter[str]:
+    return Counter(kind for about, features, kind in rows if answer(weights, features) == about)
 
 
 def answer(weights: dict[str, dict[str, float]], features: dict[str, bool]) -> str:
