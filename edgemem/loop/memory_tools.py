@@ -22,7 +22,7 @@ from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.languages.words import is_safety_key, says_no, says_not_to_forget, says_yes
+from edgemem.languages.words import is_safety_key, says_in_confidence, says_no, says_not_to_forget, says_yes
 from edgemem.loop.file_tools import as_texts
 from edgemem.recall.people.names import About, all_must_know, rank_of, spelled, subject_of, without_speaker
 from edgemem.recall.text.analyse import analyse
@@ -405,8 +405,8 @@ class _MemoryTools:
         return f"{day_of(item.event_time or item.recorded_at, today)}: {clean(item.text, max_chars=self._max_chars)}"
 
     def _to_write(self, scope: str | None, turn: ToolTurn) -> str:
-        """Return where a fact goes; words said in private stay there, whatever the model asks for."""
-        if turn.is_private:
+        """Return where a fact goes; words said in private or in confidence stay there, whatever the model asks for."""
+        if turn.is_private or says_in_confidence(turn.utterance):
             scope = MYSELF
         elif scope is None:
             scope = "global" if self._is_bare else SCOPES[self._settings.now.memory.default_level]
