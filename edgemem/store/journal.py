@@ -264,16 +264,15 @@ class TurnJournal:
             turns, unkept = turns + len(waiting) + more, unkept + more
         return Backlog(turns, unkept, "another program could not write them yet")
 
-    def speakers(self) -> set[str]:
-        """Return who has a turn open, here or in another program."""
+    def open_turns(self) -> list[Turn]:
+        """Return the turns that are open, here or in another program."""
         foreign = (
             line for path in self.spools.others() for line in map(line_of, read_foreign_spool(path)[0])
         )
         steps = [line.step for line in foreign if line is not None]
         with self._lock:
             open_turns = [entry.turn for entry in self._open.values()]
-        open_turns += [step.turn for step in steps if isinstance(step, Accept)]
-        return {turn.heard.speaker for turn in open_turns if turn.heard and turn.heard.speaker}
+        return open_turns + [step.turn for step in steps if isinstance(step, Accept)]
 
     def latest_epoch(self, session: str) -> Epoch | None:
         """Return the epoch that a session is in."""

@@ -30,7 +30,7 @@ from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, TURNS
 from edgemem.store.pending_erasures import MOVE, note_whose, noted
 from edgemem.store.rights import drop_unused, spell, spellings
 from edgemem.store.turns import LIVE
-from edgemem.store.validation import as_text, checked_text
+from edgemem.store.validation import as_text, checked_text, checked_time
 
 if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
@@ -136,6 +136,7 @@ class People:
         """Make two people of one: what a device heard, or was heard between two times (s since the epoch), is the new one's."""
         if (voice, since, until) == (None, None, None):
             raise InvalidInputError("Say what to split off: the voice, or since or until when it was heard.")
+        since, until = (t if t is None else checked_time(t, "since and until") for t in (since, until))
         bound = {"voice": voice, "since": since, "until": until}
         return self._move("split", name, new, (_HEARD, _HEARD, bound))
 
@@ -223,11 +224,13 @@ class People:
             is_other = heard is None and name_key(name) != name_key(str(was))
             return mover.finish(self._folder.person_moves(str(was), name) if is_other else [])
 
-        return self._write(work, *filter(None, (old, new)))
+        names = [new] if old is None else [old, new]
+        return self._write(work, *(checked_text(name, "a name") for name in names))
 
     def _write(self, work: Callable[[Transaction], Moved], *names: str) -> Moved:
-        named = spellings(self._database, [checked_text(name, "a name") for name in names])
-        speaking = spellings(self._database, self._journal.speakers()).values()
+        named = spellings(self._database, names)
+        heard = (turn.heard for turn in self._journal.open_turns())
+        speaking = spellings(self._database, [who.speaker for who in heard if who and who.speaker]).values()
         if spoken := next((name for name, spelled in named.items() if spelled in speaking), None):
             raise BusyError(f"{spoken!r:.80} has a turn that is open; try again when it has ended.")
         self._journal.settle()

@@ -18,8 +18,8 @@ from unicodedata import normalize
 
 import msgspec
 
-from edgemem.errors import StoreError
-from edgemem.records import Forgotten, Mention, Mentions
+from edgemem.errors import BusyError, StoreError
+from edgemem.records import Forgotten, Mention, Mentions, Turn
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.declaration import WORDS, Kind
 from edgemem.store.erase.copies import Erased
@@ -67,6 +67,9 @@ class Journal(Protocol):
 
     def settle(self, *, wait_s: float | None = None) -> None:
         """Write all of them, waiting at most so many seconds."""
+
+    def open_turns(self) -> Iterable[Turn]:
+        """Return the turns that go on, here or in another program."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -135,7 +138,9 @@ class Eraser:
     def turn(
         self, session_id: str, n: int, *, wait_s: float | None = None, at_once: bool = True
     ) -> Forgotten:
-        """Erase turn `n` of a conversation; the further arguments are those of `fact`."""
+        """Erase turn `n` of a conversation; the further arguments are those of `fact`. BusyError: it goes on, and its end would write it anew."""
+        if any((turn.session, turn.n) == (session_id, n) for turn in self._journal.open_turns()):
+            raise BusyError(f"Turn {n} of {session_id!r:.80} is open; try again when it has ended.")
         return self._erase(lambda tx: erase_exchange(tx, session_id, n), wait_s, at_once)
 
     def session(self, session_id: str) -> Forgotten:
