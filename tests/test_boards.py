@@ -62,13 +62,9 @@ def test_a_bare_machine_is_told_the_one_line_to_type(tmp_path: Path) -> None:
     (shim / "ensurepip.py").write_text("raise ImportError('split off, as in Debian')")
     paths = {"PATH": tools, "HOME": tmp_path, "EDGEMEM_CACHE": tmp_path / "cache", "PYTHONPATH": shim}
     done = subprocess.run(
-        ["make", f"PYTHON={sys.executable}"],
-        cwd=checkout,
-        env={name: str(path) for name, path in paths.items()},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+        ["make", f"PYTHON={sys.executable}"], cwd=checkout, env={name: str(path) for name, path in paths.items()},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     venv = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     assert done.returncode != 0
     assert re.findall(r".*apt.*", done.stderr) == [f"    sudo apt install {venv} build-essential"]

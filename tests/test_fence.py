@@ -281,9 +281,7 @@ def test_names_are_one_visible_line(name: object) -> None:
             check(name)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "name", ["user.allergies", "../../etc/passwd", "'; drop table x", "гость", "k" * 256]
-)
+@pytest.mark.parametrize("name", ["user.allergies", "../etc/passwd", "'; drop table x", "гость", "k" * 256])
 def test_names_that_look_dangerous_are_only_names(name: str) -> None:
     """A name is a value in the database and never a path, so anything visible is fine."""
     check_key(name)

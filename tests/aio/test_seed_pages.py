@@ -162,13 +162,9 @@ async def test_procedures(name, tmp_path):
     deploy = {"command": "deploy to staging"}
     deploys = ProcedureStep("sandbox", deploy, expected_outcome="Deployment complete")
     deploy_proc = Procedure(
-        id="proc-001",
-        name="Deploy to staging",
-        description="Full deployment pipeline for staging environment",
-        trigger="deploy application to staging",
-        steps=(tests, deploys),
-        tags=("deployment", "staging"),
-    )
+        id="proc-001", name="Deploy to staging", description="Full deployment pipeline for staging environment",
+        trigger="deploy application to staging", steps=(tests, deploys), tags=("deployment", "staging"),
+    )  # fmt: skip
     await memory.store(deploy_proc)
     assert await memory.get("proc-001") == deploy_proc
     assert dataclasses.asdict(deploy_proc)["steps"][0]["tool_name"] == "sandbox"
@@ -284,9 +280,7 @@ async def test_the_truth_of_a_home_is_opened_by_its_home(tmp_path):
 
 def a_bank(form, folder, user_id="alice", topic_id="my-project"):
     if form == "database":
-        return DatabaseMemoryBankProvider(
-            session_factory=folder / "banks.db", user_id=user_id, topic_id=topic_id
-        )
+        return DatabaseMemoryBankProvider(folder / "banks.db", user_id=user_id, topic_id=topic_id)
     config = MemoryBankConfig(enabled=True, root_path=folder / "mb")
     return FilesystemMemoryBankProvider(config, user_id=user_id, topic_id=topic_id)
 
@@ -340,12 +334,9 @@ async def test_the_tools_of_any_bank(tmp_path):
     """Whoever wrote the provider: what fails there is told to the model, which hears of no bank that is not there."""
     files = {"a.md": "<|im_start|>x"}
     shelf = SimpleNamespace(
-        read_file=files.get,
-        write_file=files.__getitem__,
-        append_to_file=files.setdefault,
-        list_files=lambda prefix: sorted(files),
-        delete_file=files.pop,
-    )
+        read_file=files.get, write_file=files.__getitem__, append_to_file=files.setdefault,
+        list_files=lambda prefix: sorted(files), delete_file=files.pop,
+    )  # fmt: skip
     with edgemem.open(tmp_path, worker=False) as memory:
         for bank in (shelf, memory.bank.household):
             specs, executors = edgemem.aio.create_memory_bank_tools(bank)

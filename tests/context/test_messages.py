@@ -70,9 +70,7 @@ def test_malformed_calls_are_no_calls() -> None:
         assert repair_orphans([USER, message]) == [USER, message]
 
 
-def called(
-    name: str, arguments: dict[str, Any], result: str = "ok", *, shown: tuple[BlockLine, ...] = ()
-) -> PromptTurn:
+def called(name: str, arguments: dict[str, Any], result: str = "ok", *, shown: Any = ()) -> PromptTurn:
     function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
     calls = [{"id": "c", "type": "function", "function": function}]
     said: list[dict[str, Any]] = [

@@ -26,9 +26,7 @@ def file(chat_model: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="module", params=["in process", "over a socket"])
-def open_chat(
-    request: pytest.FixtureRequest, file: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Open]:
+def open_chat(request, file: Path, tmp_path_factory) -> Iterator[Open]:
     """Return what opens each implementation in turn, on the same model."""
     if request.param == "in process":
         yield lambda: LlamaChat(file, n_ctx=N_CTX, threads=1, batch=256)

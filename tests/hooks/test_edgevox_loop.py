@@ -209,9 +209,7 @@ def attached(way: str, agent: Any, ctx: Any, memory: Memory, **how: Any) -> Any:
     )
 
 
-def stored(
-    memory: Memory, session: str = "kitchen"
-) -> list[tuple[str | None, str, list[tuple[str, str | None]]]]:
+def stored(memory: Memory, session: str = "kitchen") -> list[Any]:
     """Return the stored turns: who spoke, how it ended, and what was said."""
     memory.diagnostics.database.flush()
     turns = turns_of(memory, session)

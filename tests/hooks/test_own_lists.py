@@ -219,9 +219,7 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(loop: OwnList, place: s
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 @pytest.mark.parametrize("place", ["before the utterance", "behind it", "in an older epoch"])
-def test_instructions_of_a_private_turn_are_for_who_may_read_its_answer(
-    tmp_path: Path, role: str, place: str
-) -> None:
+def test_instructions_of_a_private_turn_are_as_closed_as_it(tmp_path: Path, role: str, place: str) -> None:
     """What a loop tells its model beside private words may quote these, also where they have left the prompt."""
     note: Message = {"role": role, "content": "Retrieved: her code is 4711."}
     with opened(tmp_path / "home") as memory:
@@ -844,9 +842,7 @@ def test_an_agent_is_in_a_tool_while_one_of_several_runs(memory: Memory, ids: tu
 
 
 @pytest.mark.parametrize("point", [BEFORE_LLM, ON_RUN_END, ON_ABORT, ON_RUN_START])
-def test_a_tool_that_never_returned_ends_with_its_loops_next_step(
-    memory: Memory, loop: OwnList, point: str
-) -> None:
+def test_a_tool_that_never_returned_ends_with_the_loop(memory: Memory, loop: OwnList, point: str) -> None:
     """What is said in that thread in another session then is no agent's within it."""
     loop.hear("Fetch.", speaker="alice", private=True)
     loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))

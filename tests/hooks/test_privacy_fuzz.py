@@ -79,11 +79,7 @@ class BrokenModelError(Exception):
 
 
 class Oracle:
-    """Knows of each secret who may hear it.
-
-    A secret that the model or a tool makes up belongs to the answer: it is as private as the most private text that the
-    prompts and tools of its turn told.
-    """
+    """Knows of each secret who may hear it; one that the model or a tool makes up is as private as all that its turn told."""
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
@@ -137,10 +133,7 @@ class Oracle:
         return secret
 
     def end(self, *, failed: bool = False) -> None:
-        """End an answer: all of it is as private as its most private part, and one that failed within a call is its speaker's.
-
-        To an unknown voice no tool tells anything private.
-        """
+        """End an answer: all of it is as private as its most private part, and one that failed in a call is its speaker's."""
         closing = self.answer()
         for secret in self.born if not (failed and self.calls and self.owner) else ():
             self.say(secret, closing)
@@ -299,13 +292,10 @@ class House:
             *self.memory.tools(),
             Tool("note", "Notes.", given, lambda text: f"Noted: {text}"),
             Tool(
-                "safe",
-                "Opens.",
-                {"type": "object", "properties": {}},
-                lambda: f"It holds {self.oracle.bear()}.",
+                "safe", "Opens.", {"type": "object", "properties": {}}, lambda: f"It holds {self.oracle.bear()}.",
             ),
             Tool("ask", "Asks.", given, self.ask, wants_turn=True),
-        ]
+        ]  # fmt: skip
         self.loops: dict[str, list[AgentLoop]] = {}
         for session in SESSIONS:
             hooks = self.memory.hooks(session_id=session)
@@ -392,10 +382,7 @@ class House:
         oracle.current = frozenset()
 
     def _have(self, loop: AgentLoop, text: str, how: dict[str, Any]) -> bool:
-        """Have a turn: at once, prepared and kept, prepared again, thrown away, cut off after it, or before the robot is off.
-
-        Returns whether it was kept, and ended.
-        """
+        """Have a turn: kept at once, or prepared, perhaps thrown away or cut off; return whether it was kept, and ended."""
         end = self.dice.random()
         if end < 0.75:
             result = loop.run(text, **how)
@@ -471,9 +458,7 @@ class House:
         speaker = dice.choice([*PEOPLE, "Carol", ""])
         some = " ".join(dice.sample(list(oracle.closings), min(8, len(oracle.closings))))
         query = f"{some} roses thing{dice.randrange(30)}"
-        options: dict[str, Any] = dice.choice(
-            [{}, {"include_past": True}, {"known_at": memory.diagnostics.clock.now()}]
-        )
+        options = dice.choice([{}, {"include_past": True}, {"known_at": memory.diagnostics.clock.now()}])
         for item in memory.recall(query, speaker=speaker, k=30, **options):
             oracle.check("recall", told(item), speaker)
         for found in memory.recall_sessions(query, speaker=speaker):

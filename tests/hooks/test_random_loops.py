@@ -432,9 +432,7 @@ class Talk:
                 word = self.words[mark]
                 speaker = turn.heard.speaker if turn.heard is not None else None
                 # What came from no turn is in nobody's name, and no more open than it was.
-                if (speaker, turn.owner) == (None, None) and LEVELS.index(turn.level) >= LEVELS.index(
-                    word.level
-                ):
+                if speaker is turn.owner is None and LEVELS.index(turn.level) >= LEVELS.index(word.level):
                     continue
                 if word.late:
                     assert turn.answer is not None, turn

@@ -41,10 +41,7 @@ HEARD = ["beginning", "spelt", "nothing", "all", "other"]
 
 
 class Step(NamedTuple):
-    """A turn: what it is about, what its tool does, how much is heard of it before it ends, and how it ends.
-
-    "older" is heard of the reply before it, which still plays.
-    """
+    """A turn: its subject, what its tool does, how much is heard of it ("older": of the reply before), and how it ends."""
 
     topic: str
     tool: str

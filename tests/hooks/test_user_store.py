@@ -81,9 +81,7 @@ class Cook(Unforgetting):
         return Reply("Pancakes.")
 
 
-def kitchen(
-    store: edgemem.MemoryStore, sessions: DictSessions, notes: edgemem.NotesFile
-) -> edgemem.AgentLoop:
+def kitchen(store: Any, sessions: DictSessions, notes: edgemem.NotesFile) -> edgemem.AgentLoop:
     """Return a loop with every hook that reads a store, wired as in the seed."""
     return edgemem.AgentLoop(
         Cook(),

@@ -260,12 +260,9 @@ def test_time_and_session_are_taken_from_the_line_before(tmp_path: Path) -> None
     """A line that says neither follows a minute later in the same session."""
     ear = '"speaker": "Ann", "heard": {"asr_confidence": 0.4, "room": "hall"}'
     path = written(
-        tmp_path,
-        f'{{{AT}, "say": "hello", "session": "hall", {ear}}}',
-        "",
-        '{"say": "again"}',
+        tmp_path, f'{{{AT}, "say": "hello", "session": "hall", {ear}}}', "", '{"say": "again"}',
         '{"say": "bye", "session": "attic"}',
-    )
+    )  # fmt: skip
     first, second, third = read_script(path)
     assert second.time == first.time + 60
     assert (first.session, second.session, third.session) == ("hall", "hall", "attic")

@@ -178,13 +178,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = household("en")
     evidence = ("hamstername", "bridge", "f_sesame", "f_warfarin")
     cut = msgspec.structs.replace(
-        whole,
-        told=whole.told[:12],
-        answerable=tuple(one for one in whole.answerable if one.evidence in evidence),
-        unanswerable=whole.unanswerable[:4],
-        small_talk=whole.small_talk[:4],
-        replaced=whole.replaced[:3],
-    )
+        whole, told=whole.told[:12], answerable=tuple(one for one in whole.answerable if one.evidence in evidence),
+        unanswerable=whole.unanswerable[:4], small_talk=whole.small_talk[:4], replaced=whole.replaced[:3],
+    )  # fmt: skip
     monkeypatch.setattr(judged, "household", lambda _: cut)
     for name, number in (("OLD_TURNS", 60), ("GROUPS", 1), ("A_GROUP", 2)):
         monkeypatch.setattr(judged, name, number)
@@ -211,9 +207,7 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
     alone = re.compile(r"<memory>\n- now: .*(\n- owen\.allergy: .*)?\n</memory>")
     assert all(alone.fullmatch(shown) for shown in failures["answerable, denied"].values())
     told = figures["found_at_once"]
-    assert set(told) == {
-        f"{home}{how}" for home in ("young", "old") for how in ("", ", worker", ", upgraded")
-    }
+    assert set(told) == {f"{of}{how}" for of in ("young", "old") for how in ("", ", worker", ", upgraded")}
     assert all(counts["before"] == counts["after"] > 0 for counts in told.values())
     again = run(language="en", embedder=False, home=tmp_path, at_once=False, against=saved)["against"]
     assert again["English: said, found first"]["n"] == 2

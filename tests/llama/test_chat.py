@@ -247,9 +247,7 @@ def test_any_arguments_in_any_spelling(arguments: list[dict[str, Any]], compact:
         calls = [json.dumps({"name": "f", "arguments": one}, **style) for one in given_values]
         return "".join(f"<tool_call>\n{call}\n</tool_call>\n" for call in calls)
 
-    style: dict[str, Any] = (
-        {"separators": (",", ":")} if compact else {"sort_keys": True, "ensure_ascii": False}
-    )
+    style: Any = {"separators": (",", ":")} if compact else {"sort_keys": True, "ensure_ascii": False}
     reply, printed = spelled(arguments, **style), spelled(arguments).rstrip()
     rest = behind(reply, printed + REST)
     assert rest is not None

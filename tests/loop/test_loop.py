@@ -35,9 +35,7 @@ class Toolbox(Model):
         return super().complete(messages, **rest)
 
 
-TIMER = Tool(
-    "timer", "Set a timer.", {"type": "object", "properties": {}}, lambda minutes: f"{minutes} minutes"
-)
+TIMER = Tool("timer", "Set a timer.", {"type": "object", "properties": {}}, lambda minutes: f"{minutes} min")
 CALL = Reply("", (ToolCall("timer", {"minutes": 6}),))
 
 

@@ -241,9 +241,7 @@ def test_a_forget_asks_first(memory: Memory, robot: Robot) -> None:
     assert "Not erased yet" in forget("yes", speaker="bob")
     robot.turn("what time is it", "recall_fact", key="city", speaker="bob")
     assert "Not erased yet" in forget("yes", speaker="bob")
-    assert "Forgotten; erased from this device within moments. It was: city: Berlin" in forget(
-        "yes", speaker="bob"
-    )
+    assert "erased from this device within moments. It was: city: Berlin" in forget("yes", speaker="bob")
 
 
 NO = "Nothing was erased: the user said no."
@@ -341,10 +339,8 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
         assert set(schema["required"]) <= set(schema["properties"])
         if tool.name == "remember_fact":
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
-    told = tool_named(memory_tools(store), "remember_fact").run(
-        key="milk", value="empty", scope="env:kitchen"
-    )
-    assert told == "Remembered: milk: empty."
+    told = tool_named(memory_tools(store), "remember_fact").run(key="milk", value="none", scope="env:kitchen")
+    assert told == "Remembered: milk: none."
 
 
 def test_the_tools_take_at_most_500_tokens_of_a_prompt(memory: Memory) -> None:

@@ -51,9 +51,7 @@ def store(memory: Memory, *said: tuple[str, str], session: str = "") -> None:
 
 def block_of(memory: Memory, question: str, *, speaker: str = "Ann", session: str = "now") -> str:
     """Return what the model is shown with a question, in whose turn no hook fails."""
-    loop = AgentLoop(
-        Model(otherwise="Fine."), hooks=memory.hooks(session_id=session), instructions=INSTRUCTIONS
-    )
+    loop = AgentLoop(Model(otherwise="No"), hooks=memory.hooks(session_id=session), instructions=INSTRUCTIONS)
     handed = loop.run(question, speaker=speaker).handed[0]
     assert loop.hooks.failures() == []
     return str(handed[-1]["content"])
@@ -101,12 +99,9 @@ def test_of_twenty_people_each_has_their_own(memory: Memory) -> None:
     for name, food in zip(NAMES, FOODS, strict=True):
         n = NAMES.index(name)
         store(
-            memory,
-            (name, f"I am allergic to {food}."),
-            (name, f"My bicycle has {n + 11} gears."),
-            (NAMES[n - 1], f"{name} comes home at {n + 31}."),
-            session=name,
-        )
+            memory, (name, f"I am allergic to {food}."), (name, f"My bicycle has {n + 11} gears."),
+            (NAMES[n - 1], f"{name} comes home at {n + 31}."), session=name,
+        )  # fmt: skip
     assert memory.idle(60)
     for n, (name, food) in enumerate(zip(NAMES, FOODS, strict=True)):
         greeted = block_of(memory, "Hello there.", speaker=name, session=f"with {name}")
@@ -118,9 +113,7 @@ def test_of_twenty_people_each_has_their_own(memory: Memory) -> None:
 
 @pytest.mark.parametrize(
     "odd",
-    [
-        "on the 45th of Septober", "at 25:99 on 31 February", "since the year 99999", "on 0.0.0000", "by Quxmira",
-    ],
+    ["on the 45th of Septober", "at 25:99 on 31 February", "since year 99999", "on 0.0.0000", "by Quxmira"],
 )  # fmt: skip
 def test_what_is_no_time_and_nobody_is_searched_by_its_words(memory: Memory, odd: str) -> None:
     """What stands beside it is found, and so is a text that has it."""

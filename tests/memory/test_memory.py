@@ -121,13 +121,10 @@ def test_a_memory_shows_the_names_of_the_contract_and_no_other(memory: edgemem.M
 @pytest.mark.parametrize(
     "given",
     [
-        {},
-        {"episode": "1", "session": "hall"},
-        {"key": "tea", "person": "Ann"},
-        {"scope": "global"},
+        {}, {"episode": "1", "session": "hall"}, {"key": "tea", "person": "Ann"}, {"scope": "global"},
         {"turn": 1, "message": 2},
     ],
-)
+)  # fmt: skip
 def test_forget_wants_to_know_one_thing(memory: edgemem.Memory, given: dict[str, object]) -> None:
     """Nothing is erased where nothing is named, or where two things are."""
     memory.store.add_fact("tea", "black")

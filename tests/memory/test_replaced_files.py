@@ -104,9 +104,7 @@ def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> Non
     with open_truth(path) as one, open_truth(path) as other:
         for n in range(20):
             for database in (one, other):
-                database.write(
-                    lambda tx, n=n: tx.execute("insert or replace into meta values ('n', ?)", (n,))
-                )
+                database.write(lambda tx, n=n: tx.execute("insert or replace into meta values ('n', ?)", [n]))
                 database.checkpoint()
                 os.utime(tmp_path / "x.db-shm")
             with open_truth(path) as third:

@@ -23,39 +23,15 @@ from support.selection import cases
 
 MORE = '[bank]\nbackend = "files"\n[hooks]\nfiles = ["own.py"]\n'
 PLACES = [
-    "edgemem.toml",
-    "NOTES.md",
-    "bank/PROMPT.md",
-    "bank/household/MEMORY.md",
-    "hooks/own.py",
-    "db/memory.db",
-    "db/memory.db-wal",
-    "db/memory.db-shm",
-    "db/memory.db.lock",
-    "db/memory.db.spool-1",
-    "db/home.json",
-    "db/home.lock",
-    "db/index.db",
-    "db/index.db-wal",
-    "db/turn.json",
-    "db/failures.json",
-    "db/state-1.bin",
-    "models/own.gguf",
-    "models/own.gguf.pin",
-    "backups/memory-20260101T000000.000000Z.db",
-]
+    "edgemem.toml", "NOTES.md", "bank/PROMPT.md", "bank/household/MEMORY.md", "hooks/own.py", "db/memory.db",
+    "db/memory.db-wal", "db/memory.db-shm", "db/memory.db.lock", "db/memory.db.spool-1", "db/home.json",
+    "db/home.lock", "db/index.db", "db/index.db-wal", "db/turn.json", "db/failures.json", "db/state-1.bin",
+    "models/own.gguf", "models/own.gguf.pin", "backups/memory-20260101T000000.000000Z.db",
+]  # fmt: skip
 LOOK = [
-    "stats",
-    "check",
-    "recall tea",
-    "inspect prompt tea",
-    "notes",
-    "bank list",
-    "facts",
-    "sessions",
-    "export",
+    "stats", "check", "recall tea", "inspect prompt tea", "notes", "bank list", "facts", "sessions", "export",
     "models list",
-]
+]  # fmt: skip
 COMMANDS = [line.split() for line in [*LOOK, "facts add k v", "notes add x", "backup"]]
 PROGRAM = """
     import json, sys
@@ -76,14 +52,11 @@ def socket_at(path: Path) -> None:
 
 
 KINDS: dict[str, Callable[[Path], object]] = {
-    "pipe": os.mkfifo,
-    "socket": socket_at,
-    "folder": Path.mkdir,
-    "circle": lambda path: path.symlink_to(path.name),
+    "pipe": os.mkfifo, "socket": socket_at, "folder": Path.mkdir, "circle": lambda path: path.symlink_to(path.name),
     "device": lambda path: path.symlink_to("/dev/zero"),
     "link": lambda path: path.symlink_to(os.environ["PYTEST_OUTSIDE"]),
     "sparse": lambda path: (path.touch(), os.truncate(path, 10**10)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -197,13 +170,10 @@ def test_nothing_is_written_over_a_home(tmp_path: Path) -> None:
     "part",
     [
         "create trigger evil after insert on facts begin delete from facts where id <> new.id; end",
-        "create view evil as select * from facts",
-        "create virtual table evil using fts5(x)",
-        "create index evil on facts (value)",
-        "create table evil (x references facts (id))",
-        "drop view facts_now",
+        "create view evil as select * from facts", "create virtual table evil using fts5(x)",
+        "create index evil on facts (value)", "create table evil (x references facts (id))", "drop view facts_now",
     ],
-)
+)  # fmt: skip
 def test_a_backup_with_parts_that_are_not_ours_is_not_put_back(tmp_path: Path, part: str) -> None:
     """`restore` refuses it and keeps what is there, and `check` tells of such a part in a truth."""
     home, copy = tmp_path / "home", tmp_path / "copy.db"

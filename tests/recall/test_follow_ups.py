@@ -136,9 +136,7 @@ def test_who_asks_for_somebody_else_is_told_of_them(memory: Memory) -> None:
     assert found.score == pytest.approx(alone.score, abs=0.1)
 
 
-@pytest.mark.parametrize(
-    "question", ["When is that dentist?", "wann ist der dentist", "Wann ist der Dentist?"]
-)
+@pytest.mark.parametrize("question", ["When is that dentist?", "wann ist dentist", "Wann ist der Dentist?"])
 def test_a_determiner_before_its_noun_means_nothing_named_before(memory: Memory, question: str) -> None:
     """What somebody asks for stands behind it."""
     Talk(memory).say("I wrote to Okafor.")

@@ -67,9 +67,7 @@ def test_what_was_said_later_is_not_known_yet(robot, settled, hand):
     assert len([item for item in later if "ladder" in item.text]) == 7
 
 
-@pytest.mark.parametrize(
-    "moment", [math.nan, math.inf, -math.inf, "yesterday", "2026", b"1", True, [], 10**400]
-)
+@pytest.mark.parametrize("moment", [math.nan, math.inf, -math.inf, "noon", "2026", b"1", True, [], 10**400])
 @pytest.mark.parametrize("which", ["valid_at", "known_at"])
 def test_a_time_that_is_none_is_refused(robot, which, moment):
     """What is no number of seconds is answered by one sentence that says what to give."""

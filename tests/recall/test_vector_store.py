@@ -95,9 +95,7 @@ def test_forgetting_leaves_no_vector(tmp_path: Path) -> None:
     assert all(vector in (tmp_path / "x.index.db").read_bytes() for vector in vectors[1:])
 
 
-@pytest.mark.parametrize(
-    "query", ["", "  \n", "\0", "x\0y \ud800", "../../x", "'; drop table facts --", "é" * 10**6]
-)
+@pytest.mark.parametrize("query", ["", "  \n", "\0", "x\0y \ud800", "../../x", "'; drop --", "é" * 10**6])
 def test_any_question_is_answered_or_empty(store: VectorMemoryStore, query: str) -> None:
     """Nothing that can be said breaks a search, and nothing is lost by it."""
     store.add_fact("drink", "tea")

@@ -184,10 +184,8 @@ def test_what_was_forgotten_does_not_join(settled):
 def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said, begin, length):
     """However versions were told, with ends and corrections of the past, those are read that hold at some moment of it."""
     with SQLiteMemoryStore(tmp_path_factory.mktemp("then") / "memory.db") as store:
-        for n, (key, since, for_) in enumerate(said):
-            store.add_fact(
-                key, str(n), valid_from=float(since), valid_to=None if for_ % 2 else float(since + for_)
-            )
+        for n, (key, at, for_) in enumerate(said):
+            store.add_fact(key, str(n), valid_from=float(at), valid_to=None if for_ % 2 else float(at + for_))
         database = store.database
         times = [(float(begin), float(begin + length)), (3.0, 9.0)]
         origins = [row[0] for row in database.query("select id from facts where id = origin")]
@@ -226,9 +224,7 @@ def test_what_may_not_be_read_is_not_even_looked_up(robot, reader, values):
     )
     for n, (value, level, owner) in enumerate(levels):
         since = at_day("2026-03-02") + n * DAY
-        robot.store.add_fact(
-            "drawer.holds", value, scope="global", valid_from=since, level=level, owner=owner
-        )
+        robot.store.add_fact("drawer.has", value, scope="global", valid_from=since, level=level, owner=owner)
     said = dict(robot.truth.query("select id, value from facts where id = origin"))
     keys = set(keys_of(robot.truth, [ref for ref, value in said.items() if value == "of Bob"]).values())
     month = at_day("2026-03-01"), at_day("2026-04-01")

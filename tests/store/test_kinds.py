@@ -79,9 +79,7 @@ IN_DATABASE = '[bank]\nbackend = "database"\n'
 PLACES = [(kind, column) for kind in KINDS for column in kind.columns_of(*WORDS)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "column"), PLACES, ids=[f"{kind.table}.{column}" for kind, column in PLACES]
-)
+@pytest.mark.parametrize(("kind", "column"), PLACES, ids=[f"{kind.table}.{name}" for kind, name in PLACES])
 def test_a_name_in_the_words_of_any_kind_is_told(tmp_path: Path, kind: Kind, column: str) -> None:
     """What others said of a forgotten person stays, and the answer counts it, whatever kind of record it is in."""
     words = '["Ask Zora Quist."]' if column in kind.columns_of("json") else "Ask Zora Quist."

@@ -132,13 +132,8 @@ class Walk:
             store.set_preference(key, f"{self.n}", scope=scope)
         place = None if key is None else f"user:{speaker}" if owner else scope
         row = {
-            "kind": kind,
-            "n": self.n,
-            "speaker": speaker,
-            "owner": owner,
-            "voice": heard.device,
-            "scope": place,
-        }
+            "kind": kind, "n": self.n, "speaker": speaker, "owner": owner, "voice": heard.device, "scope": place,
+        }  # fmt: skip
         gone = self.model.at("wish", place, key)
         self.model.rows = [other for other in self.model.rows if other not in gone]
         self.model.rows.append({**row, "key": key, "speaker": None if kind == "wish" else speaker})
@@ -385,16 +380,13 @@ def test_bad_input(memory: Memory) -> None:
         tell(memory, name, f"{name}.tea", "mint")
     refused: dict[str, Callable[[], object]] = {
         "somebody already.*merge": lambda: people.rename("Ines", "bob"),
-        "one person": lambda: people.merge("ines", "INES"),
-        "did you mean ines": lambda: people.merge("Inez", "Bob"),
-        "no turn": lambda: people.give("7", "Bob"),
-        "what to split off": lambda: people.split("Ines", "Mia"),
-        "Nothing was heard": lambda: people.split("Ines", "Mia", voice="cellar"),
-        "no move": people.undo,
+        "one person": lambda: people.merge("ines", "INES"), "did you mean ines": lambda: people.merge("Inez", "Bob"),
+        "no turn": lambda: people.give("7", "Bob"), "what to split off": lambda: people.split("Ines", "Mia"),
+        "Nothing was heard": lambda: people.split("Ines", "Mia", voice="cellar"), "no move": people.undo,
         "no name of a person": lambda: people.rename("Ines", "household"),
         "must be text": lambda: people.merge("Ines", None),  # type: ignore[arg-type]
         "since the epoch": lambda: people.split("Ines", "Mia", since=float("nan")),
-    }
+    }  # fmt: skip
     for sentence, call in refused.items():
         with pytest.raises(InvalidInputError, match=sentence):
             call()

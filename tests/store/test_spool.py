@@ -42,9 +42,7 @@ def spool(path: Path) -> Iterator[Spool]:
     opened.close()
 
 
-orders = st.lists(
-    st.one_of(st.binary(min_size=1, max_size=60).map(bytes.hex), st.integers(0, 9)), max_size=30
-)
+orders = st.lists(st.one_of(st.binary(min_size=1, max_size=9).map(bytes.hex), st.integers(0, 9)), max_size=30)
 
 
 @given(orders)

@@ -11,12 +11,7 @@ from edgemem.recall.text.analyse import terms
 
 
 class HashEmbedder(Embedder):
-    """Adds up one pseudo-random direction for each stem of a text.
-
-    Args:
-        means: words that mean another one, to tell meaning from spelling.
-        slow: answer no query within its timeout.
-    """
+    """Adds up a random direction for each stem of a text; `means`: words that mean another; `slow`: answers no query in time."""
 
     def __init__(
         self,

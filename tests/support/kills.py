@@ -18,12 +18,9 @@ _PLACES = (_ROOT, _ROOT / "tests", _ROOT / "tests" / "crash")
 def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Start a Python process that runs `code`, which may import from the tests."""
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=_ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, _PLACES))},
-    )
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)], stdout=subprocess.PIPE,
+        text=True, cwd=_ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, _PLACES))},
+    )  # fmt: skip
 
 
 def kill_after(process: subprocess.Popen[str], lines: int, *, pause_s: float = 0.0) -> list[str]:

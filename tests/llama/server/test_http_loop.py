@@ -135,9 +135,7 @@ def talker(chat_model: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def two(
-    llama_server: Path, talker: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningServer]:
+def two(llama_server: Path, talker: Path, tmp_path_factory: Any) -> Iterator[RunningServer]:
     with RunningServer(llama_server, talker, tmp_path_factory.mktemp("two"), slots=2) as server:
         yield server
 

@@ -46,20 +46,12 @@ def may(table, only):
 
 
 rows = st.builds(
-    row,
-    st.integers(1, 9) | st.just(FIRST_OTHER),
-    level=st.integers(0, 2),
-    owner=names,
-    who=names,
-    session_id=st.integers(1, 4),
-    turn=st.integers(1, 3),
-    at=st.floats(0, 2e9),
-    past=st.integers(0, 1),
-    flags=st.integers(0, 31),
-    called=st.sampled_from([None, "ann", "ann bob"]),
+    row, st.integers(1, 9) | st.just(FIRST_OTHER), level=st.integers(0, 2), owner=names, who=names,
+    session_id=st.integers(1, 4), turn=st.integers(1, 3), at=st.floats(0, 2e9), past=st.integers(0, 1),
+    flags=st.integers(0, 31), called=st.sampled_from([None, "ann", "ann bob"]),
     times=st.sampled_from([None, "[[1,2,0.5,0]]", "[[3,4,1,0],[5,6,0.7,604800]]"]),
     subject=st.sampled_from([None, "door"]),
-)
+)  # fmt: skip
 steps = st.lists(
     st.tuples(rows, texts, st.booleans()) | st.integers(1, 9) | st.just("drop unindexed"), max_size=40
 )
@@ -138,17 +130,11 @@ def test_words_stand_where_they_were_said(taken):
 
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(KINDS)), rows, st.none() | st.integers(1, 3)), max_size=12),
-    st.sampled_from(READERS),
-    st.none() | st.frozensets(st.sampled_from(sorted(KINDS.values()))),
-    st.integers(1, 3),
-    st.frozensets(st.integers(1, 3)),
-    st.booleans(),
-    st.none() | st.integers(0, 12),
+    st.sampled_from(READERS), st.none() | st.frozensets(st.sampled_from(sorted(KINDS.values()))), st.integers(1, 3),
+    st.frozensets(st.integers(1, 3)), st.booleans(), st.none() | st.integers(0, 12),
     st.none() | st.frozensets(st.integers(0, 12)).map(sorted),
-)
-def test_who_may_find_what_is_the_rule(
-    tmp_path_factory, taken, reader, kinds, session, turns, past, known_at, held
-):
+)  # fmt: skip
+def test_who_may_find_what(tmp_path_factory, taken, reader, kinds, session, turns, past, known_at, held):
     """For whomever, whatever and whenever it is asked, those docs may be found that the rule of rights lets through."""
     docs = [
         Doc(

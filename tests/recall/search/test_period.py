@@ -132,12 +132,9 @@ def test_a_plan_is_of_its_day_by_other_words(tmp_path, told, asked):
 def test_a_habit_told_at_length_stands_behind_a_plan(robot):
     """What comes each week comes after what is on on that day alone, however many words it has."""
     say(
-        robot,
-        3,
-        9,
-        "ann",
+        robot, 3, 9, "ann",
         "On Fridays Tom from the corner shop carries crates of water, milk, eggs and flour up to the attic",
-    )
+    )  # fmt: skip
     say(robot, 0, 9, "ann", "The chimney sweep comes on the 20th")
     assert told(robot, "What's on on Friday?")[-1].startswith("On Fridays")
 

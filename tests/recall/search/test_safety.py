@@ -139,9 +139,7 @@ def test_what_was_said_of_oneself_counts_alone(memory: Memory, said: str, danger
         ("Pedro ist gegen Haselnuss allergisch.", "Haselnuss", "Soll ich uns eine Suppe kochen?"),
     ],
 )  # fmt: skip
-def test_what_was_said_of_another_is_told_with_food_alone(
-    memory: Memory, said: str, danger: str, food: str
-) -> None:
+def test_what_was_said_of_another_waits_for_food(memory: Memory, said: str, danger: str, food: str) -> None:
     """Who tells of a child's allergy has none: it is the household's."""
     tell(memory, said, "ines")
     memory.idle(60)

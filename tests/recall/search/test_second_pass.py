@@ -55,9 +55,7 @@ class Odd(Blurred):
         return super().encode_query(text, timeout_s=timeout_s)._replace(tokens=np.ones((2, 44), np.int8))
 
 
-@pytest.mark.parametrize(
-    "nothing", [np.zeros((0, 0), np.int8), np.array([], np.int8)], ids=["0 by 0", "flat"]
-)
+@pytest.mark.parametrize("nothing", [np.zeros((0, 0), np.int8), np.array([], np.int8)], ids=["0x0", "flat"])
 @pytest.mark.parametrize("idle", [False, True], ids=["just said", "indexed"])
 def test_tokens_of_any_shape_keep_nothing_from_being_found(tmp_path, caplog, nothing, idle):
     """A text without tokens, or a question whose tokens are wider than those stored, hinders neither embedding nor search."""
@@ -93,6 +91,4 @@ def test_no_text_rounds_another():
     )
     texts = [packed(text) for text in texts]
     together = late_interaction(query, texts)
-    assert all(
-        (late_interaction(query, [text]) == row).all() for text, row in zip(texts, together, strict=True)
-    )
+    assert all((late_interaction(query, [one]) == r).all() for one, r in zip(texts, together, strict=True))
