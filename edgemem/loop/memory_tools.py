@@ -293,7 +293,7 @@ class _MemoryTools:
         """Find what was said, done and remembered, by words and meaning."""
         results = self._recall(query, turn.reader) if self._recall is not None else ()
         prompt_log = turn.prompt_log
-        best = sorted(results, key=lambda item: -item.score)
+        best = sorted(results, key=lambda item: (not item.safety, -item.score))
         # The prompt already has its turns, this one among them.
         best = [item for item in best if prompt_log is None or not prompt_log.has_turn(item)]
         shown = () if prompt_log is None or prompt_log.running is None else prompt_log.running.shown

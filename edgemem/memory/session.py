@@ -12,6 +12,7 @@ from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt import PromptLog
+from edgemem.languages.words import is_safety_key
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.recall.recall import Request
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
@@ -209,6 +210,7 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
                 min_score=TOOL_SCORE_SHARE * least,
                 deadline_s=profile.recall.deadline_ms / 1e3,
                 called=profile.called(),
+                safety=is_safety_key(query),
             ),
         )
         return results if any(item.score >= least for item in results) else type(results)()

@@ -80,6 +80,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """With copies, and echoes with scores: for when something was talked about."""
     asked: bool = True
     """Whether the memory is asked; else the query is speech, which may want nothing, and then scores less."""
+    safety: bool = False
+    """Whether it is asked what may hurt anybody; where somebody speaks, that is found unasked."""
     refs: Collection[int] | None = None
     """Only rows with these ids, where `kinds` names one kind; None: all."""
     noted: bool = True
@@ -154,6 +156,7 @@ class Recall:
             deadline=None if request.deadline_s is None else begin + request.deadline_s,
             asked=request.asked,
             foreign_meaning=settings.foreign_meaning,
+            safety=request.safety or not request.asked,
             safety_keys=settings.safety_keys,
         )
         held = (
@@ -200,7 +203,8 @@ class Recall:
         if search.safety:
             items = rows.read([(doc.kind, doc.ref) for doc in search.safety])
             text, utterance = asked_text.text, ranking.utterance
-            comes_up = not greets and safety_odds("things", text, utterance.vector, utterance.embedder) >= 0
+            odds = safety_odds("things", text, utterance.vector, utterance.embedder)
+            comes_up = request.safety or (not greets and odds >= 0)
             results = with_safety(results, search.safety, items, comes_up=comes_up, asked=asks(text))
         if search.late:
             results = CutOff(results)

@@ -184,7 +184,7 @@ class MemoryBlock:
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
         worth = select_items(self.last, self.floor, utterance=question, answer=prompt_log.answer)
-        considered = self.considered(worth)
+        considered = self.considered([item for item in worth if item.score or not item.safety])
         today = Today(None if self._clock is None else self._clock.now(), self._settings.now.time.tzinfo())
         candidates = lines_for(
             considered,
@@ -199,10 +199,13 @@ class MemoryBlock:
         # The time, and what may hurt somebody, take no other line's place.
         names = {f"{item.kind}:{item.id}" for item in considered if item.safety}
         time, safety = self._time(prompt_log), [line for line in lines if line.item in names]
+        more = _more_dangers([item for item in worth if item.safety and not item.score], visible)
         count, tokens = self._sizes.tokens, math.inf if self.block_tokens is None else self.block_tokens
         return fit_lines(
-            [*time, *safety, *(line for line in lines if line.item not in names)],
-            tokens=tokens + beside_budget(time, count) + sum(count(f"{line.line}\n") for line in safety),
+            [*time, *safety, *more, *(line for line in lines if line.item not in names)],
+            tokens=tokens
+            + beside_budget(time, count)
+            + sum(count(f"{line.line}\n") for line in [*safety, *more]),
             count=count,
             header=self.header,
             recalled=[item for item in considered if not item.safety],
@@ -311,6 +314,22 @@ class MemoryBlock:
 def beside_budget(lines: Iterable[BlockLine], count: Callable[[str], int]) -> int:
     """Return the tokens of those lines that take no memory's place in a block's budget: of the line of day and time."""
     return sum(count(f"{line.line}\n") for line in lines if _NOW.fullmatch(line.id))
+
+
+def _more_dangers(items: Iterable[Recalled], visible: Collection[str]) -> list[BlockLine]:
+    """Return one line that tells how many dangers have none, and whose they are; each further item has an empty one, to be erased by."""
+    new = {name: item for item in items if (name := f"more:{item.kind}:{item.id}") not in visible}
+    whose = dict.fromkeys(
+        (item.key or "").rpartition(".")[0] or item.speaker or "others" for item in new.values()
+    )
+    text = clean(
+        f"{len(new)} more dangers, told of or by {', '.join(whose)}: search for “allergies”",
+        max_chars=LINE_CHARS,
+    )
+    return [
+        BlockLine(name, "" if n else f"- {text}", item.level, item.owner)
+        for n, (name, item) in enumerate(new.items())
+    ]
 
 
 class Listing:

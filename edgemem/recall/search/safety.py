@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-_OWN, _OTHERS = 6, 4
-"""At most so many lines about the speaker, and about others: a household has many."""
+_OWN, _OTHERS, _FACTS = 6, 4, 20
+"""So many messages about the speaker, and about others, have a line; of facts, which are short, more."""
 _MOST = 64
 """Docs that are read, the newest of each rank."""
 _SAME_TURN_S = 60.0
@@ -106,30 +106,36 @@ def with_safety(
     """Return what was found behind what is said of safety: the speaker's own, then, where it `comes_up`, that of others.
 
     What is less sure to be a danger waits until one comes up. Each thing is told once; left out are questions, the robot's own words,
-    and the message in which a fact was told. What else surely concerns others counts as found only by a word of what is `asked`.
+    and the message in which a fact was told. What shall have a line scores 1, the rest 0. What else surely concerns others counts as
+    found only by a word of what is `asked`.
     """
     first: list[Recalled] = []
-    places = [_OWN, _OTHERS if comes_up else 0]
+    told_words: list[frozenset[str]] = []
+    counts = [0, 0]
     for doc in sorted(docs, key=lambda doc: (doc.rank, doc.kind == TURN)):
         item = items.get((doc.kind, doc.ref))
-        if item is None or item.source == "assistant" or not (doc.sure or comes_up):
+        of_others = doc.rank > 0
+        if item is None or item.source == "assistant" or not (comes_up or (doc.sure and not of_others)):
             continue
         # Without its mark, what the speaker says of themselves is rather taken for no question.
-        if only_asks(item.text) and (doc.rank > 0 or item.text.rstrip()[-1] in "?？"):
+        if only_asks(item.text) and (of_others or item.text.rstrip()[-1] in "?？"):
             continue
-        if places[doc.rank > 0] > 0 and not any(_repeats(item, other) for other in first):
-            places[doc.rank > 0] -= 1
-            first.append(msgspec.structs.replace(item, safety=True, why=("safety",)))
+        has_line = counts[of_others] < ((_OWN, _OTHERS)[of_others] if doc.kind == TURN else _FACTS)
+        words, pairs = frozenset(terms(item.text)), zip(first, told_words, strict=True)
+        if (has_line or doc.sure) and not any(_repeats(item, words, other, said) for other, said in pairs):
+            told_words.append(frozenset(terms(item.value)) if item.value else words)
+            counts[of_others] += 1
+            score = float(has_line)
+            first.append(msgspec.structs.replace(item, safety=True, score=score, why=("safety",)))
     told = {name_of(item) for item in first}
     others = {f"{KINDS[doc.kind]}:{doc.ref}" for doc in docs if doc.rank > 0 and doc.sure}
     rest = (item for item in results if name_of(item) not in told)
     return first + [item for item in rest if (asked and "words" in item.why) or name_of(item) not in others]
 
 
-def _repeats(item: Recalled, other: Recalled) -> bool:
-    """Tell whether an item only says what another one does."""
+def _repeats(item: Recalled, words: frozenset[str], other: Recalled, known: frozenset[str]) -> bool:
+    """Tell whether an item only says what another one does, each with the words that tell it."""
     if item.kind != "turn":
         return False
-    words, known = set(terms(item.text)), set(terms(other.value or other.text))
     told_then = abs(item.recorded_at - other.recorded_at) <= _SAME_TURN_S
     return words == known or (other.value is not None and told_then and known <= words)

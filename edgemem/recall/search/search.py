@@ -65,6 +65,8 @@ class Limits(NamedTuple):
     """Whether the memory is asked; else somebody speaks, and may want no memory."""
     foreign_meaning: float = 0.1
     """The weight that meaning keeps in a language unknown to the embedder."""
+    safety: bool = False
+    """Whether what may hurt somebody is looked for."""
     safety_keys: Collection[str] = ()
     """Further words of the keys of facts that concern somebody's safety."""
 
@@ -112,7 +114,7 @@ class Search:
             if not view.candidates.any():
                 slots = view.slots_of(self._newest(view))
                 view.candidates[slots[slots >= 0]] = True
-            if not self._limits.asked:
+            if self._limits.safety:
                 self.safety = safety_docs(view, self._filter.reader, self._limits.safety_keys)
             return Ranking(
                 view,
