@@ -302,4 +302,4 @@ def test_no_danger_is_left_out_in_silence(memory: Memory, count: int) -> None:
     with session.turn("Who is allergic to what?") as turn:
         found = turn.call(ToolCall("search_memory", {"query": "allergies"}))
         turn.reply("Much.")
-    assert all(f"food{n}" in str(found) for n in range(min(count, 9)))
+    assert str(found).count("food") >= 9
