@@ -39,10 +39,7 @@ def available() -> list[str]:
 
 
 def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
-    """Load an attachment such as `"llama_cpp_loop"`, once, or an operator's hook file, each time anew, or raise ConfigError.
-
-    A hook file is no link, and only we, root and the owner of `home` (None: of its folder) may have written it.
-    """
+    """Load an attachment once, or a hook file (no link; ours, root's or `home`'s owner's) each time anew; else ConfigError."""
     text = str(name_or_path)
     path = Path(text).expanduser()
     is_name = not (path.suffix == ".py" or "/" in text)

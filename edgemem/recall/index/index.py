@@ -68,11 +68,7 @@ _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a whi
 
 
 class Index(Closable):
-    """The index of one truth; a context manager, safe to use from several threads and processes.
-
-    The file at `path` is made when missing or damaged. `embedder` None: full text only. `notes` are recalled by the line, the
-    bank by `sections`; `settings` has the zone. The owner closes `truth`, after this.
-    """
+    """The index of one truth, made at `path` when missing or damaged; a context manager, safe from several processes."""
 
     def __init__(
         self,
