@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (51_323, 51_290),
+    "lines": (51_322, 51_290),
     "lines of code": (36_952, 32_500),
     "lines of the core": (40_716, 36_000),
     "lines of store/json": (1_500, 1_500),
