@@ -42,13 +42,8 @@ _PEOPLE_BESIDE = " union ".join(
     for column in kind.columns_of("person")
 )
 """The names in the rows of a person: who said what that person owns, and who owns what they said."""
-_TOLD_THEN = """
-  select distinct k.scope, k.key from facts f join fact_keys k on k.id = f.key_id
-  where f.id between :begun and :end and f.source = 'llm' and f.speaker is :speaker
-    and not exists (select 1 from facts o where o.key_id = k.id and o.id not between :begun and :end)
-    and not exists (select 1 from doubts d where d.key_id = k.id and d.id not between :begun and :end)
-"""
-"""The facts that a model's tools told while a turn was open, and nobody at another time."""
+_TOLD_THEN = "(id between :begun and :end and source = 'llm' and speaker is :speaker)"
+"""The versions of a fact, and the doubts, that a model's tools told while a turn was open."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _TELLING = 16
 """Bytes of an answer's sentence that tells something; a shorter one may be anybody's."""
@@ -163,18 +158,46 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
         read_erased(tx, key, scope=scope, person=None if whole else name) for _, scope, key, whole in keys
     ]
     erase_tool_copies(tx, copies)
-    columns = "id, key_id, valid_from, valid_to, recorded, known_to, version, node, origin"
     for key_id, scope, key, whole in keys:
         if not whole:
-            # No version may be changed, so it is erased and an empty one put there.
-            sql = f"delete from facts where key_id = :key and {_THEIRS} returning {columns}"  # noqa: S608 - our own constants
-            theirs = sorted(tx.execute(sql, {**bound, "key": key_id}))
-            tx.executemany(f"insert into facts ({columns}, level) values ({', '.join('?' * 9)}, 0)", theirs)  # noqa: S608 - ours
-            tx.announce("facts", [row[0] for row in theirs])
+            _blank_versions(tx, key_id, _THEIRS, bound)
         left = tx.execute("select 1 from facts where key_id = ? and value is not null limit 1", (key_id,))
         if whole or not left:
             facts.forget_fact(tx, key, scope=scope)
     return [(scope, key) for _, scope, key, _ in keys], copies
+
+
+def _blank_versions(tx: Transaction, key_id: int, where: str, bound: dict[str, Any]) -> None:
+    # No version may be changed, so it is erased and an empty one put there.
+    columns = "id, key_id, valid_from, valid_to, recorded, known_to, version, node, origin"
+    sql = f"delete from facts where key_id = :key and {where} returning {columns}"  # noqa: S608 - our own constants
+    rows = sorted(tx.execute(sql, {**bound, "key": key_id}))
+    tx.executemany(f"insert into facts ({columns}, level) values ({', '.join('?' * 9)}, 0)", rows)  # noqa: S608 - ours
+    tx.announce("facts", [row[0] for row in rows])
+
+
+def _erase_told(tx: Transaction, bound: dict[str, Any]) -> list[Erased]:
+    """Erase what a model's tools told of facts while a turn was open; what was told of them at another time stays."""
+    copies = []
+    keys = tx.execute(
+        f"select id, scope, key, exists (select 1 from facts where key_id = k.id and not {_TOLD_THEN}) or exists"  # noqa: S608 - our own constants
+        f" (select 1 from doubts where key_id = k.id and not {_TOLD_THEN}) from fact_keys k where id in"
+        f" (select key_id from facts where {_TOLD_THEN} union select key_id from doubts where {_TOLD_THEN})",
+        bound,
+    )
+    for key_id, scope, key, stays in keys:
+        if not stays:
+            copies += filter(None, [erase_fact(tx, key, scope=scope)])
+            continue
+        told = f"key_id = :key and {_TOLD_THEN}"
+        sql = f"select value from facts where {told} union select value from doubts where {told}"  # noqa: S608 - ours
+        values = tx.execute(sql, {**bound, "key": key_id})
+        copies.append(Erased.with_values(scope, key, (value for (value,) in values)))
+        erase_tool_copies(tx, copies[-1:])
+        erase_blocks(tx, [(scope, key)])
+        _blank_versions(tx, key_id, _TOLD_THEN, bound)
+        tx.execute(f"delete from doubts where {told}", {**bound, "key": key_id})  # noqa: S608 - ours
+    return copies
 
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, int]], int]:
@@ -230,8 +253,8 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
         text for _, role, text in stored if role == "user" and text and len(text.encode()) >= _TELLING
     }:
         _erase_quotes(tx, text)
-    told = tx.execute(_TOLD_THEN, {"begun": begun, "end": first, "speaker": speaker})
-    copies += filter(None, [erase_fact(tx, key, scope=scope) for scope, key in told])
+    told = _erase_told(tx, {"begun": begun, "end": first, "speaker": speaker})
+    copies += told
     for kind in KINDS:
         if kind.goes == "row" and "session_id" in kind.names:
             bound = {"id": session_id, "name": speaker}

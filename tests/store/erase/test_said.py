@@ -94,6 +94,20 @@ def test_what_was_said_once_leaves_no_byte_and_nothing_else_goes(tmp_path: Path,
         assert attic.state == {"last": "nothing"}
 
 
+def test_a_value_that_was_told_anew_goes_with_its_turn(tmp_path: Path) -> None:
+    """Of a fact that two turns told, the value of the turn that is forgotten leaves no byte; the other stays in its history."""
+    with opened(tmp_path / "home") as memory:
+        robot = Robot(memory)
+        for value in ("number twelve", "Quixotry"):
+            robot.answer(f"My locker is {value}.", "remember_fact", key="locker", value=value)
+        memory.idle(30)
+        assert memory.forget(session="kitchen", turn=1).erased == {"turns": 1, "facts": 1}
+        memory.idle(30)
+        assert not memory.store.facts()
+    assert not files_with(tmp_path / "home", MARK)
+    assert files_with(tmp_path / "home", "number twelve")
+
+
 def test_of_forty_turns_with_the_words_the_newest_ten_are_told(tmp_path: Path) -> None:
     """The command asks which, and nobody there to ask, or --yes, erases nothing; --json lists."""
     home = tmp_path / "home"
