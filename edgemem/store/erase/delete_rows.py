@@ -178,7 +178,7 @@ def _blank_versions(tx: Transaction, key_id: int, where: str, bound: dict[str, A
 
 def _erase_told(tx: Transaction, bound: dict[str, Any]) -> list[Erased]:
     """Erase what a model's tools told of facts while a turn was open; what was told of them at another time stays."""
-    copies = []
+    copies: list[Erased] = []
     keys = tx.execute(
         f"select id, scope, key, exists (select 1 from facts where key_id = k.id and not {_TOLD_THEN}) or exists"  # noqa: S608 - our own constants
         f" (select 1 from doubts where key_id = k.id and not {_TOLD_THEN}) from fact_keys k where id in"
