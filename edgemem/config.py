@@ -467,7 +467,7 @@ def _check_speakers(file: Path, speakers: Any) -> None:
                 f"{file}: every name of speakers.{speaker} must be 1 to {MOST_NAMES} letters on one line."
             )
         if max(len(speakers), len(called)) > MOST_NAMES:
-            raise ConfigError(f"{file}: [speakers] may have {MOST_NAMES} people of {MOST_NAMES} names.")
+            raise ConfigError(f"{file}: [speakers] may hold {MOST_NAMES} people of {MOST_NAMES} names.")
 
 
 def nearest(name: str, valid: Collection[str]) -> str:
