@@ -233,7 +233,9 @@ def forget(scope: str | None, yes: bool, home: Path, as_json: bool, **kind: Any)
     """
     given = {name: value for name, value in kind.items() if value is not None}
     session = given.pop("session", None) if "turn" in given else None
-    if len(given) != 1:
+    if len(given) > 1:
+        raise InvalidInputError(f"Name one thing to forget; there are {len(given)}: {', '.join(given)}.")
+    if not given:
         raise InvalidInputError(
             "Say what to forget: `edgemem forget KEY`, --episode ID, --turn N, --said WORDS, --session ID, or --speaker NAME."
         )

@@ -240,12 +240,13 @@ def existing(home: Path) -> Path:
 
 
 @contextmanager
-def truth_alone(home: Path) -> Iterator[TruthFile]:
-    """Lend a home's truth while nobody else has the home open; raise BusyError where somebody has."""
+def truth_alone(home: Path, *, make: bool = False) -> Iterator[TruthFile]:
+    """Lend a home's truth while nobody else has the home open; raise BusyError where somebody has. `make`: a home that is none yet."""
     from edgemem.clock import Clock
     from edgemem.memory.home import TruthFile, make_home
 
-    with closing(TruthFile(make_home(existing(home).absolute()), clock=Clock(), timeout_s=0.0)) as truth:
+    home = make_home((home.expanduser() if make else existing(home)).absolute())
+    with closing(TruthFile(home, clock=Clock(), timeout_s=0.0)) as truth:
         truth.lock.hold_alone()
         yield truth
 

@@ -190,14 +190,14 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask, also where the memory that is there is sound.")
 @home_and_json
 def restore(source: Path | None, empty: bool, yes: bool, home: Path, as_json: bool) -> None:
-    """Put FROM, a backup, in the place of the memory; without it, the newest good one of the home.
+    """Put FROM, a backup, in the place of the memory, also on a new card; without it, the newest good one of the home.
 
     The copy is checked before anything is changed. What stood there is put aside in `db` under a dated name: delete it
     when it is not needed any more, because nothing is erased from it. Stop the robot first.
     """
     if empty and source is not None:
         raise InvalidInputError("Name a backup, or write --empty; not both.")
-    with truth_alone(home) as truth:
+    with truth_alone(home, make=source is not None) as truth:
         path = source.expanduser().absolute() if source is not None else truth.newest_backup()
         if path is None and not empty:
             raise InvalidInputError(

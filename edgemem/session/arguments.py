@@ -9,6 +9,7 @@ from typing import Any
 from edgemem.context.bargein import heard_part
 from edgemem.context.messages import INSTRUCTIONS, call_arguments, call_name
 from edgemem.errors import InvalidInputError
+from edgemem.fence import MAX_KEY_CHARS
 from edgemem.records import Heard, Message, ToolCall, text_of
 from edgemem.store.messages import copied
 
@@ -28,6 +29,10 @@ def checked_speaker(speaker: Any) -> str | None:
             f"`speaker` must be a name, or None for an unknown voice; got {type(speaker).__name__}."
         )
     name = str(speaker)
+    if len(name) > MAX_KEY_CHARS:
+        raise InvalidInputError(
+            f"a name has {len(name):,} characters; at most {MAX_KEY_CHARS} are kept, so shorten it."
+        )
     return name if name.strip() else None  # as some recognisers say that they know nobody
 
 
@@ -38,7 +43,7 @@ def checked_audience(audience: Any) -> tuple[str, ...]:
     names = list(audience)
     if not all(who is None or (isinstance(who, (str, int)) and not isinstance(who, bool)) for who in names):
         raise InvalidInputError("`audience` must be a list of names; one of them is none.")
-    return tuple("" if name is None else str(name) for name in names)
+    return tuple(checked_speaker(name) or "" for name in names)
 
 
 def checked_flag(flag: Any, name: str) -> bool:

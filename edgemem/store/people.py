@@ -243,10 +243,10 @@ class People:
     def _known(self, tx: Transaction, name: str) -> str:
         if (holder := _holder(tx, name)) or self._folder.folders_of(name):
             return holder or name.strip()
-        keys = [key for (key,) in tx.query("select key from names")]
-        near = difflib.get_close_matches(name_key(name), keys)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`edgemem people` lists who is known."
-        raise InvalidInputError(f"Nobody is called {name!r:.80}; {hint}")
+        names = dict(tx.query("select key, name from names"))
+        near = [names[key] for key in difflib.get_close_matches(name_key(name), names)]
+        hint = f"Did you mean {' or '.join(near)}?" if near else "`edgemem people` lists who is known."
+        raise InvalidInputError(f"Nobody is called {name!r:.80}. {hint}")
 
     def _move_files(self) -> None:
         rows = self._database.query("select value from meta where key = ?", (_FILES,))

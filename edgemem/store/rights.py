@@ -100,7 +100,7 @@ def spell(tx: Transaction, name: str) -> str:
 
 def spell_person(tx: Transaction, name: str) -> str:
     """Return the name of a user as it was first written; raise InvalidInputError where it can be nobody's."""
-    check_key(name, what="a user")
+    check_key(name, what="a name")
     return spell(tx, name)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from edgemem.errors import InvalidInputError
-from edgemem.fence import storable
+from edgemem.fence import MAX_KEY_CHARS, storable
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reply, ToolCall
@@ -107,11 +107,14 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
 
 @bad_text
 def test_whoever_is_said_to_speak_the_turn_is_kept(memory: Memory, text: str) -> None:
-    """Names that a recogniser hands over are stored as far as they can be, and their owner still reads their own."""
+    """Names that a recogniser hands over are stored as far as they can be, and their owner still reads their own; a text is nobody's name."""
     turn(memory, heard=Heard(speaker=text, room=text, device=text))
     turn(memory, "my canoe is blue", speaker=text, private=True, audience=[text])
     assert len(memory.sessions.journal.read_turns("talk")) == 2
-    if text.strip():
+    if len(text) > MAX_KEY_CHARS:
+        with pytest.raises(InvalidInputError, match="at most 256"):
+            memory.session("room").turn("hello", audience=[text])
+    elif text.strip():
         assert "canoe" in memory.recall("canoe", speaker=text)[0].text
     assert not any("canoe" in found.text for found in memory.recall("canoe", speaker="somebody else"))
 

@@ -394,6 +394,16 @@ def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Pat
             assert memory.store.get_fact("tea") == "white"
 
 
+def test_a_backup_is_restored_onto_a_new_card(home: Path, tmp_path: Path) -> None:
+    """The home that is not there yet is made; without a backup to name, nothing is."""
+    card = tmp_path / "card" / "memory"
+    assert "no memory at" in refused(run("restore", "--home", card))
+    assert not card.exists()
+    assert run("restore", backup_paths(home / "backups")[0], "--home", card).exit_code == 0
+    with opened(card) as memory:
+        assert memory.store.get_fact("tea") is not None
+
+
 def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) -> None:
     """A file of something else, and the memory's own folder, are left alone, in one sentence."""
     (tmp_path / "photo.jpg").write_bytes(b"mine")

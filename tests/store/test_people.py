@@ -380,9 +380,10 @@ def test_bad_input(memory: Memory) -> None:
         tell(memory, name, f"{name}.tea", "mint")
     refused: dict[str, Callable[[], object]] = {
         "somebody already.*merge": lambda: people.rename("Ines", "bob"),
-        "one person": lambda: people.merge("ines", "INES"), "did you mean ines": lambda: people.merge("Inez", "Bob"),
+        "one person": lambda: people.merge("ines", "INES"), "Did you mean Ines": lambda: people.merge("Inez", "Bob"),
         "no turn": lambda: people.give("7", "Bob"), "what to split off": lambda: people.split("Ines", "Mia"),
         "Nothing was heard": lambda: people.split("Ines", "Mia", voice="cellar"), "no move": people.undo,
+        "a name must not be empty": lambda: people.rename("Ines", " "),
         "no name of a person": lambda: people.rename("Ines", "household"),
         "must be text": lambda: people.merge("Ines", None),  # type: ignore[arg-type]
         "since the epoch": lambda: people.split("Ines", "Mia", since=float("nan")),
@@ -423,7 +424,7 @@ def test_the_command_line(memory: Memory) -> None:
         assert told.startswith("Taken back: split" if words == "undo" else f"Done: {words[:5]}")
     (person,) = json.loads(run("people", "--json", "--home", home).stdout)
     assert person == {"name": "Ines", "also": ["speaker_3"], "records": {"facts": 1}, "voices": []}
-    assert "did you mean ines" in refused(run("people", "rename", "Inez", "Bob", "--home", home))
+    assert "Did you mean Ines" in refused(run("people", "rename", "Inez", "Bob", "--home", home))
 
 
 def test_ten_thousand_names(memory: Memory) -> None:

@@ -84,7 +84,7 @@ def path_key(path: str) -> str:
 
 def scope_of_user(user: str) -> str:
     """Return the scope of a person's bank; raise InvalidInputError for a name that cannot be one here."""
-    check_key(user, what="a user")
+    check_key(user, what="a name")
     if name_key(user) in (HOUSEHOLD, SHARED):
         raise InvalidInputError(
             f"{user!r} is no name of a person in the bank: it names the files of the household or of anyone."
