@@ -20,7 +20,7 @@ from edgemem.recall.search.ranking import choose_versions
 from edgemem.recall.search.safety import with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
-from edgemem.recall.text.analyse import analyse, asks, plain_words
+from edgemem.recall.text.analyse import analyse, asks, plain_words, terms
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import CutOff, Kind, Reader
 from edgemem.store.episodes import row_number
@@ -222,7 +222,7 @@ class Recall:
     def utterances(
         self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10
     ) -> tuple[list[Recalled], int]:
-        """Return what holds all words or is `turn:ID`, newest first, then the likeliest; and how many do. `own`: the reader's."""
+        """Return what holds all words or is `turn:ID`, newest first, then the likeliest that share one; and how many do. `own`: the reader's."""
         reader, settings = with_stored_spelling(self._truth, reader), self._settings.now
         who = reader.speaker if own and reader else None
         kind, _, number = words.strip("[] ").partition(":")
@@ -242,8 +242,15 @@ class Recall:
         times = FactTimes(self._clock.now(), zone=settings.time.tzinfo())
         rows = Rows(self._truth, None, None, reader=reader, times=times, doubtful_below=0.0)
         found = [*rows.read([(TURN, number) for number in ids[:most]]).values()]
+        asked = frozenset(terms(words))
+        # The operator names words that were said; who speaks says what it was about.
+        likely = [item for item in likely if own or not asked.isdisjoint(terms(item.text))]
         found += likely if any(item.score >= settings.injection.floor for item in likely) else []
-        turns = {(item.session, item.turn): item for item in found[::-1] if who in (None, item.speaker)}
+        turns = {
+            (item.session, item.turn): item
+            for item in found[::-1]
+            if who in (None, item.speaker) and item.source != "assistant"
+        }
         return sorted(turns.values(), key=found.index)[:most], len(ids)
 
     def _holding(self, words: str, reader: Reader | None, who: str | None) -> list[int]:

@@ -95,6 +95,7 @@ def test_a_danger_said_aloud_is_told_to_all_and_one_in_confidence_to_nobody(voic
         for scope in ({"scope": "me"}, {"scope": "household"}, {"scope": "global"}, {}):
             voices.say("lotte", f"I take heart pills, {asks}.", "medication", asks, **scope)
     assert voices.say(None, "Between us, I'm allergic to nickel.", "allergy", "nickel").startswith("Refused")
+    voices.say("lotte", "Sag das keinem: I take eye drops.", "medication", "eye drops")
     voices.say("ines", "My present for Lotte is a watch.", "gift", "a watch", scope="me")
     kept = {(fact.key, fact.scope) for fact in voices.store.facts()}
     assert kept == {("ines.allergy", "household"), ("medication", "user:lotte"), ("gift", "user:ines")}

@@ -108,13 +108,16 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
 @bad_text
 def test_whoever_is_said_to_speak_the_turn_is_kept(memory: Memory, text: str) -> None:
     """Names that a recogniser hands over are stored as far as they can be, and their owner still reads their own; a text is nobody's name."""
-    turn(memory, heard=Heard(speaker=text, room=text, device=text))
+    hearing = {"heard": Heard(speaker=text, room=text, device=text)}
+    if len(text) > MAX_KEY_CHARS:
+        for how in ({"speaker": text}, {"audience": [text]}, hearing):
+            with pytest.raises(InvalidInputError, match="at most 256"):
+                turn(memory, **how)
+        return
+    turn(memory, **hearing)
     turn(memory, "my canoe is blue", speaker=text, private=True, audience=[text])
     assert len(memory.sessions.journal.read_turns("talk")) == 2
-    if len(text) > MAX_KEY_CHARS:
-        with pytest.raises(InvalidInputError, match="at most 256"):
-            memory.session("room").turn("hello", audience=[text])
-    elif text.strip():
+    if text.strip():
         assert "canoe" in memory.recall("canoe", speaker=text)[0].text
     assert not any("canoe" in found.text for found in memory.recall("canoe", speaker="somebody else"))
 

@@ -142,6 +142,9 @@ def _lists() -> _Lists:
     for words, safety in ((words, words.safety) for words in languages if words.safety):
         lists = (words.past.over, safety.tells, safety.things, safety.acts)
         listed |= {way.rstrip("*") for each in lists for item in each.items for way in item.split("/")}
+    for words in languages:  # requests to keep something to oneself, or to say it
+        asked = (*words.statements.confidence.items, *words.speech.items)
+        listed |= {way for item in asked if item for way in item.split()[0].split("/")}
     times = (
         way
         for words in languages
