@@ -364,7 +364,7 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the fact or preference whose value the model takes this for; a doubt, or a past value, is beside one."""
         if self.fact is None:
             return None if self.preference is None else ("preference", *self.preference)
-        beside = self.id.startswith("doubt:") or self.id.endswith(ENDED_SUFFIX)
+        beside = self.id.startswith(("doubt:", "more:")) or self.id.endswith(ENDED_SUFFIX)
         return None if beside else ("fact", *self.fact)
 
 

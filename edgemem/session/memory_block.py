@@ -327,7 +327,13 @@ def _more_dangers(items: Iterable[Recalled], visible: Collection[str]) -> list[B
         max_chars=LINE_CHARS,
     )
     return [
-        BlockLine(name, "" if n else f"- {text}", item.level, item.owner)
+        BlockLine(
+            name,
+            "" if n else f"- {text}",
+            item.level,
+            item.owner,
+            None if item.kind != "fact" else (item.scope, item.key or ""),
+        )
         for n, (name, item) in enumerate(new.items())
     ]
 

@@ -297,6 +297,14 @@ def test_no_danger_is_left_out_in_silence(memory: Memory, count: int) -> None:
         assert f"food{n}\n" in block or f"guest{n}" in block
         assert f"plant{n}." in block or f"said{n}" in block
     assert block.count("more dangers") == 1
+    if count > 20:
+        tell(memory, "I want to cook for everybody tonight.", "ben", "cooking")
+        (turn,) = memory.sessions.journal.read_turns("cooking")
+        assert "more dangers" in turn.block
+        for fact in memory.store.facts(scope="household"):
+            if f"{fact.value}\n" not in block:
+                memory.forget(key=fact.key, scope=fact.scope)
+        assert not memory.sessions.journal.read_turns("cooking")[0].block
     assert "more dangers" not in block_before(memory, "Where did I park the car?", "ben")
     session = memory.session("search", speaker="ben", tools=memory.tools())
     with session.turn("Who is allergic to what?") as turn:
