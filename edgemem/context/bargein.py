@@ -89,7 +89,10 @@ def heard_speeches(
     words: Sequence[Timed] | None = None,
     chars_per_s: float = CHARS_A_SECOND,
 ) -> list[str]:
-    """Return the heard part of each speech of one turn, oldest first; a voice tells of all, or of the one that was cut off."""
+    """Return the heard part of each speech of one turn, oldest first; all of them are one reply as for `heard_part`.
+
+    A voice may tell of all of them, or of the one that it was cut off in: then those before it were heard.
+    """
     pieces = [*(f"{speech} " if speech else "" for speech in speeches[:-1]), *speeches[-1:]]
     together = "".join(pieces)
     begins = list(accumulate(map(len, pieces), initial=0))[:-1]

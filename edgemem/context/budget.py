@@ -156,7 +156,10 @@ class PromptSize:
         return bound if bound is not None and bound <= limit else self._count(messages, messages, tools)
 
     def bound(self, messages: Sequence[Message], *, tools: Tools, limit: float) -> int | None:
-        """Return tokens that the prompt does not exceed, a few more above `limit`; None: it must be rendered and counted."""
+        """Return tokens that the prompt does not exceed, without rendering it; None where it must be counted.
+
+        Above `limit` it is some tokens too high for each message since the newest count: their texts are tokenised.
+        """
         self.exact = False
         known = self._known(messages, tools)
         if known is None:
@@ -169,7 +172,10 @@ class PromptSize:
         return bound if bound <= limit or self._extends(messages, tools) else None
 
     def settle(self, messages: Sequence[Message], *, tools: Tools, limit: float) -> int | None:
-        """Measure the prompt ahead, with a stand-in for the next question; return its tokens if it was counted, near `limit`."""
+        """Measure ahead, when a turn is over, the prompt up to the newest reply with a stand-in for the next question.
+
+        Return its tokens if they were counted; far below `limit` they are not.
+        """
         system = split_instructions(messages)[0]
         if self._head is None or self._head[:2] != (system, tools):
             self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
@@ -343,7 +349,10 @@ class Budget:
     def bounds(
         self, instructions: int = 0, tools: int = 0, used: Mapping[str, int] | None = None
     ) -> dict[str, Bounds]:
-        """Return floors and ceilings of the parts, given tokens of instructions and tools; no part gets less than `used`."""
+        """Return the floors and ceilings of the parts, given the tokens of instructions and of tools.
+
+        `used` has tokens of parts of a prompt in the window; no part gets less than it takes.
+        """
         context, window = self.context, self.window_tokens
         bounds = {
             "instructions": Bounds(instructions, window), "tools": Bounds(tools, window),

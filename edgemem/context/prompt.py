@@ -252,7 +252,11 @@ class BlockSection(NamedTuple):
 
 
 class Committed:
-    """The committed part of the present reader's prompt, made once a turn: what memory need not repeat."""
+    """The committed part of the present reader's prompt, made once a turn.
+
+    It tells what memory need not repeat: items in the blocks, and, read from the messages at the first question, notes and facts
+    that the model wrote with a tool, and outcomes of tools.
+    """
 
     def __init__(
         self,

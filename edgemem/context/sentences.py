@@ -65,7 +65,10 @@ class Sentence(msgspec.Struct, frozen=True):
 def gather(
     turns: Iterable[Sequence[Message]], *, previous: str, stop: Callable[[], bool] | None = None
 ) -> list[Sentence]:
-    """Return the sentences of a summary (`Alice: I moved to Bonn.`) and of turns, oldest first; nothing once `stop` is true."""
+    """Return the sentences of an earlier summary and of the turns, oldest first, without empty phrases.
+
+    `previous` has lines such as `Alice: I moved to Bonn.` `stop` is asked at each message; once it is true, nothing is returned.
+    """
     out: list[Sentence] = []
     lines = previous.splitlines()
     for number, line in enumerate(lines):

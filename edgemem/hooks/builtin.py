@@ -44,7 +44,10 @@ _KEY = "__edgemem_loop"  # where the state of a loop's session keeps its adapter
 
 
 class PartHook:
-    """A hook that brings one part of a session, `field` of its `Parts`; `adapter` is a session's, None: one for each."""
+    """A hook that brings one part of a session, `field` of its `Parts`.
+
+    `speaker` speaks where the loop does not say who. `adapter` is a memory's session's; None: one for each session of a loop.
+    """
 
     is_builtin = True
     points = CLASSIC_POINTS
@@ -89,7 +92,10 @@ class PartHook:
 
 
 class PersistSessionHook(PartHook):
-    """Keep the session: resume at the first turn, one durable transaction at the end of each; loops may share it."""
+    """Keep the session: resume at the first turn, one durable transaction at the end of each.
+
+    Loops that share this hook share the conversation: each goes on where the other stopped.
+    """
 
     priority = 90  # before the others: they join the session that it keeps
 
@@ -229,7 +235,10 @@ def hooks_of(
     note_failure: Callable[[HookFailure], None],
     now: Callable[[], float],
 ) -> list[Hook]:
-    """Return the hooks that bring the parts of a session; arguments as in `LoopAdapter`, `note_failure` hears of failures."""
+    """Return the hooks that bring the parts of a session, with one adapter; the arguments are as in `LoopAdapter`.
+
+    `note_failure` is also told what the loop's registry says has failed, in whichever hook.
+    """
     adapter = LoopAdapter(log, speaker=speaker, agent=agent, note_failure=note_failure, now=now)
     adapter.is_shared = True
     brought = {field: part for field, part in vars(parts).items() if part is not None}
@@ -253,7 +262,10 @@ class Door(NamedTuple):
 
 
 def door_of(hooks: Iterable[Hook], session: Session | None = None) -> Door:
-    """Return log and parts that our hooks among some bring, shared by loops; an unused log takes `session` as its record."""
+    """Return the log and parts that edgemem's own hooks among some bring; a log not yet in use takes `session` as its record.
+
+    Loops with the same hook for the session share its log: each goes on where the other stopped.
+    """
     own = [hook for hook in hooks if isinstance(hook, PartHook)]
     parts = dataclasses.replace(Parts(), **{hook.field: hook.part for hook in own})
     adapter = next((one.adapter for one in own if one.adapter is not None and one.adapter.is_shared), None)

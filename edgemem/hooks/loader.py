@@ -39,7 +39,10 @@ def available() -> list[str]:
 
 
 def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
-    """Load an attachment once, or a hook file (no link; ours, root's or `home`'s owner's) each time anew; else ConfigError."""
+    """Load an attachment such as `"llama_cpp_loop"`, once, or an operator's hook file, each time anew, or raise ConfigError.
+
+    A hook file is no link, and only we, root and the owner of `home` (None: of its folder) may have written it.
+    """
     text = str(name_or_path)
     path = Path(text).expanduser()
     is_name = not (path.suffix == ".py" or "/" in text)
@@ -107,7 +110,10 @@ class HookFile:
 
 
 class OwnHook:
-    """The newest version of a file's hook for one session, from a turn on; the first version's order and failing stay."""
+    """The newest version of a file's hook for one session; a new one begins with a turn.
+
+    Order and failing closed are those of the first version: a registry has sorted it in.
+    """
 
     points = POINTS
 

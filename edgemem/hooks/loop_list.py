@@ -103,7 +103,10 @@ class LoopList:
     def begin(
         self, turns: Sequence[PromptTurn], utterance: Message, before: Sequence[Message] | None
     ) -> int | None:
-        """Take an utterance, the list before it and the turns committed since; return the newest that lacks messages, or None."""
+        """Take the utterance of a turn that begins, the list before it, if it came with one, and the turns committed until then.
+
+        Returns the number of the newest turn of which something is missing between messages that are there; None: of none.
+        """
         newest = turns[self._count - 1] if 0 < self._count <= len(turns) else None
         if newest is None or newest is not self._newest or newest.heard_until != self._cut:
             self._said, self._places, self._count = [], {}, 0
@@ -154,7 +157,10 @@ class LoopList:
             last.replace(messages, self._key, self.place_in(messages))
 
     def utterance(self, messages: Sequence[Message], *, is_asked: bool = False) -> int | None:
-        """Return the place of the open turn's utterance in a list, or None; `is_asked`: the list must have it."""
+        """Return the place of the utterance of the open turn in a list; None: the list has none that is surely it.
+
+        If the loop asks its model within this turn, `is_asked`, the list has its utterance.
+        """
         place = self.place_in(messages)
         behind = () if place is None else messages[place + 1 :]
         # An older turn may have begun with the same words.
@@ -264,7 +270,10 @@ class LoopList:
         return out
 
     def _completed(self, view: Sequence[Message], listed: Sequence[Message]) -> list[Message]:
-        """Return a prompt in which a person's messages have all that a list has; words said twice may be somebody else's."""
+        """Return a prompt in which a person's messages have all that they have in a list.
+
+        Words that were said more than once may be somebody else's: of those only the utterance is surely known.
+        """
         out, spoken = list(view), [message for message in listed if message.get("role") == "user"]
         if all(len(message) <= len(_WORDS) for message in spoken):
             return out

@@ -72,7 +72,10 @@ class LlamaChat(ChatContext):
 
     @classmethod
     def wrap(cls, model: Any, *, template: str | None = None) -> LlamaChat:
-        """Talk through a `llama_cpp.Llama` that somebody else loaded and closes after this; nobody may use it meanwhile."""
+        """Talk through a `llama_cpp.Llama` that somebody else has loaded, and will close after this.
+
+        It is not thread-safe: nobody else may use it while a reply streams. Text that others evaluate with it costs the prefix.
+        """
         chat = cls.__new__(cls)
         chat._setup(model, template, owned=False)
         return chat
@@ -131,7 +134,10 @@ class LlamaChat(ChatContext):
         now: float | None,
         stop: Callable[[], bool],
     ) -> bool:
-        """Evaluate a batch more of the prompt that these messages begin; tell if one was. `stop`, asked every 5 ms, loses it."""
+        """Evaluate a batch more of the prompt that these messages begin; return whether one was evaluated.
+
+        It replaces what the model has evaluated before. `stop` is asked every 5 ms, and loses that batch only.
+        """
         asked = list(messages), list(tools) if tools else None, now
         with self.if_quiet() as llama:
             # A lent one may be in its owner's use, and not every model can keep a prefix.

@@ -166,7 +166,10 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
-    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard speech covers."""
+    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers.
+
+    Only speech counts, without white space.
+    """
     begin = len(opened)
     whole = opened + reply
     silent = {hidden.begin: hidden.end for hidden in all_hidden(whole)}
@@ -222,7 +225,10 @@ class OneCaller(Closable):
 
 
 class ChatContext(OneCaller):
-    """One conversation with one model, which a streaming reply holds: its thread ends the iterator before it asks again."""
+    """One conversation with one model.
+
+    A streaming reply holds the model: other threads wait, the same thread closes the iterator or uses it up before asking again.
+    """
 
     larger: str
     """How the model gets a larger window."""

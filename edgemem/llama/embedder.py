@@ -327,7 +327,11 @@ def _fingerprint(path: Path, name: str, settings: object) -> str:
 
 
 class LlamaEmbed:
-    """A function from stored text to unit vector, and `query` for questions; closed by its owner, later calls get ClosedError."""
+    """A function from text to unit vector; call it for stored text, and `query` for questions.
+
+    Threads and functions take turns, but leave the `Llama` itself to them. Its owner closes it, which waits for a running
+    call; later ones get ClosedError.
+    """
 
     def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:
         self._llm = llm
@@ -382,7 +386,10 @@ class LlamaEmbed:
 
 
 def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str | None = None) -> LlamaEmbed:
-    """Return a function that embeds with a `llama_cpp.Llama` opened with `embedding=True`; prefixes None: the catalogue's."""
+    """Return a function that embeds with `llm`, a `llama_cpp.Llama` opened with `embedding=True`.
+
+    The prefixes go before questions and before stored text; None takes the catalogue's for this file.
+    """
     if not hasattr(llm, "context_params"):
         raise InvalidInputError(
             f"llama_embed needs a llama_cpp.Llama opened with embedding=True, not {type(llm).__name__}."

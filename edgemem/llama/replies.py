@@ -302,7 +302,10 @@ def read_reply(reply: str, names: frozenset[str] | None = None) -> Meaning:
 
 
 def behind(reply: str, shown: str, *, opened: str = "") -> str | None:
-    """Return the text behind `reply` in a prompt that goes on with `shown`, or None; the prompt may have `opened` a thought."""
+    """Return the text behind `reply` in a prompt that goes on with `shown`; None if that means something else.
+
+    White space around a reply makes no difference: loops and templates trim. `opened` marks a thought that the prompt opened.
+    """
     literal = _literally_behind(reply, shown)
     if literal is not None:
         return literal

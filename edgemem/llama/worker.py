@@ -28,7 +28,10 @@ _CHARS_A_TOKEN = 64  # characters of a very long text beyond this a token cannot
 
 
 class Forward:
-    """Loads a model that embeds, one text at a time, since packing is no faster on a CPU; not thread-safe."""
+    """Loads a model that embeds, and runs one text at a time through it; not thread-safe.
+
+    llama.cpp attends over the whole batch: packing is no faster on a CPU, and alone a text always gets the same bits.
+    """
 
     def __init__(
         self, path: Path, *, n_ctx: int, threads: int, interrupt: Interrupt, pooling: int | None
@@ -57,7 +60,10 @@ class Forward:
         return self._tokens.ids(raw, around=True)
 
     def run(self, ids: Sequence[int], count: int) -> NDArray[np.float32] | None:
-        """Read `n_ctx` ids at most; return `float32[1, count]`, without pooling a row an id; None: it was interrupted."""
+        """Read at most `n_ctx` ids and return `count` numbers of all, `float32[1, count]`, or, without pooling, of each.
+
+        Return None if the interrupt was raised meanwhile.
+        """
         self._context.clear()
         if not self._context.read(ids):
             return None

@@ -62,7 +62,10 @@ _CLOSER = (
 
 
 def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
-    """Return a call's arguments as text, by a `schema` that is all text; raise InvalidInputError for missing or unknown ones."""
+    """Return a call's arguments, by a `schema` that is all text, as text; models like to give numbers and lists.
+
+    Raise InvalidInputError where one is missing, unknown or no text.
+    """
     properties = schema["properties"]
     unknown = [key for key in arguments if key not in properties]
     if unknown:
@@ -85,7 +88,10 @@ def _as_text(key: str, value: Any) -> str:
 
 
 def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: str | None = None) -> Tool:
-    """Return the tool for NOTES.md within `[tools] max_chars`; `speaker` counts where the loop names none, None: unknown."""
+    """Return the tool with which a model reads NOTES.md and adds to it, as the file's level allows.
+
+    `speaker` counts where the loop names none (None: an unknown voice); `[tools] max_chars` bounds a note.
+    """
 
     def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         texts = as_texts(NOTES, _NOTES_SCHEMA, arguments)
@@ -127,7 +133,10 @@ def _note_lines(turn: ToolTurn, notes: NotesFile, lines: list[str]) -> None:
 
 
 def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
-    """Return the five tools within the speaker's rights; `speaker` counts where the loop names none, None: unknown."""
+    """Return the five tools within the rights of the speaker.
+
+    `speaker` counts where the loop names none; None: an unknown voice, which has shared files only.
+    """
 
     def act(turn: ToolTurn, name: str, path: str = "", content: str | None = None, prefix: str = "") -> _Json:
         if name == "memory_list":

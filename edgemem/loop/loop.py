@@ -41,7 +41,10 @@ class LoopModel(Protocol):
         on_text: Callable[[str], None],
         now: float | None = None,
     ) -> Reply:
-        """Answer, calling `on_text` with each piece, until `stop()`; a template may print the date `now` (s since the epoch)."""
+        """Answer, calling `on_text` with each piece; end within one token once `stop()` is true.
+
+        A template may print the date `now`, frozen for the epoch; seconds since the epoch, UTC.
+        """
         ...
 
     def cut(self, heard_text: str) -> None:
@@ -151,7 +154,10 @@ class AgentLoop:
         on_text: Callable[[str], None] = lambda _: None,
         stop: Callable[[], bool] = never,
     ) -> TurnResult:
-        """Answer an utterance and keep the turn as `Conversation.turn` does; `on_text` gets each piece, a true `stop` ends it."""
+        """Answer an utterance and keep the turn, as `Conversation.turn` takes it.
+
+        `on_text` receives each piece of the reply as it is made; a true `stop` ends the turn as `interrupt` does.
+        """
         self._at_once = True
         try:
             self.prepare(

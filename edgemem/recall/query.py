@@ -132,7 +132,10 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_question(text: str, now: float | None = None, zone: tzinfo | None = None) -> Question:
-    """Return a sentence (of a long text, the end) with its times as of `now`, s since the epoch; `zone` None: this machine's."""
+    """Return a sentence, of a very long text the end, with its times as of `now`, seconds since the epoch; None: without.
+
+    `zone` None: this machine's.
+    """
     text = text[-MAX_CHARS:]
     times = () if now is None else times_in(text, now, zone)
     undated = text
@@ -157,7 +160,15 @@ def parse_query(
     called: Mapping[str, str] | None = None,
     reader: str | None = None,
 ) -> ParsedQuery:
-    """Analyse a sentence; `named` has it with names corrected, `called` the speaker of each further name, None: nobody."""
+    """Analyse a sentence.
+
+    Args:
+        named: the sentence with names corrected, and the people in it; None: nobody.
+        people: known speakers.
+        subjects: speakers whom facts are about.
+        called: the speaker that each further name means.
+        reader: the asker, if recognised.
+    """
     named = named or NamedPeople(question.text, frozenset(), frozenset())
     # A name may have been taken for a time.
     times = tuple([at for at in question.times if at.text in named.text or at.text not in question.text])

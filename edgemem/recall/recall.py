@@ -222,7 +222,10 @@ class Recall:
     def utterances(
         self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10
     ) -> tuple[list[Recalled], int]:
-        """Return what holds all words or is `turn:ID`, newest first, then the likeliest that share one; and how many do. `own`: the reader's."""
+        """Return what holds all of some words or is `turn:ID`, newest first, then the likeliest that share one; and how many do.
+
+        `own`: only what the reader said.
+        """
         reader, settings = with_stored_spelling(self._truth, reader), self._settings.now
         who = reader.speaker if own and reader else None
         kind, _, number = words.strip("[] ").partition(":")

@@ -103,7 +103,10 @@ def on_dates(table: DocTable, question: ParsedQuery) -> Slots:
 
 
 def spoken_of(table: DocTable, question: ParsedQuery, *, now: float | None = None) -> Numbers:
-    """Return, by slot, how well each text's times are the question's, 0 to 1; given `now`, how much of them is inside of it."""
+    """Return, by slot, how well each text's times are the question's, 0 to 1; one more at the end.
+
+    Given `now`, it is how much of a text's time is inside of the question's; of days in a longer time none that are over.
+    """
     scores, spans = np.zeros(table.n + 1, np.float32), table.spans()
     if now is not None and any(span.end - span.begin > _DAY_S for span in question.times):
         spans = spans[(spans[:, 2] > now) | (spans[:, 4] > 0)]

@@ -37,7 +37,10 @@ _LARGEST = 16  # of the probe's numbers; the order of the largest ones tells the
 
 
 class FunctionEmbedder(Embedder):
-    """Makes unit vectors with a function, called from one thread at a time; its `query`, if any, embeds questions."""
+    """Makes unit vectors with a function, called from one thread at a time, that gives numbers of any length above zero.
+
+    The function's `query`, if any, embeds questions; its `dimensions` and `fingerprint` spare a call at opening.
+    """
 
     def __init__(self, embed_fn: EmbedFn, *, dimensions: int | None = None) -> None:
         if not callable(embed_fn):
@@ -60,7 +63,10 @@ class FunctionEmbedder(Embedder):
         self.dimensions = int(self._dimensions)
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
-        """Embed a question; None after `timeout_s`, and until the late function, in a thread of its own, has answered."""
+        """Embed a question; None after `timeout_s`.
+
+        A late function runs on in a thread of its own: until it has answered, each call with a `timeout_s` returns None.
+        """
         if timeout_s is None:
             return self._embed(self._query_fn, text)
         with self._waiting:

@@ -301,7 +301,10 @@ class SessionLog:
         )
 
     def accept(self) -> None:
-        """Keep the open turn before the model answers, a tool runs or its reply is spoken, off the hot path, against a crash."""
+        """Keep the open turn before the model answers, a tool runs, or its reply is spoken, off the hot path.
+
+        After a crash the turn comes back unfinished: a robot that crashes while it speaks has spoken.
+        """
         running = self.prompt_log.running
         if running is None or not running.messages or self.journal is None:
             return

@@ -288,7 +288,10 @@ class HookRegistry:
         return self._fire(self._at.get(point, ()), point, ctx, payload)
 
     def fire_own(self, point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call the hooks of a point that are none of edgemem's, as `fire` does; a payload of another kind counts as a failure."""
+        """Call the hooks of a point that are none of edgemem's, as `fire` does: the door calls the parts itself.
+
+        A hook that puts something of another kind into the payload counts as failed, and the payload stays.
+        """
         return self._fire(self.own.get(point, ()), point, ctx, payload, is_of_door=True)
 
     def _fire(

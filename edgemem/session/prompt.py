@@ -161,7 +161,12 @@ class WindowBudget:
 
 
 class Compaction:
-    """Compacts whole turns into a summary: in idle time, by a `model`, or, when the user is faster, by the `fallback`."""
+    """Compacts whole turns into a summary: in idle time, or, when the user is faster, at once and simply.
+
+    Args:
+        fallback: a summarizer quick enough for the hot path.
+        model: reads the prompt of a prepared epoch in idle time.
+    """
 
     name = "compaction"
 

@@ -36,7 +36,14 @@ class Upkeep(Protocol):
 
 
 class UpkeepHold:
-    """Holds idle work from the first sound until the outer turn is written; `wake` loads the embedder, `renew` settings."""
+    """Holds idle work from the first sound, before any other step, until the end of the turn, when that is written.
+
+    An agent that runs within a tool of another ends a turn of its own, and not the one that it runs in.
+
+    Args:
+        wake: loads the embedder, which the next turn will need; called when somebody begins to speak.
+        renew: takes settings that were changed, when a turn begins.
+    """
 
     name = "upkeep"
 

@@ -32,7 +32,13 @@ TURNS_WAIT = "A turn cannot be written now, and is tried again"
 
 
 class StoredSession:
-    """Keeps the session: resumes at the first turn, one durable transaction at the end of each; without a store, in memory."""
+    """Keeps the session: resumes at the first turn, one durable transaction at the end of each.
+
+    Args:
+        store: None: the session lives as long as the process.
+        resume: take up the stored session, where the loop brings none.
+        settings: tell how fast the robot speaks, where a voice reports only for how long it was heard.
+    """
 
     name = "session"
 

@@ -110,7 +110,13 @@ class OpenTurn:
         self.is_open = True
 
     def begin(self, content: Any, task: dict[str, Any], *, is_reader_given: bool) -> None:
-        """Take the session up and open the turn; without `is_reader_given`, an inner turn has the speaker of the outer one."""
+        """Take the session up and open the turn in its log.
+
+        Args:
+            content: the utterance.
+            task: the payload of `on_run_start`.
+            is_reader_given: the caller says who speaks; else an inner turn has the speaker of the outer one.
+        """
         agent, log, steps = self._agent, self.log, self._agent.steps
         moment, utterance = Moment(log, agent.ctx, task), task["task"]
         steps.run(steps.begin, ON_RUN_START, moment)

@@ -80,7 +80,11 @@ class Backups:
         return path
 
     def erase(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Replace backups that may hold forgotten records by a fresh one, or by none; return whether none of them is left."""
+        """Replace the backups that may hold forgotten records by a fresh one; return whether none of them is left.
+
+        The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says that
+        there is none. Once `stop` is true, all stays until the next call.
+        """
         forgotten = last_forgotten(self._database)
         older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
         if not older:

@@ -85,7 +85,10 @@ class Kind(NamedTuple):
     goes: Goes = "row"
     mine: str = ""  # condition under which a row is the person's `:name`; empty: it bears that name
     blanks: Mapping[str, str] = MappingProxyType({})
-    """Columns emptied where a row's speaker or session is forgotten; one of JSON loses each object's values below the key."""
+    """Columns that are emptied where a row's speaker or conversation is forgotten, and the row stays.
+
+    A column of JSON keeps its objects; each loses the values below the given key.
+    """
     counted: str = ""  # the name of its number in statistics; empty: not counted
     lead: str = ""  # expression of the text before its words, for people; empty: none
     step: str = "v001_initial"  # the migration that makes its table; after a release, one of its own

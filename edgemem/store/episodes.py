@@ -105,7 +105,10 @@ def read_details(column: str | None) -> Details:
 def append_episode(
     tx: Transaction, episode: Episode, *, keep: int = 500, episode_id: int | None = None
 ) -> int:
-    """Store an episode in place of its name's; return its id. Beyond `keep` (0: all) the oldest go, a tenth at a time."""
+    """Store an episode, in place of the one that has its name; return its id. What JSON cannot hold of a payload becomes text.
+
+    The oldest beyond `keep` are dropped, a tenth of it at a time; 0 keeps all.
+    """
     latency_ms = episode.latency_ms
     if latency_ms is not None and not 0 <= checked_number(latency_ms, "latency_ms") < math.inf:
         raise InvalidInputError(f"latency_ms must be milliseconds, 0 or more, not {latency_ms:g}.")

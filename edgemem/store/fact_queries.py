@@ -90,7 +90,10 @@ def believed_at(known_at: float | None) -> tuple[str, dict[str, Any]]:
 def read_values(
     db: Tables, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
 ) -> dict[tuple[str, str], Held]:
-    """Return the values of several (scope, key) believed at `t`, each with whether the reader may read it, and who else may."""
+    """Return the values of several (scope, key) believed to hold at `t`, in one statement.
+
+    For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
+    """
     rule, values = reading_rule(reader, "f.")
     if not keys:
         return {}

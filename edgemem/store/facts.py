@@ -156,7 +156,10 @@ def assert_version(
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
-    """Believe a statement from now on (or tick `recorded`), or doubt it; tell if that is news. `number`: its row's id or None."""
+    """Believe a statement about a key from now on (or the tick `recorded`), or doubt it; tell whether that is news.
+
+    `doubtful_below` is that of `assert_fact`; `number` is the id of its row (None: a new one).
+    """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
     well = not statement.is_unsure(doubtful_below)
     outranked = any(old.outranks(statement.trust) for old in touched)
@@ -250,7 +253,10 @@ def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
 
 
 def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:
-    """Return how far a statement is trusted, by its speaker and by whose it is; without `heard` it is the operator's."""
+    """Return how far a statement is trusted, by its speaker and by whose its scope is or who owns it.
+
+    Without `heard` it is the operator's, who is trusted as a speaker is; heard of nobody, an unknown voice's.
+    """
     if heard is None:
         return TRUSTED
     if not (speaker := name_key(heard.speaker or "")):
@@ -440,7 +446,10 @@ def _note_doubt(
 
 
 def _settle_doubts(tx: Transaction, key_id: int, statement: FactVersion, fact: int, rank: int) -> None:
-    """End the doubts of the time that a fact is believed of now, but those of more trust than `rank` that were heard badly."""
+    """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted.
+
+    What somebody of more trust than `rank` said, and was heard badly, goes on waiting.
+    """
     same = "value is ? and json is ?"
     value = statement.value, statement.json
     tx.execute(

@@ -152,7 +152,10 @@ class TurnJournal:
         self.database.enqueue(reserve)
 
     def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
-        """Keep an open turn, off the hot path, in place of `replaces`; the result is the tick at which it was accepted first."""
+        """Keep an open turn, off the hot path; the result is the tick at which it was accepted first.
+
+        `replaces` is an earlier call's result for the same turn, which was prepared again, or has more to say now.
+        """
         with self._lock:
             entry = None if replaces is None else self._open.pop(replaces, None)
             if entry is None:
@@ -170,13 +173,22 @@ class TurnJournal:
         accepted: Future[int] | None = None,
         forgotten: tuple[int, int] | None = None,
     ) -> Result:
-        """Write a turn and what goes `also`, over what was `accepted`; the result is its number, or None if it was forgotten."""
+        """Write a whole turn; the result is the number that it got, once it is written, or None if it was forgotten.
+
+        Args:
+            also: further writes for the same transaction.
+            accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
+            forgotten: as that of `Commit`.
+        """
         entry = self._end(accepted)
         tick = self._tick() if entry is None else entry.tick
         return self._submit(Entry(Commit(turn, tick, forgotten), also, entry))
 
     def amend(self, session: str, n: int, heard: Sequence[str], *, tick: int | None = None) -> Future[bool]:
-        """Keep the part of turn `n`'s messages heard before a barge-in, the rest apart; `tick` is what its `commit` returned."""
+        """Keep of each message that turn `n` spoke the part heard before a barge-in; the rest stays apart.
+
+        `tick` is that of what `commit` returned for a turn that was written here: another loop may have taken the number.
+        """
         return self._submit(Entry(Amend(session, n, tuple(heard), tick)))
 
     def add_result(self, step: AddResult) -> Future[bool]:
@@ -353,7 +365,10 @@ class TurnJournal:
         self._drain()
 
     def _keep_open(self, turn: OpenTurn) -> int:
-        """Put an open turn into the spool in place of its older record; return its tick, or raise StoreError without room."""
+        """Put an open turn into the spool, in place of its older record; return its tick; on the writer thread.
+
+        It raises StoreError where there is no room, or something that came before it has none.
+        """
         with self._lock:
             words = turn.turn
             if turn.ended or turn.kept is words or turn.is_stored:

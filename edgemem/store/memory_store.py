@@ -169,7 +169,10 @@ class TableMemoryStore(Closable):
         return episodes.read_episode(self._records(), id, reader=reader)
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
-        """Return newest facts and episodes and all preferences as Markdown that is safe for a model; the operator's view."""
+        """Return the newest facts, all preferences and the newest episodes as Markdown that is safe to show to a model.
+
+        It is the operator's view, so no built-in hook sends it.
+        """
         sections = {
             "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
             "## Known facts": [

@@ -219,7 +219,10 @@ def read_sections(text: str) -> list[Section]:
 
 
 def newest_part(text: str, room: int) -> str:
-    """Return the end of a text within `room`: whole sections, else lines, else words, if that loses half of the room."""
+    """Return the end of a text that is no longer than `room`: whole sections, whole lines, or whole words of a long line.
+
+    Nothing that is whole is worth losing more than half of the room.
+    """
     start = len(text) - room
     if start <= 0:
         return text

@@ -66,7 +66,10 @@ class Procedures:
         self._eraser = eraser
 
     def store(self, procedure: Procedure) -> None:
-        """Store a procedure in place of its id's with the higher counts; without a level it is the household's if heard."""
+        """Store a procedure in place of an older one of its id, keeping the higher one of each count; refuse one that is too long.
+
+        Without a level, the household may read what a recognised speaker taught (`heard`), and anybody the rest.
+        """
         self._database.write(lambda tx: put_procedure(tx, procedure))
 
     def suggest(

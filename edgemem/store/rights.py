@@ -70,7 +70,10 @@ def level_of_episode(level: Level | None, heard: Heard | None) -> Level:
 def level_and_owner(
     scope: str, level: Level | None, owner: str | None, heard: Heard | None
 ) -> tuple[int, str | None]:
-    """Return the stored level and owner of a record, as given or as its scope means; an unknown scope is the operator's."""
+    """Return the stored level and owner of a record: as given, or as its scope means.
+
+    A private record without an owner belongs to its speaker. An unmarked one of an unknown scope is private, and the operator's.
+    """
     meant, owner_of_scope = level_of_scope(scope)
     if level is None and meant == "private" and owner_of_scope is None:
         return LEVELS.index(meant), None

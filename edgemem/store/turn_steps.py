@@ -36,7 +36,10 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     tick: int  # when it was accepted, which tells it from all others
 
     def run(self, tx: Transaction) -> None:
-        """Write the turn as unfinished over its older record, unless it has ended, or what was forgotten since may be in it."""
+        """Write the turn as unfinished, in place of an older record of it.
+
+        Nothing is written if the turn has ended, or if something was forgotten since and nobody knows whether the turn holds it.
+        """
         tx.clock.witness(self.tick)
         written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
         if written is not None and written[1] != "unfinished":

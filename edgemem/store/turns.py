@@ -149,7 +149,10 @@ def oldest_result(db: Tables, session: str, epoch: Epoch) -> int:
 
 
 def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> bool:
-    """Keep of a turn's speech the `heard` part of each spoken message, oldest first, the rest apart; tell if it is here."""
+    """Keep of a turn's speech the part heard before a barge-in, and the rest apart; tell if the turn is here.
+
+    `heard` has it for each spoken message, oldest first; ids of words before a tool call go with the unheard part.
+    """
     rows = tx.execute(
         f"select t.session_id, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
         " where t.session_id = (select id from sessions where name = ?) and t.n = ? order by m.id desc",
@@ -170,7 +173,10 @@ def amend_turn(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> b
 
 
 def add_result(tx: Transaction, session: str, n: int, result: StoredMessage, answer: Level) -> bool:
-    """Keep a late result as the turn's last message, the answer at least as private as `answer`; tell if there is the turn."""
+    """Keep the result of a tool that answered after its turn, as the turn's last message; return whether there is such a turn.
+
+    The turn's answer becomes at least as private as `answer`.
+    """
     rows = tx.execute(
         "select session_id from turns where session_id = (select id from sessions where name = ?) and n = ?",
         (session, n),
@@ -229,7 +235,10 @@ def read_turns(
 def read_words(
     db: Tables, session: str, *, most: int, since: float, reader: Reader | None
 ) -> list[tuple[int, str]]:
-    """Return number and text of what was said in a session's last turns since `since`, newest first, as a reader may know it."""
+    """Return number and text of what was said in a session's last turns, the newest first, as far as a reader may know it.
+
+    At most so many turns count, and none from before `since`, in seconds since the epoch.
+    """
     rule, values = reading_rule(reader, "t.", level=MESSAGE_LEVEL.format(m="m"))
     rows = db.query(
         f"select t.n, m.content from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own constants

@@ -114,7 +114,10 @@ def topic(session: str, person: str) -> dict[str, Any]:
 def append_message(
     tx: Transaction, session: str, person: str, message: StoredMessage, *, level: Level = "household"
 ) -> None:
-    """Store a message from or for a person; any but the user's joins the session's newest turn, if it is theirs."""
+    """Store a message that came from a person, or was for them.
+
+    Any but the user's joins the session's newest turn, if that is this person's; else a turn of a level begins.
+    """
     name = spell_person(tx, person)
     session_id = ensure_session(tx, session)
     newest = tx.execute(

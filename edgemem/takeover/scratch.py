@@ -80,7 +80,11 @@ def take_in(db: Database, scratch: Database) -> ImportReport:
 def read_files(
     path: Path, read: Callable[[Path, str, bytes | None], None], remarks: list[str], *, hint: str
 ) -> None:
-    """Have `read` take a file, or each regular one in a folder: path, name, bytes (None: a database); others are remarked."""
+    """Read a file, or each regular one in a folder; those of a folder that are none of theirs go into the remarks.
+
+    `read` takes a file, its name in the folder, and its bytes; None: it is a database. Raise InvalidInputError, with the hint,
+    where there is nothing, the one file is none of theirs, or all are more than MAX_BYTES.
+    """
     path = path.expanduser()
     if not path.exists():
         raise InvalidInputError(f"There is nothing at {path}; {hint}")

@@ -60,7 +60,13 @@ def lines_for(
     question: Analysis = NOTHING,
     today: Today = HERE,
 ) -> list[BlockLine]:
-    """Return lines for the recalled items that the prompt does not hold, best first; `kept`: shown values not erased since."""
+    """Return lines for the recalled items that the prompt does not hold, best first.
+
+    Args:
+        kept: whether the shown value was not erased since, so that it may be said once more.
+        question: may be answered by the part of a turn that was not shown.
+        today: of which the lines are.
+    """
     before = visible.newest
     out = []
     for item in recalled:

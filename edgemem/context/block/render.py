@@ -109,7 +109,10 @@ class Excerpt(NamedTuple):
         return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}{last}"
 
     def longer(self) -> Iterator[Excerpt]:
-        """Yield the excerpt with the last sentence, the one behind it, the one before it: the end corrects a story."""
+        """Yield this excerpt with the last sentence, with the sentence behind it, and with the one before it.
+
+        What a story comes to, and what corrects it, stands at its end. No clause of a sentence is passed over.
+        """
         left = len(self.spans) - self.end - self.last
         if left > 1 and not self.last and not self.source[: self.spans[-1][0]].rstrip()[-1:].isalnum():
             yield self._replace(last=1)
@@ -120,7 +123,11 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(text: str, asked: frozenset[str], *, said_at: float | None = None) -> Excerpt:
-    """Return the sentence with most of the question's stems; with `said_at` (s since the epoch), up to the nearest named time."""
+    """Return the sentence of a text that has most of the question's stems.
+
+    For a question that asks when, `said_at` is when the text was said, in seconds since the epoch: then the excerpt goes on to the
+    nearest sentence that names a time.
+    """
     text = text[:MOST_CHARS]
     spans: list[tuple[int, int]] = []
     end = 0
@@ -159,7 +166,13 @@ def fitting(
     count: Callable[[Sequence[BlockLine]], int],
     today: Today = HERE,
 ) -> list[BlockLine]:
-    """Return those lines that fit into `room` tokens of a block, as `count` counts, best first: long turns in an excerpt."""
+    """Return those lines that fit, best first: long turns in an excerpt.
+
+    Args:
+        lines: of items that are not facts, best first; `items` has them by the lines' ids.
+        question: chooses the excerpt of a long turn.
+        room: tokens of the whole block, as `count` counts it with some lines.
+    """
     recalled = [_item_with_days(items[line.id], today) for line in lines]
     asked, dated = asked_for(question, recalled), asks_when(question.text)
     kept: dict[int, Excerpt] = {}
@@ -202,7 +215,10 @@ def day_of(seconds: float, today: Today = HERE) -> str:
 
 
 def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) -> str:
-    """Return a text with each day that its words surely mean: Friday [4 December]; behind a `lead`, "today" needs none."""
+    """Return a text said at a time with each day that its words surely mean: Friday [4 December].
+
+    `lead`: the line begins with the day when it was said, so "today" needs none.
+    """
     if at <= 0:
         return text
     told = {local(at, today.zone).date()} if lead else set()

@@ -86,7 +86,11 @@ def is_question(item: Recalled) -> bool:
 
 
 def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance: Analysis) -> list[Recalled]:
-    """Return the items that add to the utterance and the lines before them; the same words of two people are two items."""
+    """Return the items that add something to the utterance and to the lines before them.
+
+    A turn that holds the whole value of a fact is the fact's source, and says it at length. Of everything else little words
+    count, since "not" is one of them; and the same words of two people are two items.
+    """
     items = list(items)
     values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
     asked = frozenset(utterance.terms())
@@ -296,7 +300,10 @@ def _small_talk() -> _SmallTalk:
 
 
 def repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
-    """Tell whether each content word and number of some texts is in others, the last of which has one."""
+    """Tell whether each content word and number of some texts is in other texts, and the last of them has one.
+
+    A name that was spelled counts as one word, as do a number said digit by digit and a sign, such as ★ or #.
+    """
     written, others = [_spelt(text) for text in texts], list(others)
     if not written[-1].tokens or not _signs(texts) <= _signs(others):
         return False

@@ -67,7 +67,13 @@ class _Measured(NamedTuple):
 
 
 class EpochPlanner:
-    """Plans the epochs of a prompt log within `budget`; `current` tells values that hold, `now` the time to freeze (s)."""
+    """Plans the epochs of one prompt log for one window.
+
+    Args:
+        budget: its summary's share is for the head of an epoch, carried values included.
+        current: tells which values hold; None: none are carried.
+        now: the wall time that the new epoch freezes, seconds since the epoch UTC.
+    """
 
     def __init__(
         self,
@@ -232,7 +238,12 @@ class EpochPlanner:
         return known[1]
 
     def _tokens_of(self, message: Message) -> int:
-        """Return a message's tokens as text, and 8 more, 12 a call: those of the markers of all templates at hand."""
+        """Return a message's tokens, with those of the template's markers.
+
+        Templates refuse some messages that stand alone (a tool result, say), so the parts are counted as text; 8 tokens a
+        message and 12 a call cover the markers of all templates at hand. The prompt size keeps the counts, so that no turn
+        tokenises them again.
+        """
         texts = texts_of(message)
         return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.tokens, texts))
 

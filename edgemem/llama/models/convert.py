@@ -60,7 +60,10 @@ def check_converter(name: str, conversion: Conversion) -> None:
 
 
 def convert_bert(source: Path, target: Path, *, name: str, tell: Progress = silent) -> None:
-    """Write `target` from checked `model.safetensors`, `config.json` and `vocab.txt` in `source`: the same bytes everywhere."""
+    """Write `target` from the checked `model.safetensors`, `config.json` and `vocab.txt` in folder `source`.
+
+    The same input gives the same bytes on every machine, so a catalogue can pin their checksum.
+    """
     check_converter(name, "bert-q8_0")
     import gguf
     import safetensors

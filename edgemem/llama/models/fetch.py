@@ -68,7 +68,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def fetch_model(entry: ModelEntry, folder: Path, *, progress: Progress = silent) -> Path:
-    """Bring a model and its licences into `folder`, unless it is there; return its file, pinned where no checksum is known."""
+    """Bring a model into `folder`, with a notice of its licences beside it, and return its file.
+
+    A right file is kept. Where nobody knows the checksum, the first file is pinned, however it comes. No half file is ever left.
+    """
     target = folder / entry.file
     with _folder(folder):
         if is_right(entry, target):

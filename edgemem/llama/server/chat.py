@@ -296,7 +296,10 @@ class HttpLlama(ChatContext):
     def _generate(
         self, ids: list[int], budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
-        """Yield the reply to a prompt; where the server fails, `last` holds what came, without what nobody has read."""
+        """Yield the reply to a prompt; where the server fails, `last` holds what came.
+
+        The server does not wait for a slow reader: what it made ahead and nobody reads is no part of the reply.
+        """
         evaluated = 0
         reply = ServerReply(self.log, cast("ServerVocabulary", self.tokenizer.vocabulary), opened=opened)
         sampling = {"temperature": temperature, "seed": seed & 0xFFFFFFFF, **_LIKE_LLAMA_CHAT}

@@ -152,7 +152,10 @@ class Connection(http.client.HTTPConnection):
         return self._whole(self._send(path, body, timeout_s), timeout_s)
 
     def steps(self, path: str, body: Any, *, first_s: float, between_s: float) -> Generator[Step, None, None]:
-        """Send a request and yield the model's steps, silence bounded in seconds; closing the generator stops the server."""
+        """Send a request and yield the model's steps, allowing seconds of silence before the first and between two.
+
+        A cut ends that without an error; closing the generator closes the connection, which tells the server to stop.
+        """
         ended = False
         timeout_s = first_s
         try:

@@ -37,7 +37,10 @@ _DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
 class Increments:
-    """Renders conversations step by step behind their frame; the same conversation always gives the same text."""
+    """Renders conversations step by step; the same conversation always gives the same text.
+
+    A step is rendered behind the instructions and tools, its `frame`, unless the template would repeat these.
+    """
 
     def __init__(self, render: Render, *, frame: bool = True) -> None:
         self._render = render

@@ -55,7 +55,10 @@ class ChatTemplate:
         now: float | None = None,
         clean: Callable[[str], str] | None = None,
     ) -> str:
-        """Render messages so that text which the model has read stays; `clean` takes each text that is not the operator's."""
+        """Render messages so that text which the model has read stays; parts that the template cannot take are put another way.
+
+        `clean` is applied to every text that did not come from the operator; a template may print the date `now`.
+        """
         fitted = self.limits.fit([_plain(message, clean=clean) for message in messages])
         increments = self.append_only.increments
         if increments is not None:

@@ -22,7 +22,10 @@ _BYTES_PER_ID = 36  # a Python integer and its place in a tuple
 
 
 class LlamaTokenizer(Closable, Tokenizer):
-    """Counts a model's tokens exactly, from any thread; text of users, replies and tools is never a control token."""
+    """Counts a model's tokens exactly; loaded when first used, safe from several threads.
+
+    Text of users, replies and tools is never a control token: a spoken `<|im_end|>` is sent and counted as `< |im_end|>`.
+    """
 
     exact = True
 

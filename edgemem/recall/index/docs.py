@@ -233,7 +233,12 @@ def _safety_models() -> dict[str, dict[str, SafetyModel]]:
 
 
 def safety_odds(topic: str, text: str, vector: Vector | None = None, embedder: str = "") -> float:
-    """Return the log odds, beyond the least, that a text tells of harm to a body (`danger`), or of food, medicine (`things`)."""
+    """Return the log odds, beyond the least, that a text concerns somebody's safety.
+
+    Args:
+        topic: `things`: food, drink, medicine, plants or cleaning agents come up; `danger`: it tells of harm to somebody's body.
+        vector: the text's, of the embedder with this fingerprint.
+    """
     if tells_of_safety(text):
         return math.inf
     models, features = _safety_models()[topic], safety_features(text)

@@ -155,7 +155,10 @@ class Embedding:
         return int(self._database.query(f"select count(*) from {table}")[0][0])  # noqa: S608 - our own text
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
-        """Make vectors of docs, and of those in memory beside `limit`; return of how many, or how many needed none."""
+        """Make vectors of docs; return of how many, or how many needed none.
+
+        Those in memory go along, beside `limit`: each commit writes the last pages of the same tables.
+        """
         if not self._begin():
             return 0
         rows = self._queued(limit + min(len(self._new), _TOGETHER))
@@ -197,7 +200,10 @@ class Embedding:
         return len(done)
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
-        """Make vectors, in memory, of docs that the index lacks, newest first; return of how many. The file takes them later."""
+        """Make vectors, in memory, of docs that the index does not know, the newest first; return of how many.
+
+        The file takes them with the docs: each commit wears the card.
+        """
         self._begin()
         missing = {doc.text: doc for doc in itertools.islice(docs, _KEPT_NEW) if doc.text not in self._new}
         return self._make(itertools.islice(missing.values(), limit), stop)
@@ -249,7 +255,10 @@ class Embedding:
         return [row for row in queued if self._aside.get(row.doc) != row.digest][:limit]
 
     def _pieces(self, doc: Doc) -> list[_Piece]:
-        """Return the parts of a vector's mean: words read at once, and those about the subject; of calls and events the whole."""
+        """Return the parts of each vector's mean: the words that the model reads at once, and those about the subject.
+
+        A call's or event's record is embedded as a whole.
+        """
         relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
         split = window_of(self.embedder).split(doc.text, PIECES)
         if doc.kind == EPISODE and split[0] == doc.text:

@@ -280,7 +280,10 @@ class Removals:
         self.tick = self._newest()
 
     def read_newest(self, limit: int = KEPT, *, newest: int | None = None) -> list[tuple[int, int]] | None:
-        """Return ticks and docs of the removals since the last call, oldest first, to `newest`; None: unknown or above `limit`."""
+        """Return ticks and docs of the removals since the last call, oldest first; None if unknown or beyond `limit`.
+
+        `newest` is the tick of the last one, where the caller has it from the state.
+        """
         if (self._newest() if newest is None else newest) <= self.tick:
             return []
         rows = self._database.query(

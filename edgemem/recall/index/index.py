@@ -68,7 +68,11 @@ _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a whi
 
 
 class Index(Closable):
-    """The index of one truth, made at `path` when missing or damaged; a context manager, safe from several processes."""
+    """The index of one truth; a context manager, safe to use from several threads and processes.
+
+    The file at `path` is made when missing or damaged. `embedder` None: full text only. `notes` are recalled by the line, the
+    bank by `sections`; `settings` has the zone. The owner closes `truth`, after this.
+    """
 
     def __init__(
         self,
@@ -173,7 +177,10 @@ class Index(Closable):
             return self._work(steps, limit, _SLICE, stop)
 
     def take_changes(self, stop: Stop = lambda: False) -> None:
-        """Take changes and erasings at once, until `stop`, without a model; each transaction looks how far the file has come."""
+        """Take changes and erasings at once, without waiting for a model that embeds, until `stop`.
+
+        That is as safe as between processes: each transaction looks how far the file has come.
+        """
         if self.damaged:
             self.catch_up(stop=stop)
             return
@@ -185,7 +192,10 @@ class Index(Closable):
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase what the truth has forgotten, waiting for no reader; return whether no byte of it is left, in the log neither."""
+        """Erase what the truth has forgotten; return whether no byte of it is left, in the log neither.
+
+        It waits for no reader that keeps the log from being emptied.
+        """
         forgotten = last_forgotten(self.truth)
         self.take_changes(stop)
         try:

@@ -43,7 +43,10 @@ _ERROR = 0.365
 
 
 class PackedVectors:
-    """Finds the nearest of many unit vectors of `dimensions`, a multiple of 64; rows may share an id. It is not thread-safe."""
+    """Finds the nearest of many unit vectors of `dimensions`, a multiple of 64; several rows, pieces of a text, may share an id.
+
+    Not safe to use from several threads at once.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -88,7 +91,10 @@ class PackedVectors:
         self._order = None
 
     def wipe(self, ids: ArrayLike, before: ArrayLike | None = None) -> int:
-        """Overwrite the rows of some ids, if there, that are older than an id's tick in `before`; return how many rows."""
+        """Take out and overwrite all rows of some ids, which need not be there; return how many rows.
+
+        `before` has a tick for each id: rows written then or later stay.
+        """
         gone, which = np.unique(np.asarray(ids, np.int64), return_inverse=True)
         rows = self._rows_of(gone)
         if before is not None and len(rows):

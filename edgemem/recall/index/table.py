@@ -147,7 +147,10 @@ class DocTable:
         return doc in self._slots
 
     def append(self, row: Row, *, unindexed: bool = False) -> int:
-        """Take a row in place of its number's last one; return its slot. `drop_unindexed` takes `unindexed` rows out again."""
+        """Take a row in place of its number's last one; return its slot.
+
+        `unindexed` rows are not in the index yet; `drop_unindexed` takes them out again.
+        """
         spans, terms = row.spans, row.terms.split()
         self._vacate(row.id)
         who = self.codes.setdefault(row.who, len(self.codes))
@@ -317,7 +320,10 @@ class _Range:
 
 
 class ResidentPostings:
-    """The docs in one index file with their postings, brought up to date with each question by a few look-ups."""
+    """The docs in one index file with their postings, brought up to date with each question.
+
+    Docs are numbered in two rows that only grow (messages, the rest), and removals are logged: a few look-ups tell all changes.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

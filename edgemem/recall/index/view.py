@@ -167,7 +167,10 @@ class Filter(NamedTuple):
 
 
 class QueryView:
-    """The slots that one question may find, with scores for each, and one for no slot (-1); under the table's lock."""
+    """The slots that one question sees, as of its beginning, with its scores for each; the caller holds the lock of the table.
+
+    It gives only slots that may be found. Arrays have one more value at the end, for no slot (-1).
+    """
 
     def __init__(self, table: DocTable, asked: Filter) -> None:
         self.table = table

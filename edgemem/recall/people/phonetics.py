@@ -234,7 +234,10 @@ def near_skeletons(key: str) -> frozenset[str]:
 
 
 def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None) -> tuple[float, str] | None:
-    """Return distance and name of the one of `names` that sounds most like a word, if near; `keys`: skeletons to look at."""
+    """Return distance and name of the one of `names` that sounds most like a heard word; None where none is near enough.
+
+    All are in small letters without accents. Only readings with a skeleton of `keys` are looked at; None: all.
+    """
     if len(word) < _LEAST_HEARD:
         return None
     common = word in common_names()
@@ -308,7 +311,10 @@ class SimilarTerms:
         _remove(self._by_end, term[-_LEAST_TAIL:], term)
 
     def similar_to(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
-        """Return other terms that sound like a term, nearest first, with distances; `wide`, which is slower, finds more."""
+        """Return other terms that sound like a term, nearest first, with distances.
+
+        `wide`, for a sure mistake, also finds those with a consonant more, less or other; it takes longer.
+        """
         distances: dict[str, float] = {}
         for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
             key = skeleton(reading)

@@ -163,7 +163,10 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def chances(
         self, utterance: Utterance, evidence: Evidence, own: Numbers, *, meaning: float
     ) -> NDArray[np.float64]:
-        """Return each candidate's chance by its log odds, in order; where `meaning` is below 1, words alone tell."""
+        """Return the chance of each candidate by its own log odds, in their order.
+
+        `meaning`: 1 where the embedder knows the language; below it nothing was learnt of its vectors, and words alone tell.
+        """
         models: GateModels = self.models_of(utterance)
         if meaning < 1:
             models, utterance = self.words_only, utterance._replace(vector=None)

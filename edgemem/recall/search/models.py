@@ -73,7 +73,10 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: dict[str, float]
 
     def odds(self, features: Numbers, names: Iterable[str] = FEATURES) -> Numbers:
-        """Return log odds: bias plus weighted sums over the last axis; `einsum`, since BLAS warned of a NaN that was none."""
+        """Return log odds: bias plus weighted sums over the last axis, which has these features.
+
+        `einsum` in place of `@`: on one processor BLAS warned of NaN where there was none.
+        """
         weights = np.array([self.weights.get(name, 0.0) for name in names], np.float32)
         log_odds: Numbers = np.einsum("...i,i->...", features, weights) + np.float32(self.bias)
         return log_odds
@@ -101,7 +104,10 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replaces: LinearModel = LinearModel(0.0, {})
 
     def reasons(self, features: Sequence[float], recent: float = 0.0) -> tuple[str, ...]:
-        """Return why a candidate answers, strongest first, never `form`; `recent` is the part for replacing an older message."""
+        """Return why a candidate answers, strongest first; `form` explains nothing and is never given.
+
+        `recent` is the part of its log odds for replacing an older message.
+        """
         parts = {"recent": recent}
         for value, (name, reason) in zip(features, FEATURES.items(), strict=True):
             if value and reason != "form":
@@ -277,7 +283,10 @@ def _likeness(stems: NDArray[np.object_], question: frozenset[str]) -> _Likeness
 
 
 def _nearness(vectors: NDArray[np.object_], alike: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the cosines of all pairs less the mean of those without a common word; words stand in for missing vectors."""
+    """Return the cosines of all pairs, less the mean of those without a common word: embedders differ in what is far.
+
+    Where a vector is not known, the words stand in.
+    """
     known = np.flatnonzero([vector is not None for vector in vectors])
     nearness: NDArray[np.float64] = alike.copy()
     if len(known) > 1:

@@ -71,7 +71,10 @@ class Echoes:
         return self._read(item.text).words if may_repeat else name_of(item)
 
     def copies(self, pairs: Iterable[tuple[Hit, Recalled]]) -> list[Hit]:
-        """Return hits that repeat a better one: the newer, or by rank where a time is asked; "I" only of the same speaker."""
+        """Return hits that repeat a better one: the newer, or, for a question with a time, the higher ranking.
+
+        A text that says "I" is a copy only of the same speaker's.
+        """
         alike: defaultdict[str, list[tuple[Hit, Recalled]]] = defaultdict(list)
         for hit, item in pairs:
             alike[self.wording(item)].append((hit, item))

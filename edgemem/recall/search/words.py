@@ -141,7 +141,10 @@ def _saturated(times: Any, lengths: Any, average: float) -> Any:
 
 
 class WordSearch:
-    """Finds the words of a question, under the table's lock; at most `candidates`, by `names` of speakers and the `reader`."""
+    """Finds the words of one question; the caller holds the lock of the table.
+
+    `names` has the speaker that each further name means, `reader` the asker, if known; at most `candidates` are handed over.
+    """
 
     def __init__(
         self, view: QueryView, *, names: Mapping[str, str], reader: str | None, candidates: int
@@ -281,7 +284,10 @@ class WordSearch:
             view.mentions[[slot for slot in slots if not stems <= called.get(slot, frozenset())]] = True
 
     def _note_topic(self, before: Sequence[str], own: Collection[str], statistics: Statistics) -> None:
-        """Note the idf in each text of the rarest words said before that the question lacks; names count in their own texts."""
+        """Note the idf in each text of the rarest words that were said before, and are not the question's own.
+
+        The name of somebody counts for what they told of themselves, too.
+        """
         view, rarest = self._view, statistics.idf(1)
         said = {term for text in before for term in terms(text[-_SAID_CHARS:])}.difference(own)
         found = {term: view.visible(slots) for term, slots, _ in view.table.find(said)}

@@ -470,7 +470,10 @@ class Utterance(NamedTuple):
     words: str
     """Without case, punctuation and needless white space; empty if nothing was said."""
     ending: str
-    """`?`, `.` for any other end, or nothing where it goes on: without its mark, a third of questions got another block."""
+    """`?`, `.` for any other end, or nothing where it goes on or nobody knows.
+
+    Without the question mark a third of 400 utterances got another block; case and commas changed the block of one in thirty.
+    """
 
 
 def read_utterance(text: str) -> Utterance:

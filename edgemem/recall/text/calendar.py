@@ -125,7 +125,10 @@ class Calendar(msgspec.Struct, frozen=True):
             yield from self._pick(listed, shift, past=past)
 
     def weekly(self, parts: dict[str, Any], text: str) -> tuple[Range, ...]:
-        """Return the next of the days that parts name, from today on: it comes again each week, and so tells less of each."""
+        """Return the next of the days that parts name, from today on, which comes again each week.
+
+        It tells less of one of these days than what is on that day alone.
+        """
         listed = self.occurrences({"weekday": parts["weekday"]}) or ()
         days = next(days for days in listed if days[0] >= self.day)
         return (msgspec.structs.replace(self.range(days, UNLIKELY, text, parts.get("part")), every=_WEEK_S),)

@@ -56,7 +56,10 @@ class Phrase(msgspec.Struct):
 
 
 def times_in(text: str, now: float, zone: tzinfo | None) -> tuple[Range, ...]:
-    """Return the times in the end of a question asked at `now` (s since the epoch), in order, the likeliest reading first."""
+    """Return the times in a question asked at `now` (s since the epoch), in order, each one's likeliest reading first.
+
+    Of a long text the end counts.
+    """
     return _times(text, now, zone, asked=True)
 
 
@@ -80,7 +83,10 @@ def asks_when(text: str) -> bool:
 
 
 def days_in(text: str, at: float, zone: tzinfo | None) -> list[tuple[int, Range]]:
-    """Return the days, but weekly ones, that a statement surely means by other words than dates, with the place behind each."""
+    """Return the days that a statement surely means by other words than their date, each with the place behind its words.
+
+    What comes again each week is no such day.
+    """
     if _composed(text[-MAX_CHARS:]) != text:
         return []
     days, phrases = [], _phrases(text, at, zone, asked=False)

@@ -125,7 +125,10 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
 
 
 class Ticks:
-    """The ticks of one file, as several connections see it; the clock takes none that lies far ahead of its truth."""
+    """The ticks of one file, as several connections see it.
+
+    A derived file has ticks far ahead of its truth only if it is damaged; the clock takes none, or the truth would keep it.
+    """
 
     def __init__(
         self, connection: Any, schema: Schema, clock: Clock, path: Path, *, derived: bool = False
@@ -299,7 +302,10 @@ def vec0_version() -> str | None:
 
 @functools.cache
 def register_vec0() -> bool:
-    """Give vec0 to every later connection by the library that `_sqlite3` is linked to: not all can load extensions."""
+    """Give vec0 to every later connection of this process; tell whether that worked.
+
+    It tells the library that `_sqlite3` is linked to: many Pythons are built without `enable_load_extension`.
+    """
     import ctypes  # late: no robot needs it
 
     module, package = sys.modules.get("_sqlite3"), importlib.util.find_spec("sqlite_vec")

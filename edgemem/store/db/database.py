@@ -74,7 +74,10 @@ class Options(NamedTuple):
 
 
 class Database(Closable):
-    """An open database file with its schema brought up, thread-safe, a context manager; files of a home share one clock."""
+    """An open database file, made with its folder where it is missing; a context manager, safe to use from several threads.
+
+    Steps of the schema that the file has not seen are run. Share one clock between the files of a home.
+    """
 
     def __init__(
         self, path: str | Path, *, schema: Schema, clock: Clock | None = None, **options: Any
@@ -184,7 +187,10 @@ class Database(Closable):
         self._run(lambda: None)
 
     def checkpoint(self, *, wait_s: float | None = None) -> bool:
-        """Move the log durably into the file, waiting `wait_s` s for readers (None: as for processes); tell if it is empty."""
+        """Move the log into the database file, durably, so that erased rows are gone from both; tell whether the log is empty.
+
+        It waits `wait_s` seconds for a reader with an old snapshot; None: as long as for other processes.
+        """
         end = monotonic() + (self._options.busy_timeout_s if wait_s is None else wait_s)
         # Between two tries others write: a turn does not wait for a reader.
         while not self._run(self._log.checkpoint):
@@ -369,7 +375,10 @@ def _reader(path: Path, timeout_s: float, files: FileIdentities | None) -> Any:
 
 
 class Writer:
-    """Run jobs on one daemon thread, `idle` when no other waits; without a reference to an owner between jobs."""
+    """Run jobs on one daemon thread, and `idle` behind a job when no other waits.
+
+    The thread keeps no reference to an owner between jobs, so a forgotten one can be collected and say so.
+    """
 
     def __init__(self, name: str, idle: Callable[[], None]) -> None:
         self._jobs: _Jobs = queue.SimpleQueue()

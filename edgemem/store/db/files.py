@@ -119,7 +119,10 @@ def write_private(
     mode: int = 0o600,
     stands: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Replace a file durably in one step by way of `part`, unless `stands` says no; tell whether. OSError leaves it."""
+    """Replace a file durably in one step, or raise OSError and leave it; tell whether. The new file is written to `part` first.
+
+    `stands` is asked just before; where it says no, nothing is replaced.
+    """
     part = part or path.with_name(f".{path.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)
     try:
@@ -337,7 +340,10 @@ def locked_beside(path: Path) -> Iterator[None]:
 
 
 class HomeLock:
-    """The lock of a home: who has it open shares it, who replaces its files holds it alone; no file where none can be."""
+    """Tells whether a home is open: who has it open shares the lock, and who replaces its files holds it alone.
+
+    Where no file is there and none may be written, it is held without one: nobody can replace anything there either.
+    """
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:
         self._home = path.parent.parent

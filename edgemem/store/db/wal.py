@@ -139,7 +139,10 @@ class RawFile:
                 os.close(fd)
 
     def wipe_slack(self, begin: int) -> int | None:
-        """Zero the slack of some pages from a byte on, with an empty log and no writer; return where to go on, None: done."""
+        """Write zeros into the slack of some pages from a byte on; return where to go on, or None once all is on the disk.
+
+        The log must be empty, and nobody may write meanwhile, nor write a page that was read before.
+        """
         fd = self._opened()
         head, size = os.pread(fd, _HEADER, 0), os.fstat(fd).st_size
         if head[: len(_MAGIC)] != _MAGIC:
@@ -213,7 +216,10 @@ class _Stopped(Exception):  # noqa: N818 - no error, but somebody who speaks
 def write_copy(
     source: Any, target: Path, *, connect: Callable[[Path], Any], stop: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Write a copy of `source`'s last commit in place of `target`, in one step; False: it was stopped. `connect` opens it."""
+    """Write a copy of the last commit that replaces `target` in one step; return False if it was stopped, and nothing is left.
+
+    `source` is a reading connection of its own; `connect` opens the file that becomes the copy.
+    """
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
 
     def go_on(*_progress: int) -> None:
@@ -246,7 +252,10 @@ def write_copy(
 
 @contextmanager
 def copied(path: Path) -> Iterator[Path]:
-    """Lend a copy of a database and its log, opening nothing beside it; raise BusyError where it was written meanwhile."""
+    """Lend a copy of a database that may not be written, with its log; raise BusyError where another program wrote it meanwhile.
+
+    Nothing is opened, not even beside it.
+    """
     from shutil import copyfile, disk_usage  # late: it brings archives of all kinds with it
 
     parts = [path, path.with_name(path.name + "-wal")]
@@ -287,7 +296,10 @@ def _changed(path: Path) -> int:
 
 
 def _fault_of(copy: Any, stop: Callable[[], bool]) -> str:
-    """Return SQLite's complaint about a copy, or raise _Stopped; before SQLite 3.41, not within a table (5 ms a megabyte)."""
+    """Return SQLite's complaint about a copy, or raise _Stopped.
+
+    Before SQLite 3.41 the look at one table cannot be stopped: some 5 ms a megabyte, on this thread alone.
+    """
     copy.set_progress_handler(lambda: int(stop()), _CHECKED_AT_ONCE)
     try:
         fault = str(copy.execute("pragma quick_check").fetchone()[0])

@@ -50,7 +50,11 @@ _TELLING = 16
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
-    """Erase a fact with every version, also where it was shown; return what finds copies by our tools; None: there is none."""
+    """Erase a fact with every version, also where it was shown to a model; return what finds its copies; None: there is none.
+
+    Copies by the memory's own tools go from all conversations; people's own words stay. A conversation that runs keeps it before
+    its model until its epoch ends (law 2), but writes none of it again.
+    """
     scope = written_scope(tx, scope)
     erase_blocks(tx, [(scope, key)])
     erased = read_erased(tx, key, scope=scope)
@@ -116,7 +120,11 @@ def erase_session(tx: Transaction, name: str) -> dict[str, int]:
 def erase_person(
     tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0
 ) -> tuple[dict[str, int], list[Erased]]:
-    """Erase what a person said or owns, `files` of a bank later; return how much of each kind, and what finds copies of facts."""
+    """Erase what a person said or owns; return how much of each kind that was, and what finds copies of the facts.
+
+    Summaries, dropped messages, and the loop's state of their conversations go with it. The eraser removes their folder in a bank
+    later, with so many files.
+    """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
     forget_move(tx, [bound["name"]])
@@ -229,7 +237,11 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tupl
 
 
 def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int], list[Erased]]:
-    """Erase a turn, what its tools alone told and what quotes it; return how much of each kind went, and what finds copies."""
+    """Erase a turn, its utterance and its answer; return how much of each kind went, and what finds copies.
+
+    With it go the facts that nothing but its tools told, what goes with messages, and what its speaker's agent keeps of the
+    session; in any conversation, what the memory's tools repeated of it, and what a robot answered with it word for word.
+    """
     rows = tx.execute(
         "select t.session_id, t.recorded, t.first_message, t.last_message, t.owner, t.speaker from turns t"
         " join sessions s on s.id = t.session_id where s.name = ? and t.n = ?",

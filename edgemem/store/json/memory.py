@@ -33,7 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryTables:
-    """The tables of a truth in memory, one connection for all threads; ids that the engine makes lie beyond all time."""
+    """The tables of a truth in memory, for a store with another kind of file; one connection serves all threads in turn.
+
+    Ids that the engine makes lie beyond all time, so that none is the tick of something that the file dates.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path

@@ -226,7 +226,11 @@ def _fact_entry(place: tuple[Any, ...], stated: tuple[Any, ...]) -> FactEntry:
 
 
 def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[Any]:
-    """Return entries about facts as we write them; add a sentence to `problems` for each repair, such as an end in a fact."""
+    """Return entries about facts as we write them; add a sentence to `problems` for each repair.
+
+    EdgeVox knows one time of a fact, and writes an end into the fact itself. Where several values were active at once, the one
+    written last holds; where its clock had been set back, a later entry was learnt later all the same.
+    """
     ours: list[Any] = []
     of_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for entry in entries:

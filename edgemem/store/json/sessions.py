@@ -43,7 +43,10 @@ class _SessionFile(msgspec.Struct):
 
 
 class JSONSessionStore(Closable):
-    """Conversations as files in a folder; a save is on the disk when it returns, and `clock` dates the files."""
+    """Conversations as files in a folder that the first save makes; a save without changes writes nothing.
+
+    A save is on the disk when it returns. `clock` dates the files, so their order is right where the wall clock was not.
+    """
 
     def __init__(self, base: str | Path, *, clock: Clock | None = None) -> None:
         self.base = checked_path(base, "a folder of sessions")
