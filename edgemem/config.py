@@ -366,7 +366,10 @@ msgspec.json.Decoder(Profile)
 
 
 def open_file(path: str | Path, *, links: bool = True, folder: int | None = None) -> BinaryIO:
-    """Open a regular file to be read, in a `folder`'s descriptor, following `links` at its end; else raise OSError at once."""
+    """Open a regular file to be read; raise OSError for all else at once: a pipe is not waited for, a device not touched.
+
+    `links`: follow one at the end of the path. `folder`: the descriptor of the folder in which a relative path begins.
+    """
     # Looked at first, because opening a device may already do something.
     if stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=links).st_mode):
         file = os.open(path, _READ if links else _READ | os.O_NOFOLLOW, dir_fd=folder)

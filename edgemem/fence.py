@@ -100,7 +100,10 @@ def storable(text: str) -> str:
 
 
 def clean(text: str, *, max_chars: int) -> str:
-    """Return the text as one safe line of at most `max_chars`, cut at a whole sign and then ending in `…`; other text stays."""
+    """Return the text as one safe line of at most `max_chars`, cut at a whole sign and then ending in `…`.
+
+    Cleaning twice changes nothing. Ordinary text of any language stays as it is.
+    """
     if max_chars < 1:
         return ""
     # The part that is cut need not be looked at: a megabyte of text costs no more than a long line.
@@ -112,7 +115,10 @@ def clean(text: str, *, max_chars: int) -> str:
 
 
 def clean_result(text: str) -> str:
-    """Return a tool's answer made safe as `clean` does, its lines kept and JSON still JSON, with keys of calls in parentheses."""
+    """Return the answer of a tool made safe as `clean` makes a line, but with its own lines, and JSON that stays JSON.
+
+    Keys that make an object a call are put into parentheses. Cleaning twice changes nothing.
+    """
     while _ESCAPED.search(text):
         text = _ESCAPED.sub(lambda match: chr(int(match[0][-2:], 16)), text)
     text = _edit(_visible(text), _HEADED, lambda _part, _match: "")

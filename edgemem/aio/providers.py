@@ -195,7 +195,10 @@ class SqliteProceduralMemory(Provider[Procedures], AsyncProcedures):
 
 
 def limits_of(config: MemoryBankConfig) -> MemoryBankConfig:
-    """Return the limits of a bank without a home, on while open; raise InvalidInputError for one that nothing could keep."""
+    """Return the limits of a bank without a home; raise InvalidInputError for one that nothing could keep.
+
+    Such a bank is on as long as it is open, and is shown to no model by itself.
+    """
     if not isinstance(config, MemoryBankConfig):
         raise InvalidInputError(f"The limits of a bank are a MemoryBankConfig, not {type(config).__name__}.")
     usual = vars(MemoryBankConfig())

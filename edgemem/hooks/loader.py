@@ -155,7 +155,10 @@ class FunctionHook:
 
 
 def hook(*points: str, priority: int = 0) -> Callable[[Callable[..., HookResult | None]], FunctionHook]:
-    """Make a hook of a function of `(ctx, payload)` or `(point, ctx, payload)` at some points; of higher priority acts first."""
+    """Make a hook of a function of `(ctx, payload)` or `(point, ctx, payload)` that acts at points such as `"before_llm"`.
+
+    Hooks of a higher priority act first. No point, or one that does not exist, raises InvalidInputError.
+    """
     if not points or not all(isinstance(point, str) for point in points):
         raise InvalidInputError(
             f'Name the points at which the hook acts, as in @hook("before_llm"); there are: {", ".join(sorted(POINTS))}'

@@ -310,7 +310,10 @@ class _MemoryTools:
         return "\n".join([*(texts or [nothing] * (not late)), *[_CUT_OFF] * late])
 
     def forget_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
-        """Erase a fact with all its history, an episode or what was said, after a yes; the bytes go in idle time."""
+        """Erase a fact with all its history, or an episode, after a yes, and quote what it was.
+
+        Once it is committed nobody recalls it; the bytes go from every file in idle time.
+        """
         if says_not_to_forget(turn.utterance):
             raise RefusedError(
                 f"Nothing was erased: the user asked NOT to forget. To keep something new, call {REMEMBER_FACT}."

@@ -64,7 +64,10 @@ class Backups:
         return done
 
     def make(self, target: Path | None = None) -> Path:
-        """Make a backup in a folder (None: this one's) or over an older one; return its path. Nothing else is replaced."""
+        """Make a backup in place of an older one or in a folder (None: this one's); return its path.
+
+        Raise InvalidInputError where something else would be replaced; StoreError leaves nothing of it.
+        """
         path = target or self.folder
         if target is None or target.is_dir():
             path /= copy_name(self._database.clock.tick())

@@ -212,7 +212,10 @@ class TurnJournal:
         return self._submit(Entry(Discard(session, entry.tick)))
 
     def settle(self, *, wait_s: float | None = None) -> None:
-        """Write all that waits, also of processes gone, and open turns, within `wait_s`; raise StoreError if impossible."""
+        """Write all that waits, also of processes that are gone, and open turns, before something is forgotten in them.
+
+        It takes `wait_s` at most (None: as the database waits for others), and raises StoreError where it is impossible now.
+        """
         name = self.database.path.name
         self._store_open(alone=True)
         tried = self.database.enqueue(self._take_over)

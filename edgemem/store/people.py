@@ -133,7 +133,10 @@ class People:
         since: float | None = None,
         until: float | None = None,
     ) -> Moved:
-        """Make two people of one: what a device heard, or was heard between two times (s since the epoch), is the new one's."""
+        """Make two people of one: what a device heard, or what was heard from one time until another, is the new one's.
+
+        Times are seconds since the epoch. What nobody heard, such as goals and files, stays. The new name may be another of theirs.
+        """
         if (voice, since, until) == (None, None, None):
             raise InvalidInputError("Say what to split off: the voice, or since or until when it was heard.")
         since, until = (t if t is None else checked_time(t, "since and until") for t in (since, until))
@@ -159,7 +162,10 @@ class People:
         return self._move("give", bound["old"], name, (turn_is, said, bound))
 
     def undo(self) -> Moved:
-        """Take the newest move back, once; what was forgotten or changed since is left so, and what was said since follows."""
+        """Take the newest move back, once; return it. What was forgotten or changed since is left so.
+
+        What was said since to the one of two is theirs; who was renamed or split is one person again, with all that was said.
+        """
 
         def work(tx: Transaction) -> Moved:
             rows = tx.query("select value from meta where key = ?", (MOVE,))
@@ -338,7 +344,11 @@ class _Mover:
     def _shared(
         self, kind: Kind, here: Mapping[str, Any], row: Mapping[str, Any], roles: Mapping[str, str]
     ) -> list[Cell]:
-        """Return the cells of a place that change; of two that meet there, the older gets whose it was before its name."""
+        """Return the cells of a place that change; where the new person has something there, make room for both.
+
+        Values of a fact become one history, unless they concern safety and disagree. Then, and in other tables with names, the older of
+        the two gets whose it was before its name.
+        """
         cells = [cell for name, value in here.items() for cell in self._cells(name, roles[name], value)]
         there = _altered(here, cells)
         others, own = self._at(kind, there), self._at(kind, here)

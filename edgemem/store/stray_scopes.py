@@ -34,7 +34,10 @@ def stray_scopes(db: Tables) -> list[Stray]:
 
 
 def move_scope(tx: Transaction, old: str, new: str) -> Stray:
-    """Move records of a scope of an unknown form to a known one; raise InvalidInputError where both have one of a key."""
+    """Move the records of a scope of an unknown form to one of a known form, with blocks that showed them erased; return their number.
+
+    Raise InvalidInputError where both scopes have a record of one key.
+    """
     new = checked_scope(new)
     if is_known_form(without_spaces(old)):
         raise InvalidInputError(

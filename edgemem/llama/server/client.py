@@ -103,7 +103,11 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Connection(http.client.HTTPConnection):
-    """Asks one thing after the other, from one thread at a time, again where the connection was closed; `cut` from any."""
+    """Asks one thing after the other, from one thread at a time; `cut` may come from any.
+
+    llama-server closes a connection after 5 s of silence, 100 requests or a stream. A request that finds it closed is sent once
+    more on a new one: the server had not begun with it.
+    """
 
     def __init__(self, address: Address) -> None:
         super().__init__(address.host or "localhost")

@@ -47,7 +47,11 @@ class SafetyDoc(NamedTuple):
 
 
 def safety_docs(view: QueryView, reader: Reader | None, keys: Collection[str]) -> list[SafetyDoc]:
-    """Return docs that may be found and concern somebody's safety, by `keys` too: first near or sure ones, then the newest."""
+    """Return the docs that a question may find and that concern somebody's safety: by rank, what is near or sure first, then the newest.
+
+    Args:
+        keys: further words of such facts' keys.
+    """
     rows, n = view.table.rows, view.n
     flagged, sure = (rows["flags"][:n] & SAFETY) > 0, (rows["flags"][:n] & SURE) > 0
     if keys:

@@ -244,7 +244,10 @@ def find_near(
     new: Mapping[int, float],
     most: int,
 ) -> None:
-    """Find docs near a question, `most` and twice as many about its people, and all candidates' cosines; `new`: unindexed."""
+    """Find the docs near to a question, and the cosines of all candidates and their neighbours.
+
+    `new` has the cosines of docs that the index lacks; `most` bounds candidates by meaning, twice as many about people it names.
+    """
     _note_cosines(view, new.items())
     near = sorted([*vectors.nearest(vector, most, rough=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]

@@ -83,7 +83,10 @@ def score_bm25(
     asked: Mapping[str, TermWeight],
     statistics: Statistics,
 ) -> tuple[Slots, Slots]:
-    """Note BM25 of texts, windows and sessions by `postings` and weights `asked`; return slots that may score."""
+    """Note the BM25 of texts, windows and sessions in the view; return the slots of texts and of windows that may score.
+
+    `postings` are terms with their texts' slots and counts there, `asked` their weights.
+    """
     rows, n = view.table.rows, view.n
     if not postings:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)

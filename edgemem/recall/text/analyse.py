@@ -152,7 +152,10 @@ def empty_signs() -> frozenset[str]:
 
 
 def language_of(plain: Collection[str], spelled: str = "") -> str:
-    """Return the language with the most stop words among `plain`; en where none has more; accents in `spelled` count too."""
+    """Return the language with the most stop words among a text's `plain` words; en where none has more than English.
+
+    `spelled` is the text in small letters, if it has accents or the signs of Spanish, which tell as much as a word.
+    """
     tables = _tables()
     if spelled and (code := language_by_letters(spelled)):
         return code
@@ -186,7 +189,10 @@ def embedder_weight(language: str, known: Collection[str], foreign: float) -> fl
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Return the words that tell nothing in en, de, es (without accents; the last two with the English) or vi (with them)."""
+    """Return the words that tell nothing in en, de, es (without accents) or vi (with them).
+
+    German and Spanish ones include the English: a question too short to tell its language does not ask for these.
+    """
     return _tables().empty[language]
 
 

@@ -77,7 +77,10 @@ class Lexicon(msgspec.Struct, frozen=True):
     whole_weeks: bool
 
     def tenses(self, written: str, plain: str) -> tuple[bool, bool]:
-        """Tell whether a text has signs of the past, and of the future; in `written` no German noun is taken for a verb."""
+        """Tell whether a text has signs of the past, and of the future; `plain` has the letters of the lexicon.
+
+        In `written` no German noun is taken for a verb, as in small letters.
+        """
         past = self.past.search(plain) or _PAST_FORM.search(written)
         coming = self.coming.search(plain) or _FUTURE_FORM.search(written)
         return past is not None, coming is not None

@@ -147,7 +147,10 @@ class BankFolder:
                         folder.unlink()
 
     def person_moves(self, old: str, new: str) -> list[tuple[str, str]]:
-        """Return what is in a person's folders, and where in another's it goes; a topic of both gets the old name behind it."""
+        """Return what is in the folders of a person, and where in another's it will be: paths below the folder of all banks.
+
+        A topic that both have gets the old name behind its own.
+        """
         home = next(iter(self.folders_of(new)), self.root / folders_of(scope_of(new), "")[0])
         moves = []
         for folder in filter(Path.is_dir, self.folders_of(old)):

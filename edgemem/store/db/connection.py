@@ -195,7 +195,10 @@ class Origin(NamedTuple):
 
 
 def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin | None:
-    """Return which truth a file holds, if it can be read; `thorough` looks for damage (5 ms a megabyte) and foreign parts."""
+    """Return which truth a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
+
+    `thorough` looks at the whole file for damage, some 5 ms a megabyte, and for parts that edgemem does not make.
+    """
     try:
         if not path.stat().st_size:
             return None  # SQLite would take the log away from beside it
@@ -223,7 +226,10 @@ def read_value(path: Path, sql: str) -> Any:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Write a complete and checked copy of a truth in place of `target`, in one step; without a log, read where it lies."""
+    """Write a complete and checked copy of a truth, wherever it is; `target` is replaced in one step.
+
+    Beside one without a log nothing is written, so it is read where it lies.
+    """
     mode: Mode = "rw" if (logged := source.with_name(f"{source.name}-wal").exists()) else "ro&immutable=1"
     with (
         translated_errors(source),
@@ -235,7 +241,10 @@ def copy_database(source: Path, target: Path) -> None:
 
 @contextmanager
 def read_foreign(path: Path) -> Iterator[tuple[dict[str, list[str]], Callable[[str], list[dict[str, Any]]]]]:
-    """Lend the tables and columns of a copy of another program's database, and a way to read the rows that one stores."""
+    """Lend the tables of another program's database with their columns, and a way to read the rows of one; bad UTF-8 is replaced.
+
+    It is a copy, so that nothing changes beside it. Only what is stored is read: what a view or a column computes may have no end.
+    """
     with translated_errors(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
         connection.execute("pragma query_only = on")
         connection.execute("pragma trusted_schema = off")

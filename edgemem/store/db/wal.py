@@ -39,7 +39,10 @@ _CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
 
 
 class WriteAheadLog:
-    """The log of one writer connection, emptied beyond a limit on its thread; `exclusively` keeps other processes out."""
+    """The log of one writer connection, emptied beyond a limit; used on the writer thread only.
+
+    `exclusively` keeps other processes out, and translates SQLite's errors; `moving` where the database itself is written.
+    """
 
     def __init__(
         self,

@@ -225,7 +225,10 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
 
 
 def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
-    """Erase a person's messages in a session but the newest `keep`, and epochs; return their number and the first turn left."""
+    """Erase a person's messages in a session but the newest `keep`, with answers; return their number and the first turn left.
+
+    The session's epochs with their summaries, dropped messages and the loop's state go with them, as with a person.
+    """
     bound = topic(session, person)
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
     if not rows:

@@ -126,7 +126,10 @@ class Eraser:
         self._lock = threading.Lock()
 
     def fact(self, key: str, *, scope: str, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
-        """Erase a fact with its history, waiting `wait_s` s for turns to be written and, `at_once`, for the bytes to be gone."""
+        """Erase a fact with its history, also from what running conversations will say.
+
+        Waits at most `wait_s` seconds for turns that must be written before, and with `at_once` for the bytes to be gone.
+        """
         return self._erase(lambda tx: _one("facts", erase_fact(tx, key, scope=scope)), wait_s, at_once)
 
     def record(
@@ -179,7 +182,10 @@ class Eraser:
         )
 
     def work(self, stop: Stop = lambda: False, *, wait_s: float = -1) -> bool:
-        """Remove forgotten bytes from every place but those somebody reads; return whether anything was done."""
+        """Remove forgotten bytes from every place that may still hold them; return whether anything was done.
+
+        A place that somebody reads is left for the next call; another thread that does this is waited for (-1: for ever).
+        """
         if not self._lock.acquire(timeout=wait_s):
             return False
         try:

@@ -391,7 +391,10 @@ def export_lines(
     bank: MemoryBank | None = None,
     speaker: str | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of an export; of a speaker, what they said or own, facts with their whole history, and their files."""
+    """Yield the lines of an export, without line ends.
+
+    Of a speaker it holds only what they said or own, facts with their whole history, and their own files; no notes.
+    """
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
     encode = msgspec.json.Encoder().encode
     yield encode(Edgemem(FORMAT, export.person)).decode()
