@@ -11,6 +11,18 @@ class InvalidInputError(EdgememError, ValueError):
     """An argument cannot be stored or used as it is; change it and call again."""
 
 
+class InvalidTransitionError(InvalidInputError):
+    """A thought's lifecycle does not go that way; take a step that it allows."""
+
+
+class DuplicateEdgeError(InvalidInputError):
+    """There is an edge of this type between these two already; update that one."""
+
+
+class ThoughtNotFoundError(InvalidInputError):
+    """Nothing has this id, or the reader may not know it; look it up anew."""
+
+
 class MemoryBankViolation(InvalidInputError):  # noqa: N818 - Cognitia's name
     """A path that the bank does not take, or a file beyond its limits; name another, or shorten or delete files."""
 

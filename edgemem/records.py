@@ -20,7 +20,9 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.scopes import Level, name_key
 
-Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank"]
+Kind = Literal[
+    "fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank", "thought"
+]
 """What recall finds, in the order of the numbers that the index knows them by: a new one is appended."""
 
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0

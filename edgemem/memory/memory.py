@@ -92,6 +92,8 @@ class Memory(Closable):
         """NOTES.md."""
         self.procedures = self._home.procedures
         """Ways of doing things, and how often each worked."""
+        self.thoughts = self._home.thoughts
+        """Typed thoughts and the edges between them; all else that is remembered is shown there too."""
         self.people = self._home.people
         """Who is known; somebody is renamed, merged or split here, or gets a turn."""
         self.bank = self._home.bank

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 from weakref import WeakSet, WeakValueDictionary
 
 from edgemem.clock import Clock
@@ -29,6 +30,7 @@ from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.memory.home import TruthFile, make_home, profile_file, profile_of
 from edgemem.memory.idle import AGAIN_S, IdleWorker, Stop
 from edgemem.memory.reload import Reload
+from edgemem.memory.thoughts import Thoughts
 from edgemem.preload import preload
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
@@ -207,6 +209,9 @@ class Home:
         )
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
+        self.thoughts = Thoughts(
+            self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
+        )
 
     def _open_index(self, path: Path, opened: ExitStack) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 TURN_KIND_GROUPS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
-    frozenset(("note", "bank")),
+    frozenset(("note", "bank", "thought")),
     frozenset(("episode", "turn")),
 )
 """What a turn recalls apart: turns and notes are many and long, and leave no place for the few facts; a summary repeats turns."""

@@ -84,6 +84,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is asked what may hurt anybody; where somebody speaks, that is found unasked."""
     refs: Collection[int] | None = None
     """Only rows with these ids, where `kinds` names one kind; None: all."""
+    include_archived: bool = False
+    """Whether archived thoughts are found too."""
     noted: bool = True
     """Whether `last` records it."""
 
@@ -185,7 +187,14 @@ class Recall:
         if spans:
             choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
         zone = self._settings.now.time.tzinfo()
-        times = FactTimes(now, past=past, future=bool(request.include_past), when=when, zone=zone)
+        times = FactTimes(
+            now,
+            past=past,
+            future=bool(request.include_past),
+            when=when,
+            archived=request.include_archived,
+            zone=zone,
+        )
         rows = Rows(
             self._truth,
             self._notes,

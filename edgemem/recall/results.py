@@ -22,6 +22,7 @@ from edgemem.recall.index.sources import (
     NOTE,
     PREFERENCE,
     SUMMARY,
+    THOUGHT,
     TURN,
     fact_text,
     read_paragraphs,
@@ -34,6 +35,7 @@ from edgemem.store.episodes import stored_text, text_of
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
+from edgemem.store.thoughts import expired_marks
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 
 if TYPE_CHECKING:
@@ -103,6 +105,8 @@ class FactTimes(NamedTuple):
     """With these, whether facts that do not hold yet are."""
     when: When | None = None
     """Instead, facts as they held then, and were known."""
+    archived: bool = False
+    """Whether archived thoughts are read too."""
     zone: tzinfo | None = None
     """Of the days; None: this machine's."""
 
@@ -114,6 +118,11 @@ class FactTimes(NamedTuple):
         if self.past:
             return _PAST_FACT, {"now": self.now, "latest": math.inf if self.future else self.now}
         return _PRESENT_FACT, {"now": self.now}
+
+    def bounds(self) -> dict[str, Any]:
+        """Return the values by which thoughts are held to these times."""
+        at = self.now if self.when is None else self.when.valid_at
+        return {"at": at, "any_time": self.past or self.when is not None, "archived": self.archived}
 
 
 class Rows:
@@ -141,7 +150,11 @@ class Rows:
                 by_kind.setdefault(kind, []).append(ref)
         for kind, ids in by_kind.items():
             self._items.update(dict.fromkeys([(kind, ref) for ref in ids]))
-            self._items.update({(kind, int(item.id)): item for item in self._of_kind(kind, ids)})
+            items = {f"{item.kind}:{item.id}": item for item in self._of_kind(kind, ids)}
+            expired = () if self._times.when else expired_marks(self._truth, [*items], self._times.now)
+            self._items.update(
+                {(kind, int(item.id)): item for name, item in items.items() if name not in expired}
+            )
         return {ref: item for ref in refs if (item := self._items[ref]) is not None}
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
@@ -151,7 +164,7 @@ class Rows:
             return _notes(self._notes, ids, self._reader)
         if kind == BANK:
             return _sections(self._sections, ids, self._reader)
-        return _others(self._truth, kind, ids, self._reader, self._doubtful)
+        return _others(self._truth, kind, ids, self._reader, {**self._doubtful, **self._times.bounds()})
 
 
 def _facts(
@@ -231,6 +244,15 @@ _OTHERS = {
         join sessions s on s.id = f.session_id
         """,  # noqa: S608 - our own constant
     ),
+    THOUGHT: (
+        "f.",
+        """
+        f.id, f.name, f.essence, f.source, f.valid_from, f.valid_to, ifnull(f.valid_to <= :at, 0)
+        from (select * from stored_thoughts
+          where (level < 2 or owner is not null) and (:archived or lifecycle <> 'ARCHIVED')
+            and ifnull(valid_from <= :at, 1) and (:any_time or ifnull(valid_to > :at, 1) and ifnull(expires > :at, 1))) f
+        """,
+    ),
 }
 """By kind: the row whose level and owner count, and the columns beside, after the time of writing."""
 
@@ -270,6 +292,9 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
     if kind == PREFERENCE:
         scope, key, value = columns
         return {"text": fact_text(key, value), "scope": scope, "key": key, "value": value}
+    if kind == THOUGHT:
+        names = ("key", "text", "source", "valid_from", "valid_to", "past")
+        return {**dict(zip(names, columns, strict=True)), "past": bool(columns[-1])}
     if kind == SUMMARY:
         return dict(zip(("text", "session"), columns, strict=True))
     if kind == EPISODE:

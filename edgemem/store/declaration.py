@@ -145,3 +145,8 @@ class Kind(NamedTuple):
         if {"session", "turn"}.issubset(self.names) and not self.blanks:
             parts.append(IN_THEIR_TURNS)
         return " or ".join(parts)
+
+
+ID = Column("id", "integer primary key", "tick")
+LEVEL = Column("level", "integer not null", "level")
+OWNER = Column("owner", "text", "person")

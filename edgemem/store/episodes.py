@@ -20,6 +20,7 @@ from edgemem.records import Episode
 from edgemem.scopes import name_key
 from edgemem.store.declaration import Kind
 from edgemem.store.facts import storable_value
+from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.kinds import EPISODES, GOALS
 from edgemem.store.rights import (
     LEVELS,
@@ -212,6 +213,9 @@ def text_of(kind: Kind, values: Sequence[Any]) -> str:
     if kind is GOALS:
         title, data = values
         return f"goal: {goal_text(title, msgspec.json.decode(data))}"
+    if kind is STORED_THOUGHTS:
+        essence, content = values
+        return str(content if content.startswith(essence) else f"{essence}\n{content}")
     listed = kind.columns_of("json")
     words = (
         ", ".join(msgspec.json.decode(value)) if value and column in listed else value

@@ -7,7 +7,7 @@ which recall finds it, are in `records`, its door in `memory.opened` and `memory
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -17,11 +17,9 @@ import msgspec
 from edgemem.records import ProcedureStep, TurnState
 from edgemem.store.db.connection import Migration, Origin, Schema, read_origin
 from edgemem.store.db.database import Database
-from edgemem.store.declaration import Column, Kind, Parent
+from edgemem.store.declaration import ID, LEVEL, OWNER, Column, Kind, Parent
+from edgemem.store.graph import MARKS, STORED_EDGES, STORED_THOUGHTS, follow_rows
 
-_ID = Column("id", "integer primary key", "tick")
-_LEVEL = Column("level", "integer not null", "level")
-_OWNER = Column("owner", "text", "person")
 _OF_SOMEBODY = Column("owner", "text not null", "person")
 _HEARD = (
     Column("speaker", "text", "person"),
@@ -33,8 +31,8 @@ _HEARD = (
 )  # of every record that came from speech
 _STATED = (
     Column("source", "text not null default ''", "text"),
-    _LEVEL,
-    _OWNER,
+    LEVEL,
+    OWNER,
     *_HEARD,
     # The value as it was given, where that was no text; `value` then says it in words.
     Column("json", "text"),
@@ -46,7 +44,6 @@ _FROM = (Column("session", "text"), Column("turn", "integer"))
 _OF_SESSION = Column("session_id", "integer not null references sessions (id) on delete cascade")
 _SESSION = Parent("sessions", "session_id", (("session", "name"),))
 _KEY = Parent("fact_keys", "key_id", (("scope", "scope"), ("key", "key"), ("topic", "topic")))
-
 FACT_KEYS = Kind(
     "fact_keys",
     "fact",
@@ -71,7 +68,7 @@ FACTS = Kind(
     # value null: no value. origin: the row that said so first; where a correction splits a rectangle, the rest of it is
     # written again. version counts the transactions of a key; node: see facts_known.
     (
-        _ID,
+        ID,
         Column("key_id", "integer not null references fact_keys (id)"),
         Column("value", "text", "value"),
         Column("valid_from", "real not null", "time"),
@@ -136,7 +133,7 @@ DOUBTS = Kind(
     # A statement that is not believed, so no rectangle. settled: the tick at which something was believed of the same time;
     # confirmed_by: the fact that says the same, else it was refuted.
     (
-        _ID,
+        ID,
         Column("key_id", "integer not null references fact_keys (id)"),
         Column("value", "text not null", "value"),
         Column("valid_from", "real not null", "time"),
@@ -172,13 +169,13 @@ PREFERENCES = Kind(
     "preference",
     # Its id is in the order of writing: a preference that changes gets a new one.
     (
-        _ID,
+        ID,
         Column("scope", "text not null", "scope"),
         Column("key", "text not null", "key"),
         Column("value", "text not null", "value"),
         Column("recorded", "integer not null", "tick"),
-        _LEVEL,
-        _OWNER,
+        LEVEL,
+        OWNER,
     ),
     ("unique (scope, key)",),
     newest="recorded",
@@ -197,13 +194,13 @@ EPISODES = Kind(
     # name: the caller's id. summary: null: kind and payload say it. details: decisions, tools and tags, as JSON. latency: of a
     # call of a tool, in milliseconds.
     (
-        _ID,
+        ID,
         Column("kind", "text not null", "text"),
         Column("payload", "text not null", "json"),
         Column("outcome", "text not null", "text"),
         Column("agent", "text not null default ''", "text"),
-        _LEVEL,
-        _OWNER,
+        LEVEL,
+        OWNER,
         *_HEARD,
         Column("name", "text"),
         Column("summary", "text", "text"),
@@ -235,7 +232,7 @@ PROCEDURES = Kind(
     "procedure",
     # name: its id for callers. It gets a new row id when it is stored again, and keeps its counts.
     (
-        _ID,
+        ID,
         Column("name", "text not null unique"),
         Column("title", "text not null", "text"),
         Column("description", "text not null", "text"),
@@ -246,8 +243,8 @@ PROCEDURES = Kind(
         Column("tags", "text", "json", shape=tuple[str, ...]),
         Column("metadata", "text", "json", shape=dict[str, Any]),
         *_FROM,
-        _LEVEL,
-        _OWNER,
+        LEVEL,
+        OWNER,
         *_HEARD,
     ),
     place="r.name",
@@ -272,7 +269,7 @@ SESSIONS = Kind(
     "sessions",
     "session state",
     (
-        _ID,
+        ID,
         Column("name", "text not null unique"),
         Column("state", "text not null default '{}'", "json", shape=dict[str, Any]),
         Column("recorded", "integer not null", "tick"),
@@ -300,18 +297,28 @@ TURNS = Kind(
         Column("block", "text", "text"),
         Column("shown", "text", "json", shape=tuple[str, ...]),
         # Of the message that was said to the robot, and of all else in the turn, never lower.
-        _LEVEL,
+        LEVEL,
         Column("answer", "integer not null", "level"),
         # The id of the message that was said to the robot; null: nobody said one.
         Column("utterance", "integer", "tick"),
-        _OWNER,
+        OWNER,
         Column("recorded", "integer not null", "tick"),
+        Column("cycle", "integer not null default 0"),  # counts the turns of all conversations
         *_HEARD,
     ),
     ("primary key (session_id, n)",),
     rowid=False,
     primary=("session_id", "n"),
     parent=_SESSION,
+    # No later turn has an erased one's cycle.
+    extras=(
+        """
+        create trigger turns_cycle after delete on turns begin
+          insert into meta values ('cycle', old.cycle)
+            on conflict (key) do update set value = max(value, excluded.value);
+        end
+        """,
+    ),
     place="p.name || ' ' || r.n",
     newest="",
     goes="conversation",
@@ -324,7 +331,7 @@ MESSAGES = Kind(
     "turn",
     # dropped: the tick at which save() replaced this message by another version of the conversation.
     (
-        _ID,
+        ID,
         Column("session_id", "integer not null"),
         Column("turn", "integer not null"),
         Column("role", "text not null"),
@@ -359,7 +366,7 @@ EPOCHS = Kind(
     # head: a hash of the instructions and tools before the epoch, if somebody noted it. carried: the lines of memory in the
     # epoch's head, as in turns.shown; null if there are none.
     (
-        _ID,
+        ID,
         Column("session_id", "integer not null references sessions (id)"),
         Column("first_turn", "integer not null"),
         Column("summary", "text not null default ''", "text"),
@@ -367,7 +374,7 @@ EPOCHS = Kind(
         Column("started_at", "real not null", "time"),
         Column("head", "text", "local"),
         Column("carried", "text", "json", shape=tuple[str, ...]),
-        _LEVEL,
+        LEVEL,
     ),
     extras=("create index epochs_by_session on epochs (session_id, id)",),
     parent=_SESSION,
@@ -413,7 +420,7 @@ TOOL_OUTPUTS = Kind(
 USERS = Kind(
     "users",
     "user",
-    (_ID, Column("name", "text not null unique", "person")),
+    (ID, Column("name", "text not null unique", "person")),
     place="r.name",
     line="user",
     unique=("name",),
@@ -424,12 +431,12 @@ GOALS = Kind(
     "goal",
     # data: the rest of its fields, as JSON. A goal that changes gets a new row id.
     (
-        _ID,
+        ID,
         _OF_SOMEBODY,
         Column("name", "text not null"),
         Column("title", "text not null", "value"),
         Column("data", "text not null", "json", shape=dict[str, Any]),
-        _LEVEL,
+        LEVEL,
     ),
     ("unique (owner, name)",),
     place="r.name",
@@ -444,7 +451,7 @@ PHASES = Kind(
     "phases",
     "phase",
     (
-        _ID,
+        ID,
         Column("owner", "text not null unique", "person"),
         Column("phase", "text not null", "value"),
         Column("notes", "text not null", "value"),
@@ -457,7 +464,7 @@ PHASES = Kind(
 SESSION_STATES = Kind(
     "session_states",
     "session state",
-    (_ID, _OF_SESSION, _OF_SOMEBODY, Column("data", "text not null", "json", shape=dict[str, Any])),
+    (ID, _OF_SESSION, _OF_SOMEBODY, Column("data", "text not null", "json", shape=dict[str, Any])),
     ("unique (session_id, owner)",),
     parent=_SESSION,
     line="state",
@@ -468,8 +475,8 @@ SESSION_SUMMARIES = Kind(
     "session_summaries",
     "summary",
     (
-        _ID, _OF_SESSION, _OF_SOMEBODY, Column("summary", "text not null", "value"),
-        Column("covered", "integer not null"), Column("version", "integer not null"), _LEVEL,
+        ID, _OF_SESSION, _OF_SOMEBODY, Column("summary", "text not null", "value"),
+        Column("covered", "integer not null"), Column("version", "integer not null"), LEVEL,
     ),
     ("unique (session_id, owner)",),
     parent=_SESSION,
@@ -484,7 +491,7 @@ BANK_FILES = Kind(
     "file",
     # Where the profile keeps the bank in the database; scope: user:…, household or shared.
     (
-        _ID,
+        ID,
         Column("scope", "text not null", "scope"),
         Column("topic", "text not null"),
         Column("path", "text not null"),
@@ -500,9 +507,15 @@ BANK_FILES = Kind(
 
 KINDS = (
     FACT_KEYS, FACTS, DOUBTS, PREFERENCES, USERS, GOALS, PHASES, EPISODES, PROCEDURES, SESSIONS, TURNS, MESSAGES,
-    SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES,
+    SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES, STORED_THOUGHTS, STORED_EDGES, MARKS,
 )  # fmt: skip
 """In the order of an export: parents before the rows that belong to them."""
+
+SHOWN: Mapping[str, tuple[Kind, ...]] = {
+    "fact": (FACTS,), "doubt": (DOUBTS,), "turn": (MESSAGES,), "episode": (EPISODES,), "goal": (GOALS,),
+    "preference": (PREFERENCES,), "summary": (EPOCHS, SESSION_SUMMARIES),
+}  # fmt: skip
+"""The kinds whose rows are shown as thoughts, by the first part of such an id: `fact:` and the row's id."""
 
 _PLAIN = (
     # A person's name as first written, which every row uses, by what all its spellings have in common (scopes.name_key):
@@ -518,9 +531,11 @@ _PLAIN = (
 
 def schema_of(kinds: Sequence[Kind]) -> Schema:
     """Return the schema of a truth with these kinds. Levels are stored as integers: 0 shared, 1 household, 2 private."""
-    steps = {"v001_initial": _PLAIN}
+    steps: dict[str, tuple[str, ...]] = {"v001_initial": _PLAIN}
     for kind in kinds:
         steps[kind.step] = (*steps.get(kind.step, ()), *kind.statements())
+    followed = [(shown, kind.table) for shown, some in SHOWN.items() for kind in some if kind in kinds]
+    steps[STORED_EDGES.step] += follow_rows(followed)
     ticks = {"index_queue": "id"} | {kind.table: kind.newest for kind in kinds if kind.newest}
     return Schema(tuple(Migration(*step) for step in sorted(steps.items())), ticks)
 

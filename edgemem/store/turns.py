@@ -59,6 +59,15 @@ SUMMARIES = """
 """The newest summary of each session as rows with level and owner."""
 
 
+_CURRENT_CYCLE = """
+  select max(
+    ifnull((select value from meta where key = 'cycle'), 0),
+    ifnull((select t.cycle from messages m join turns t on t.session_id = m.session_id and t.n = m.turn
+      where m.id = t.first_message order by m.id desc limit 1), 0))
+"""
+# The newest turn is the newest that a first message is of: behind it stand its other messages, and results that came late.
+
+
 def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> None:
     """Write a whole turn accepted at a tick (None: now), behind all others of its session."""
     if turn.state == "open":
@@ -71,13 +80,14 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
         raise InvalidInputError(
             f"Turn {turn.n} of session {turn.session!r} is already written; use the number after {last}."
         )
+    cycle = current_cycle(tx) + 1
     ids = messages.insert(tx, session_id, turn.n, rows)
     owner, heard = canonical_owner_and_heard(tx, turn.owner, turn.heard)
     heard = heard or Heard()
     place = utterance_in([message.role for message in turn.messages], turn.utterance)
     tx.execute(
         f"insert into turns (session_id, n, first_message, last_message, state, block, shown, level, answer,"  # noqa: S608 - our own
-        f" utterance, owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 18)})",
+        f" utterance, owner, recorded, cycle, {', '.join(_HEARD)}) values ({', '.join('?' * 19)})",
         (
             session_id,
             turn.n,
@@ -91,8 +101,25 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
             None if place is None else ids[place],
             owner,
             tx.recorded if recorded is None else recorded,
+            cycle,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
         ),
+    )
+
+
+def current_cycle(db: Tables) -> int:
+    """Return the highest cycle that any turn, thought or edge has had: a clock that counts the turns of all conversations.
+
+    The newest turn tells it, so that a turn writes nothing for it; `meta` holds what thoughts, and erased turns, had reached.
+    """
+    return int(db.query(_CURRENT_CYCLE)[0][0])
+
+
+def lift_cycle(tx: Transaction, cycle: int) -> None:
+    """Have the next turn come after a cycle."""
+    tx.execute(
+        "insert into meta values ('cycle', ?) on conflict (key) do update set value = max(value, excluded.value)",
+        (cycle,),
     )
 
 

@@ -109,11 +109,11 @@ def test_rows_of_any_kind_go_with_their_person(tmp_path: Path, kind: Kind) -> No
 
 def test_a_kind_of_a_later_release_has_its_table_in_a_truth_of_before(tmp_path: Path) -> None:
     """A file of this release gets the table when a later one opens it; then this release refuses the file."""
-    later = Kind("marks", "mark", (Column("id", "integer primary key", "tick"),), step="v999_marks")
+    later = Kind("visits", "visit", (Column("id", "integer primary key", "tick"),), step="v999_visits")
     open_truth(tmp_path / "x.db").close()
     with Database(tmp_path / "x.db", schema=schema_of((*KINDS, later))) as db:
-        assert db.query("select * from marks") == []
-        assert db.migrated == ("v999_marks",)
+        assert db.query("select * from visits") == []
+        assert db.migrated == ("v999_visits",)
     with pytest.raises(NewerSchemaError):
         open_truth(tmp_path / "x.db")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int]
 
-FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, _, GOAL, BANK = range(9)
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, _, GOAL, BANK, THOUGHT = range(10)
 KINDS: dict[int, Kind] = dict(enumerate(get_args(Kind)))
 """The kinds of docs by their numbers in the index."""
 

@@ -1,0 +1,380 @@
+"""Thoughts and edges: the records of the graph, with the names, limits and defaults of Engrava's page.
+
+Their times are texts in ISO 8601, in UTC, as that page has them; seconds since the epoch are taken too. A record never changes:
+`evolve` returns another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from edgemem.errors import InvalidInputError, InvalidTransitionError
+from edgemem.fence import check_key, storable
+from edgemem.records import EARLIEST, LATEST
+from edgemem.scopes import Level, person_of
+
+ESSENCE_CHARS = 200
+CONTENT_BYTES = 1 << 20
+METADATA_BYTES, METADATA_DEPTH = 16 * 1024, 16
+MOST_CYCLE = 2**62
+
+E = TypeVar("E", bound="_Name")
+R = TypeVar("R", "ThoughtRecord", "EdgeRecord")
+
+
+class _Name(str, Enum):
+    """One of a closed set of names; it is its text."""
+
+    __str__ = str.__str__
+
+
+class ThoughtType(_Name):
+    """What kind of thought it is; only edgemem itself makes reflections."""
+
+    TASK = "TASK"
+    OBSERVATION = "OBSERVATION"
+    BELIEF = "BELIEF"
+    REFLECTION = "REFLECTION"
+    OUTPUT_DRAFT = "OUTPUT_DRAFT"
+    NOTE = "NOTE"
+
+
+class Priority(_Name):
+    """How important it is to keep at hand, P1 most of all."""
+
+    P1 = "P1"
+    P2 = "P2"
+    P3 = "P3"
+    P4 = "P4"
+
+
+class LifecycleStatus(_Name):
+    """How far it has come; see `TRANSITIONS`."""
+
+    CREATED = "CREATED"
+    ACTIVE = "ACTIVE"
+    DONE = "DONE"
+    ARCHIVED = "ARCHIVED"
+
+
+class KnowledgeSource(_Name):
+    """How the knowledge was obtained."""
+
+    EXPERIENCE = "EXPERIENCE"
+    SEEDED_LLM = "SEEDED_LLM"
+    DISTILLED_LLM = "DISTILLED_LLM"
+    DREAMING = "DREAMING"
+
+
+class ThoughtVisibility(_Name):
+    """Who may hear it: Engrava's names of the levels."""
+
+    PRIVATE = "private"
+    SELECTIVE = "selective"
+    PUBLIC = "public"
+
+
+class EdgeType(_Name):
+    """How two thoughts hang together."""
+
+    ASSOCIATED = "ASSOCIATED"
+    DEPENDS_ON = "DEPENDS_ON"
+    DERIVED_FROM = "DERIVED_FROM"
+    MESSAGE_OF = "MESSAGE_OF"
+    BRIDGE = "BRIDGE"
+    CONSOLIDATED_FROM = "CONSOLIDATED_FROM"
+    CONTESTED_BY = "CONTESTED_BY"
+
+
+_CREATED, _ACTIVE, _DONE, _ARCHIVED = LifecycleStatus
+TRANSITIONS: Mapping[LifecycleStatus, frozenset[LifecycleStatus]] = {
+    _CREATED: frozenset({_ACTIVE}),
+    _ACTIVE: frozenset({_DONE, _ARCHIVED}),
+    _DONE: frozenset({_ARCHIVED}),
+    _ARCHIVED: frozenset({_ACTIVE}),
+}
+"""Which status may follow which; to leave the archive is to be restored (as in Engrava 0.7.2)."""
+
+Metadata = dict[str, Any]
+"""Scalars, and such dicts."""
+
+
+class ThoughtRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One idea, fact, observation or message."""
+
+    thought_id: str
+    thought_type: ThoughtType
+    essence: str
+    """What a prompt shows: 1 to 200 characters."""
+    content: str
+    """What is searched and kept."""
+    priority: Priority
+    lifecycle_status: LifecycleStatus
+    source: str
+    """Where it comes from, in words of the caller's."""
+    created_cycle: int = 0
+    """The agent's clock; 0 of what is stored: the counter of turns."""
+    updated_cycle: int = 0
+    confidence: float | None = None
+    """How sure its author is, 0 to 1; None counts as .5."""
+    source_type: KnowledgeSource = KnowledgeSource.EXPERIENCE
+    confirmation_count: int = 0
+    consolidated_from: tuple[str, ...] = ()
+    visibility: ThoughtVisibility = ThoughtVisibility.SELECTIVE
+    owner: str | None = None
+    """Who alone may read a selective one, as `user:ines` or `ines`; None: everybody who is recognised."""
+    access_count: int = 0
+    last_accessed_at: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    expires_at: str | None = None
+    valid_from: str | None = None
+    valid_until: str | None = None
+    metadata: Metadata = {}
+    pinned: bool = False
+    """Whether upkeep keeps it, whatever its age."""
+    aloud: bool = True
+    """Whether it may be said aloud."""
+    archived_at_cycle: int | None = None
+    archived_at: str | None = None
+
+    def __post_init__(self) -> None:
+        check_key(self.thought_id, what="a thought_id")
+        essence, content = _text(self.essence, "essence"), _text(self.content, "content")
+        if len(essence) > ESSENCE_CHARS:
+            raise InvalidInputError(
+                f"essence has {len(essence):,} characters and may have {ESSENCE_CHARS}; put the long text into content."
+            )
+        if len(content.encode()) > CONTENT_BYTES:
+            raise InvalidInputError(
+                f"content may have {CONTENT_BYTES:,} bytes; split it into several thoughts."
+            )
+        _set(
+            self,
+            essence=essence,
+            content=content,
+            source=_text(self.source, "source"),
+            thought_type=named(ThoughtType, self.thought_type),
+            priority=named(Priority, self.priority),
+            lifecycle_status=named(LifecycleStatus, self.lifecycle_status),
+            source_type=named(KnowledgeSource, self.source_type),
+            visibility=named(ThoughtVisibility, self.visibility),
+            confidence=_share(self.confidence, "confidence"),
+            consolidated_from=tuple(self.consolidated_from or ()),
+            metadata=checked_metadata(self.metadata),
+            **{name: utc(getattr(self, name), name) for name in _THOUGHT_TIMES},
+        )
+        for name in ("created_cycle", "updated_cycle", "confirmation_count", "access_count"):
+            _check_count(getattr(self, name), name)
+        if self.updated_cycle < self.created_cycle:
+            raise InvalidInputError(
+                f"updated_cycle {self.updated_cycle} is before created_cycle {self.created_cycle}; give a later one."
+            )
+        if self.owner is not None:
+            if self.visibility is not ThoughtVisibility.SELECTIVE:
+                raise InvalidInputError(
+                    f"A {self.visibility} thought has no owner; make it selective, or leave the owner out."
+                )
+            check_key(self.owner, what="the owner of a thought")
+            _set(self, owner=person_of(self.owner) or self.owner.strip())
+        _check_interval(self.valid_from, self.valid_until)
+
+    def evolve(self, **changes: Any) -> ThoughtRecord:
+        """Return this thought with other values; raise InvalidTransitionError where the lifecycle forbids it."""
+        return _evolved(self, changes)
+
+    @property
+    def level(self) -> Level:
+        """Return who may read it; a private one without owner is the operator's alone."""
+        if self.visibility is ThoughtVisibility.SELECTIVE:
+            return "household" if self.owner is None else "private"
+        return "shared" if self.visibility is ThoughtVisibility.PUBLIC else "private"
+
+
+class EdgeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A typed, weighted link from one thought to another."""
+
+    edge_id: str
+    from_thought_id: str
+    to_thought_id: str
+    edge_type: EdgeType
+    weight: float = 1.0
+    """How strong it is, 0 to 1."""
+    created_cycle: int = 0
+    source: KnowledgeSource = KnowledgeSource.EXPERIENCE
+    valid_from: str | None = None
+    valid_until: str | None = None
+    metadata: Metadata = {}
+    level: Level | None = None
+    """Who may read it, where they may read both ends; None: whoever may do that."""
+    owner: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("edge_id", "from_thought_id", "to_thought_id"):
+            check_key(getattr(self, name), what=f"a {name}")
+        if self.from_thought_id == self.to_thought_id:
+            raise InvalidInputError(f"An edge needs two thoughts; both ends are {self.to_thought_id!r:.80}.")
+        weight = _share(self.weight, "weight")
+        if weight is None:
+            raise InvalidInputError("weight must be a number from 0 to 1; leave it out for 1.")
+        _set(
+            self,
+            edge_type=named(EdgeType, self.edge_type),
+            source=named(KnowledgeSource, self.source),
+            weight=weight,
+            metadata=checked_metadata(self.metadata),
+            valid_from=utc(self.valid_from, "valid_from"),
+            valid_until=utc(self.valid_until, "valid_until"),
+        )
+        _check_count(self.created_cycle, "created_cycle")
+        _check_interval(self.valid_from, self.valid_until)
+
+    def evolve(self, **changes: Any) -> EdgeRecord:
+        """Return this edge with other values."""
+        return _evolved(self, changes)
+
+
+_THOUGHT_TIMES = (
+    "last_accessed_at", "created_at", "updated_at", "expires_at", "valid_from", "valid_until", "archived_at",
+)  # fmt: skip
+
+
+def check_transition(before: LifecycleStatus, after: LifecycleStatus | str) -> None:
+    """Raise InvalidTransitionError unless a thought may go from one status to another, or stays in it."""
+    status = named(LifecycleStatus, after)
+    if status is not before and status not in TRANSITIONS[before]:
+        allowed = " or ".join(sorted(TRANSITIONS[before]))
+        raise InvalidTransitionError(
+            f"A thought that is {before} cannot become {status}; it may become {allowed}."
+        )
+
+
+def named(kind: type[E], value: E | str) -> E:
+    """Return one of a closed set of names by its text; raise InvalidInputError where there is none."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInputError(
+            f"There is no {kind.__name__} {repr(value)[:40]}; take one of {', '.join(kind)}."
+        ) from None
+
+
+def utc(moment: str | float | datetime | None, what: str) -> str | None:
+    """Return a moment as text in ISO 8601, in UTC; a text without an offset is taken as UTC.
+
+    Raises:
+        InvalidInputError: it is no moment of the years 1 to 9999.
+    """
+    if moment is None:
+        return None
+    try:
+        if isinstance(moment, str):
+            # Python 3.10 knows no Z.
+            moment = datetime.fromisoformat(moment.strip().replace("Z", "+00:00").replace("z", "+00:00"))
+        elif not isinstance(moment, datetime):
+            if isinstance(moment, bool) or not EARLIEST <= moment <= LATEST:
+                raise ValueError("out of range")
+            moment = datetime.fromtimestamp(moment, timezone.utc)
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+        return zoned.astimezone(timezone.utc).isoformat()
+    except (ValueError, TypeError, OverflowError, OSError):
+        raise InvalidInputError(
+            f"{what} must be a time such as 2026-01-31T09:00:00Z, or seconds since the epoch, not {repr(moment)[:40]}."
+        ) from None
+
+
+def seconds(moment: str | None) -> float | None:
+    """Return seconds since the epoch of a text of `utc`."""
+    return None if moment is None else datetime.fromisoformat(moment).timestamp()
+
+
+def checked_metadata(value: Any) -> Metadata:
+    """Return metadata as a file can hold it; raise InvalidInputError unless it is text, numbers and dicts of such, at no length."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"metadata must be a dict, not {type(value).__name__}; write {{'room': 'kitchen'}}."
+        )
+    kept = {name: _checked_value(part, name, 1) for name, part in value.items()}
+    if (size := len(msgspec.json.encode(kept))) > METADATA_BYTES:
+        raise InvalidInputError(
+            f"metadata has {size:,} bytes as JSON and may have {METADATA_BYTES:,}; shorten it."
+        )
+    return {storable(name): part for name, part in kept.items()}
+
+
+def flattened(metadata: Mapping[str, Any], path: str = "$") -> list[tuple[str, Any]]:
+    """Return the scalars of metadata with their paths, such as `$.place.room`."""
+    pairs: list[tuple[str, Any]] = []
+    for name, part in metadata.items():
+        below = f"{path}.{name}"
+        pairs += flattened(part, below) if isinstance(part, dict) else [(below, part)]
+    return pairs
+
+
+def _checked_value(value: Any, name: Any, depth: int) -> Any:
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInputError(f"A key of metadata must be text, not {repr(name)[:40]}.")
+    if isinstance(value, Mapping):
+        if depth == METADATA_DEPTH:
+            raise InvalidInputError(f"metadata may have {METADATA_DEPTH} levels of dicts; flatten it.")
+        return {storable(key): _checked_value(part, key, depth + 1) for key, part in value.items()}
+    if isinstance(value, str):
+        return storable(value)
+    whole = isinstance(value, int) and abs(value) < MOST_CYCLE
+    if (
+        value is None
+        or isinstance(value, bool)
+        or whole
+        or (isinstance(value, float) and math.isfinite(value))
+    ):
+        return value
+    raise InvalidInputError(
+        f"metadata {name!r:.60} must be text, a number, true, false or a dict of such, not {repr(value)[:40]}."
+    )
+
+
+def _text(text: Any, what: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInputError(f"{what} must be text with something in it, not {repr(text)[:40]}.")
+    return storable(text)
+
+
+def _share(number: Any, what: str) -> float | None:
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
+        raise InvalidInputError(f"{what} must be a number from 0 to 1, not {repr(number)[:40]}.")
+    return float(number)
+
+
+def _check_count(number: Any, what: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MOST_CYCLE:
+        raise InvalidInputError(f"{what} must be a whole number of 0 or more, not {repr(number)[:40]}.")
+
+
+def _check_interval(valid_from: str | None, valid_until: str | None) -> None:
+    begin, end = seconds(valid_from), seconds(valid_until)
+    if begin is not None and end is not None and begin > end:
+        raise InvalidInputError(f"valid_from {valid_from} is after valid_until {valid_until}; swap them.")
+
+
+def _set(record: ThoughtRecord | EdgeRecord, **values: Any) -> None:
+    for name, value in values.items():
+        msgspec.structs.force_setattr(record, name, value)
+
+
+def _evolved(record: R, changes: dict[str, Any]) -> R:
+    unknown = sorted(changes.keys() - set(record.__struct_fields__))
+    if unknown:
+        raise InvalidInputError(
+            f"A {type(record).__name__} has no {unknown[0]!r:.60}; it has {', '.join(record.__struct_fields__)}."
+        )
+    if isinstance(record, ThoughtRecord) and "lifecycle_status" in changes:
+        check_transition(record.lifecycle_status, changes["lifecycle_status"])
+    return msgspec.structs.replace(record, **changes)
