@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from edgemem.fence import clean
-from edgemem.recall.index.sources import fact_text
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.edges import edges_of, find_ends, record_of
-from edgemem.store.episodes import goal_text, stored_text
 from edgemem.store.rights import LEVELS
 from edgemem.store.thoughts import Mark, find_thoughts, read_marks, visibility_of
-from edgemem.store.turns import SUMMARIES
 from edgemem.thoughts import (
     ESSENCE_CHARS,
     EdgeRecord,
@@ -31,41 +26,6 @@ if TYPE_CHECKING:
 
 MOST_DEPTH = 2
 """Edges between two things that are still said to be related."""
-
-_STATES = (LifecycleStatus.ACTIVE, LifecycleStatus.DONE, LifecycleStatus.CREATED)
-_SHOWN = {
-    "fact": """
-      select f.id, case when f.trust >= 2 then 'OBSERVATION' else 'BELIEF' end,
-        p.id is null or ifnull(p.valid_to <= :now, 0), f.source, f.speaker, 0, f.asr_confidence,
-        ifnull(p.valid_from, f.valid_from), case when p.id is null then f.valid_to else p.valid_to end, k.key, f.value
-      from facts f join fact_keys k on k.id = f.key_id
-        left join facts p on p.id = (select b.id from facts b where b.key_id = f.key_id and b.known_to is null
-          and b.origin = f.id order by b.valid_from desc limit 1)
-    """,
-    "doubt": """
-      select f.id, 'BELIEF', case when f.settled is null then 2 else 1 end, f.source, f.speaker, 0, f.asr_confidence,
-        f.valid_from, f.valid_to, k.key, f.value
-      from doubts f join fact_keys k on k.id = f.key_id
-    """,
-    "preference": "select f.id, 'BELIEF', 0, '', f.owner, 0, null, null, null, f.key, f.value from preferences f",
-    "turn": """
-      select f.id, case f.role when 'assistant' then 'OUTPUT_DRAFT' else 'OBSERVATION' end, 0, f.role,
-        case when f.id = t.utterance then t.speaker end, t.cycle, case when f.id = t.utterance then t.asr_confidence end,
-        null, null, f.content
-      from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
-    """,
-    "episode": """
-      select f.id, 'OBSERVATION', 0, f.agent, f.speaker, 0, f.asr_confidence, null, null,
-        f.kind, f.payload, f.outcome, f.summary, f.details from episodes f
-    """,
-    "goal": "select f.id, 'TASK', 0, '', f.owner, 0, null, null, null, f.title, f.data from goals f",
-    "summary": f"""
-      select f.id, 'NOTE', not exists (select 1 from {SUMMARIES} n where n.id = f.id), '', null, 0, null, null, null, f.summary
-      from (select id, summary from epochs where summary <> '') f
-      union all select f.id, 'NOTE', 0, '', f.owner, 0, null, null, null, f.summary from session_summaries f
-    """,  # noqa: S608 - our own constant
-}
-"""Of each kind: id, type, place in `_STATES`, source, speaker, cycle, confidence, valid times, and the columns of its text."""
 
 
 class Reasons(NamedTuple):
@@ -100,12 +60,12 @@ def read_thoughts(
     for kind, refs in numbers.items():
         for batch in in_batches([*refs]):
             rows = db.query(
-                f"select * from ({_SHOWN[kind]}) f where f.id in ({placeholders(batch)})",  # noqa: S608 - our own
-                {**bound(batch), "now": db.now()},
+                f"select * from shown_thoughts where kind = :kind and ref in ({placeholders(batch)})",  # noqa: S608 - our own
+                {**bound(batch), "kind": kind},
             )
-            for ref, *row in rows:
-                name = refs[ref]
-                thoughts[name] = _thought(name, ref, row, ends[name], marks.get(name, Mark()))
+            for row in rows:
+                name = refs[row[1]]
+                thoughts[name] = _thought(name, row, marks.get(name, Mark()), now=db.now())
     return thoughts
 
 
@@ -175,23 +135,23 @@ def _evidence(db: Tables, edges: Collection[EdgeRecord]) -> set[tuple[Any, ...]]
     return heard
 
 
-def _thought(name: str, ref: int, row: list[Any], end: tuple[int, str | None], mark: Mark) -> ThoughtRecord:
-    kind, state, source, speaker, cycle, confidence, valid_from, valid_to, *words = row
-    level, owner = LEVELS[end[0]], end[1]
-    text = _text(name.partition(":")[0], words) or "…"
+def _thought(name: str, row: Sequence[Any], mark: Mark, *, now: float) -> ThoughtRecord:
+    _, ref, kind, lifecycle, content, source, cycle, confidence, valid_from, valid_to, level, owner = row
+    if lifecycle == LifecycleStatus.ACTIVE and valid_to is not None and valid_to <= now:
+        lifecycle = LifecycleStatus.DONE
     return ThoughtRecord(
         thought_id=name,
         thought_type=kind,
-        essence=clean(text, max_chars=ESSENCE_CHARS) or "…",
-        content=text,
+        essence=clean(content, max_chars=ESSENCE_CHARS) or "…",
+        content=content,
         priority=mark.priority or Priority.P3,
-        lifecycle_status=_STATES[state],
-        source=speaker or source or "edgemem",
+        lifecycle_status=lifecycle,
+        source=source or "edgemem",
         created_cycle=cycle,
         updated_cycle=cycle,
         confidence=confidence,
-        visibility=visibility_of(level, owner),
-        owner=owner if level == "private" else None,
+        visibility=visibility_of(LEVELS[level], owner),
+        owner=owner if level == LEVELS.index("private") else None,
         created_at=utc(ref / 1e6, "created_at"),
         expires_at=mark.expires_at,
         valid_from=utc(valid_from, "valid_from"),
@@ -200,13 +160,3 @@ def _thought(name: str, ref: int, row: list[Any], end: tuple[int, str | None], m
         pinned=mark.pinned,
         aloud=mark.aloud,
     )
-
-
-def _text(kind: str, words: list[Any]) -> str:
-    if kind in ("fact", "doubt", "preference"):
-        return fact_text(*words)
-    if kind == "episode":
-        return stored_text(*words)
-    if kind == "goal":
-        return goal_text(words[0], msgspec.json.decode(words[1]))
-    return words[0] or ""

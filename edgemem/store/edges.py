@@ -18,8 +18,8 @@ from edgemem.errors import DuplicateEdgeError, InvalidInputError, ThoughtNotFoun
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.kinds import SHOWN
 from edgemem.store.rights import LEVELS, reading_rule, spell
-from edgemem.store.turns import MESSAGE_LEVEL, current_cycle, lift_cycle
-from edgemem.store.validation import as_text
+from edgemem.store.turns import current_cycle, lift_cycle
+from edgemem.store.validation import MOST, as_text
 from edgemem.thoughts import EdgeRecord, seconds, utc
 
 if TYPE_CHECKING:
@@ -33,54 +33,17 @@ _COLUMNS = (
     "e.name, e.source_id, e.target_id, e.type, e.weight, e.created_cycle, e.source_type, e.valid_from, e.valid_to, e.metadata,"
     " e.level, e.owner"
 )
-_FROM = {
-    "turn": "messages f join turns t on t.session_id = f.session_id and t.n = f.turn where f.dropped is null and",
-    "fact": "facts f where f.id = f.origin and f.value is not null and",
-}
-"""Of a kind's records, those that are shown; of others all rows are."""
-
-_TOLD_BY = """
-  select t.utterance from (select session_id, turn from messages where id > :id order by id limit 200) m
-    join turns t on t.session_id = m.session_id and t.n = m.turn
-  where t.recorded <= :id and t.first_message > :id and t.speaker is :speaker and t.utterance is not null limit 1
+_SHOWN_EDGES = """
+  select source_kind, source_ref, target_kind, target_ref, type from shown_edges
+    where source_kind = :kind and source_ref = :ref
+  union select source_kind, source_ref, target_kind, target_ref, type from shown_edges
+    where target_kind = :kind and target_ref = :ref and source_kind = 'turn'
+  union select source_kind, source_ref, target_kind, target_ref, type from shown_edges
+    where target_kind = :kind and target_ref = :ref and source_kind = 'fact'
+      and source_ref between :begun and :end
 """
-# A tool tells a fact while its turn is open, so the turn's messages come soon behind it.
-
-_DERIVED = {
-    "fact": (
-        """
-        select 'fact:' || f.id, 'fact:' || (select origin from facts where id = f.supersedes), 'DERIVED_FROM'
-        from facts f where f.id = :id and f.id = f.origin and f.supersedes is not null
-        """,
-        """
-        select 'fact:' || f.id, 'fact:' || :id, 'DERIVED_FROM' from facts f
-        where f.key_id = (select key_id from facts where id = :id) and f.id = f.origin and f.id <> :id
-          and (select origin from facts where id = f.supersedes) = :id
-        """,
-        """
-        select 'fact:' || :id, 'doubt:' || d.id, 'CONTESTED_BY' from doubts d
-        where d.key_id = (select key_id from facts where id = :id) and d.settled is null
-          and exists (select 1 from facts b where b.key_id = d.key_id and b.origin = :id and b.known_to is null
-            and b.valid_from < coalesce(d.valid_to, 9e999) and coalesce(b.valid_to, 9e999) > d.valid_from)
-        """,
-    ),
-    "doubt": (
-        """
-        select 'fact:' || b.origin, 'doubt:' || d.id, 'CONTESTED_BY' from doubts d join facts b on b.key_id = d.key_id
-        where d.id = :id and d.settled is null and b.known_to is null and b.value is not null
-          and b.valid_from < coalesce(d.valid_to, 9e999) and coalesce(b.valid_to, 9e999) > d.valid_from
-        """,
-    ),
-    "turn": (
-        """
-        select 'turn:' || m.id, 'turn:' || t.utterance, 'MESSAGE_OF'
-        from messages a join turns t on t.session_id = a.session_id and t.n = a.turn
-          join messages m on m.session_id = t.session_id and m.turn = t.n and m.id between t.first_message and t.last_message
-        where a.id = :id and :id in (m.id, t.utterance) and m.role = 'assistant' and m.dropped is null
-        """,
-    ),
-}  # fmt: skip
-"""By the kind of an end: statements that give the edges there as both ends and the type."""
+_BEGUN = "select t.recorded from messages m join turns t on t.session_id = m.session_id and t.n = m.turn where m.id = ?"
+# A tool tells a fact while its turn is open: the bounds keep this from reading all facts.
 
 
 def record_of(thought_id: str) -> tuple[str, int] | None:
@@ -103,25 +66,18 @@ def find_ends(
     ends: dict[str, tuple[int, str | None]] = {}
     rule, values = reading_rule(reader)
     for some in in_batches(names):
-        rows = db.query(
-            f"select name, level, owner from stored_thoughts where name in ({placeholders(some)}) and {rule}",  # noqa: S608 - our own
-            {**bound(some), **values},
+        sql = (
+            f"select name, level, owner from stored_thoughts where name in ({placeholders(some)}) and {rule}"  # noqa: S608 - our own
         )
-        ends |= {name: (level, owner) for name, level, owner in rows}
+        ends |= {name: (level, owner) for name, level, owner in db.query(sql, {**bound(some), **values})}
     for kind, refs in numbers.items():
-        who, level = ("t.", MESSAGE_LEVEL.format(m="f")) if kind == "turn" else ("f.", "f.level")
-        rule, values = reading_rule(reader, who, level=level)
-        for table in SHOWN[kind]:
-            # An epoch's summary is of nobody.
-            owner = f"{who}owner" if kind == "turn" or "owner" in table.names else "null"
-            readable = rule.replace(f"{who}owner", owner)
-            for batch in in_batches(refs):
-                rows = db.query(
-                    f"select f.id, {level}, {owner} from {_FROM.get(kind, f'{table.table} f where')}"  # noqa: S608 - our own
-                    f" f.id in ({placeholders(batch)}) and {readable}",
-                    {**bound(batch), **values},
-                )
-                ends |= {f"{kind}:{ref}": (number, whose) for ref, number, whose in rows}
+        for batch in in_batches(refs):
+            rows = db.query(
+                "select ref, level, owner from shown_thoughts"  # noqa: S608 - our own constants
+                f" where kind = :kind and ref in ({placeholders(batch)}) and {rule}",
+                {**bound(batch), **values, "kind": kind},
+            )
+            ends |= {f"{kind}:{ref}": (level, owner) for ref, level, owner in rows}
     return ends
 
 
@@ -222,20 +178,19 @@ def _derived(db: Tables, thought_id: str) -> list[EdgeRecord]:
     """Return the edges that other tables tell of a record."""
     if (record := record_of(thought_id)) is None:
         return []
-    kind, number = record
-    rows = [row for statement in _DERIVED.get(kind, ()) for row in db.query(statement, {"id": number})]
-    if kind == "fact":
-        speaker = db.query("select speaker from facts where id = ? and source = 'llm'", (number,))
-        values = {"id": number, "speaker": speaker[0][0] if speaker else None}
-        rows += [
-            (thought_id, f"turn:{utterance}", "DERIVED_FROM")
-            for (utterance,) in (db.query(_TOLD_BY, values) if speaker else ())
-        ]
+    kind, ref = record
+    begun = db.query(_BEGUN, (ref,)) if kind == "turn" else []
+    bounds = {"begun": begun[0][0], "end": ref} if begun else {"begun": 0, "end": MOST}
+    rows = db.query(_SHOWN_EDGES, {"kind": kind, "ref": ref, **bounds})
     return [
         EdgeRecord(
-            edge_id=f"{source}>{target}", from_thought_id=source, to_thought_id=target, edge_type=edge_type
+            edge_id=f"{source}:{number}>{target}:{other}",
+            from_thought_id=f"{source}:{number}",
+            to_thought_id=f"{target}:{other}",
+            edge_type=edge_type,
         )
-        for source, target, edge_type in dict.fromkeys(rows)
+        for source, number, target, other, edge_type in rows
+        if other is not None
     ]
 
 

@@ -136,3 +136,106 @@ def follow_rows(shown: Iterable[tuple[str, str]]) -> tuple[str, ...]:
             template.format(table=table, name=name, shown=first) for template in (_UNLINKED, _RELINKED)
         ]
     return tuple(triggers)
+
+
+_SUMMARIES = """
+  select id, summary, level, null as owner, exists (select 1 from epochs n
+    where n.session_id = e.session_id and n.id > e.id and n.summary <> '') as done from epochs e where summary <> ''
+  union all select id, summary, level, owner, 0 from session_summaries
+"""
+_ARMS = (
+    # kind, ref, type, state, content, source, cycle, confidence, valid_from, valid_to, level, owner
+    """
+    select 'fact', f.id, iif(f.trust >= 2, 'OBSERVATION', 'BELIEF'),
+      iif(p.id is null, 'DONE', 'ACTIVE'),
+      k.key || ': ' || f.value, ifnull(f.speaker, f.source), 0, f.asr_confidence, ifnull(p.valid_from, f.valid_from),
+      iif(p.id is null, f.valid_to, p.valid_to), f.level, f.owner
+    from facts f join fact_keys k on k.id = f.key_id
+      left join facts p on p.id = (select b.id from facts b where b.key_id = f.key_id and b.known_to is null
+        and b.origin = f.id order by b.valid_from desc limit 1)
+    where f.id = f.origin and f.value is not null
+    """,
+    """
+    select 'doubt', d.id, 'BELIEF', iif(d.settled is null, 'CREATED', 'DONE'), k.key || ': ' || d.value,
+      ifnull(d.speaker, d.source), 0, d.asr_confidence, d.valid_from, d.valid_to, d.level, d.owner
+    from doubts d join fact_keys k on k.id = d.key_id
+    """,
+    """
+    select 'turn', m.id, iif(m.role = 'assistant', 'OUTPUT_DRAFT', 'OBSERVATION'), 'ACTIVE', m.content,
+      ifnull(iif(m.id = t.utterance, t.speaker, null), m.role), t.cycle, iif(m.id = t.utterance, t.asr_confidence, null),
+      null, null, iif(m.id = t.utterance, t.level, t.answer), t.owner
+    from messages m join turns t on t.session_id = m.session_id and t.n = m.turn
+    where m.dropped is null and m.content <> ''
+    """,
+    """
+    select 'episode', id, 'OBSERVATION', 'ACTIVE', ifnull(summary, kind || ' ' || payload || ' ' || outcome),
+      ifnull(speaker, agent), 0, asr_confidence, null, null, level, owner from episodes
+    """,
+    "select 'goal', id, 'TASK', 'ACTIVE', title, owner, 0, null, null, null, level, owner from goals",
+    """
+    select 'preference', id, 'BELIEF', 'ACTIVE', key || ': ' || value, ifnull(owner, ''), 0, null, null, null, level, owner
+    from preferences
+    """,
+    f"""
+    select 'summary', id, 'NOTE', iif(done, 'DONE', 'ACTIVE'), summary, ifnull(owner, ''), 0, null, null, null, level, owner
+    from ({_SUMMARIES})
+    """,  # noqa: S608 - our own constant
+)
+VIEWS = (
+    # What is shown as a thought, by the kind and the number of its id.
+    f"""
+    create view shown_thoughts (kind, ref, type, lifecycle, content, source, cycle, confidence, valid_from, valid_to, level,
+      owner) as {" union all ".join(_ARMS)}
+    """,
+    """
+    create view thoughts as
+      select name as id, type, lifecycle, priority, essence, content, source, created_cycle as cycle, confidence, valid_from,
+        valid_to, expires, pinned, aloud, metadata, level, owner from stored_thoughts
+      union all
+      select s.kind || ':' || s.ref, s.type,
+        iif(s.lifecycle = 'ACTIVE' and s.valid_to <= julianday('now') * 86400.0 - 210866760000.0, 'DONE', s.lifecycle), ifnull(m.priority, 'P3'), substr(s.content, 1, 200), s.content, s.source,
+        s.cycle, s.confidence, s.valid_from, s.valid_to, m.expires, ifnull(m.pinned, 0), ifnull(m.aloud, 1), m.metadata,
+        s.level, s.owner from shown_thoughts s left join marks m on m.subject = s.kind || ':' || s.ref
+    """,
+    # Edges that other tables tell: which doubt contests a fact, which value a fact took the place of, in which message a tool was
+    # told it (the turn was open then, so its messages come soon behind it), and which utterance a reply answers.
+    """
+    create view shown_edges (source_kind, source_ref, target_kind, target_ref, type) as
+      select 'fact', s.id, 'doubt', d.id, 'CONTESTED_BY' from facts s
+        join facts b on b.key_id = s.key_id and b.origin = s.id join doubts d on d.key_id = s.key_id
+        where d.settled is null and b.known_to is null and b.value is not null
+          and b.valid_from < coalesce(d.valid_to, 9e999) and coalesce(b.valid_to, 9e999) > d.valid_from
+      union all
+      select 'fact', f.id, 'fact', o.id, 'DERIVED_FROM' from facts f join facts o
+        on o.key_id = f.key_id and o.id = (select origin from facts where id = f.supersedes)
+        where f.id = f.origin and f.supersedes is not null
+      union all
+      select 'fact', f.id, 'turn', (
+          select t.utterance from (select session_id, turn from messages where id > f.id order by id limit 200) m
+            join turns t on t.session_id = m.session_id and t.n = m.turn
+          where t.recorded <= f.id and t.first_message > f.id and t.speaker is f.speaker limit 1), 'DERIVED_FROM'
+        from facts f where f.origin is f.id and f.source = 'llm'
+      union all
+      select 'turn', m.id, 'turn', u.id, 'MESSAGE_OF' from messages u
+        join turns t on t.session_id = u.session_id and t.n = u.turn and t.utterance = u.id
+        join messages m on m.session_id = t.session_id and m.turn = t.n and m.id between t.first_message and t.last_message
+        where m.role = 'assistant' and m.dropped is null
+    """,
+    """
+    create view edges as
+      select name as id, source_id, target_id, type, weight, created_cycle as cycle, valid_from, valid_to, metadata, level, owner
+        from stored_edges
+      union all
+      select distinct source_kind || ':' || source_ref || '>' || target_kind || ':' || target_ref,
+        source_kind || ':' || source_ref, target_kind || ':' || target_ref, type, 1.0, 0, null, null, null, 0, null
+        from shown_edges where target_ref is not null
+    """,
+    """
+    create view contested as
+      select 'fact:' || c.source_ref as id, k.key, f.value, 'doubt:' || c.target_ref as doubt, d.value as other,
+        d.speaker, max(f.level, d.level) as level, iif(d.level = 2, d.owner, f.owner) as owner
+      from shown_edges c join facts f on f.id = c.source_ref join fact_keys k on k.id = f.key_id
+        join doubts d on d.id = c.target_ref where c.type = 'CONTESTED_BY'
+    """,
+)
+"""What a person, and `edgemem query`, reads of the graph; how a record is shown as a thought stands here alone."""

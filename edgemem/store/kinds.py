@@ -18,7 +18,7 @@ from edgemem.records import ProcedureStep, TurnState
 from edgemem.store.db.connection import Migration, Origin, Schema, read_origin
 from edgemem.store.db.database import Database
 from edgemem.store.declaration import ID, LEVEL, OWNER, Column, Kind, Parent
-from edgemem.store.graph import MARKS, STORED_EDGES, STORED_THOUGHTS, follow_rows
+from edgemem.store.graph import MARKS, STORED_EDGES, STORED_THOUGHTS, VIEWS, follow_rows
 
 _OF_SOMEBODY = Column("owner", "text not null", "person")
 _HEARD = (
@@ -535,7 +535,7 @@ def schema_of(kinds: Sequence[Kind]) -> Schema:
     for kind in kinds:
         steps[kind.step] = (*steps.get(kind.step, ()), *kind.statements())
     followed = [(shown, kind.table) for shown, some in SHOWN.items() for kind in some if kind in kinds]
-    steps[STORED_EDGES.step] += follow_rows(followed)
+    steps[STORED_EDGES.step] += (*follow_rows(followed), *VIEWS)
     ticks = {"index_queue": "id"} | {kind.table: kind.newest for kind in kinds if kind.newest}
     return Schema(tuple(Migration(*step) for step in sorted(steps.items())), ticks)
 

@@ -155,7 +155,7 @@ def test_records_of_every_kind_are_shown_as_thoughts(memory: Memory) -> None:
     memory.store.set_preference("units", "metric", scope="household")
     memory.store.add_episode("drive", {"to": "door"}, "ok")
     thoughts = memory.thoughts
-    assert thoughts.get_thought(newer).essence == "ines tea: black"  # type: ignore[union-attr]
+    assert thoughts.get_thought(newer).essence == "ines.tea: black"  # type: ignore[union-attr]
     assert _shown(thoughts.get_thought(held)) == ("OBSERVATION", "DONE")
     assert _shown(thoughts.get_thought(newer)) == ("OBSERVATION", "ACTIVE")
     for query, kind, shown in (
@@ -184,7 +184,7 @@ def test_a_doubt_contests_a_fact_until_it_is_settled(memory: Memory) -> None:
     assert _shown(memory.thoughts.get_thought(edge.to_thought_id)) == ("BELIEF", "CREATED")
     why = memory.thoughts.why(held)
     assert why is not None
-    assert [doubt.content for doubt in why.contested] == ["door code: 4712"]
+    assert [doubt.content for doubt in why.contested] == ["door.code: 4712"]
 
 
 def test_a_mark_is_set_beside_what_is_shown(memory: Memory) -> None:
