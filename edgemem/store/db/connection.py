@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -43,6 +44,8 @@ _AHEAD_S = 366 * 86400.0
 _MOST_FOREIGN = 256 * 1024 * 1024
 """Bytes that are read of another program's database, `_ROW_BYTES` a row and its texts."""
 _ROW_BYTES = 64
+_MOST_VALUE = 16 * 1024 * 1024
+"""Bytes of a text that a query of somebody's may make."""
 
 
 class Migration(NamedTuple):
@@ -299,6 +302,63 @@ def connect(path: Path, mode: Mode, timeout_s: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+class Answer(NamedTuple):
+    """What a query of somebody's gives."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    is_whole: bool
+    """Whether there are no more rows."""
+
+
+def query_file(path: Path, sql: str, *, seconds: float, most: int) -> Answer:
+    """Run a query of somebody's on a file, within bounds; it can only read.
+
+    Raises:
+        InvalidInputError: it is wrong, would do more than read, or takes too long.
+    """
+    with closing(connect(path, "ro", seconds)) as connection:
+        return _query(connection, sql, seconds=seconds, most=most)
+
+
+def query_tables(
+    tables: Mapping[str, tuple[Sequence[str], Iterable[Sequence[Any]]]],
+    sql: str,
+    *,
+    seconds: float,
+    most: int,
+) -> Answer:
+    """Run a query of somebody's on these tables alone, given by their columns and rows, as `query_file` does."""
+    with closing(plain_connection(":memory:")) as connection:
+        for name, (columns, rows) in tables.items():
+            connection.execute(f"create table {name} ({', '.join(columns)})")
+            marks = ", ".join("?" * len(columns))
+            connection.executemany(f"insert into {name} values ({marks})", rows)  # noqa: S608 - our own names
+        return _query(connection, sql, seconds=seconds, most=most)
+
+
+_READS = frozenset(
+    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+)
+
+
+def _query(connection: sqlite3.Connection, sql: str, *, seconds: float, most: int) -> Answer:
+    end = monotonic() + seconds
+    if sys.version_info >= (3, 11):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
+    connection.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
+    )
+    connection.set_progress_handler(lambda: int(monotonic() > end), 1000)
+    try:
+        cursor = connection.execute(sql)
+        rows = cursor.fetchmany(most + 1)
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        reason = f"it takes more than {seconds:g} s" if monotonic() > end else str(error)
+        raise InvalidInputError(f"The query cannot be answered: {reason}; it may only select.") from error
+    return Answer(tuple(name for name, *_ in cursor.description or ()), rows[:most], len(rows) <= most)
 
 
 def vec0_version() -> str | None:
