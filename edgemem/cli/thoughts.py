@@ -173,7 +173,7 @@ def query(sql: str, speaker: str | None, home: Path, as_json: bool) -> None:
             found = query_file(database.path, sql, seconds=QUERY_S, most=MOST_ROWS)
         else:
             reader = with_stored_spelling(database, options.reader_of(memory, speaker))
-            found = _filtered(memory, sql, reader)
+            found = filtered(memory, sql, reader)
     if not found.is_whole:
         click.echo(f"These are the first {MOST_ROWS:,} rows.", err=True)
     if as_json:
@@ -185,7 +185,7 @@ def query(sql: str, speaker: str | None, home: Path, as_json: bool) -> None:
         )
 
 
-def _filtered(memory: Memory, sql: str, reader: Reader | None) -> Answer:
+def filtered(memory: Memory, sql: str, reader: Reader | None) -> Answer:
     """Answer from copies of the views that hold what a reader may read, and nothing else."""
     rule, values = reading_rule(reader)
     tables: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
