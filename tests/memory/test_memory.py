@@ -100,7 +100,19 @@ def test_a_voice_that_nobody_recognised_is_not_the_operator(memory):
 
 
 NAMES = {
-    *("home", "profile", "store", "sessions", "notes", "procedures", "bank", "people", "episodes", "users"),
+    *(
+        "home",
+        "profile",
+        "store",
+        "sessions",
+        "notes",
+        "procedures",
+        "thoughts",
+        "bank",
+        "people",
+        "episodes",
+        "users",
+    ),
     *("messages", "facts", "goals", "summaries", "session_state", "phases", "tool_events"),
     *("recall", "recall_sessions", "session", "hooks", "tools", "hints"),
     *("forget", "export", "import_lines"),
