@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.errors import InvalidInputError, ThoughtNotFoundError
+from edgemem.errors import InvalidInputError, InvalidTransitionError, ThoughtNotFoundError
 from edgemem.recall.recall import Request
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.thoughts import MOST_DEPTH, Reasons, read_thought, reasons_for, related
@@ -69,6 +69,7 @@ _DOORS = {
 }  # fmt: skip
 _FACT_KEY = "select k.key, k.scope from facts f join fact_keys k on k.id = f.key_id where f.id = ? and f.id = f.origin"
 _PREFERENCE_KEY = "select key, scope from preferences where id = ?"
+_REFLECTIONS = "select id from stored_thoughts where type = 'REFLECTION'"
 _LEVEL_OF = {
     "public": "level = 0",
     "selective": "(level = 1 or owner is not null)",
@@ -141,17 +142,18 @@ class Thoughts:
         deduplicate: bool = False,
     ) -> list[ThoughtRecord]:
         """Store new thoughts, all or none of them; see `create_thought`."""
+        near: dict[tuple[str | None, ...], str | None] = {}
         for thought in thoughts:
-            if not isinstance(thought, ThoughtRecord):
-                raise InvalidInputError(f"A thought must be a ThoughtRecord, not {type(thought).__name__}.")
-            if thought.thought_type is ThoughtType.REFLECTION:
-                raise InvalidInputError("Only learning makes a REFLECTION; store a BELIEF or a NOTE.")
-        near = [self._near(thought) if deduplicate else None for thought in thoughts]
+            _check_new(thought)
+            # Of equal ones, and where one is stored, nothing is looked for: there may be thousands.
+            if deduplicate and _likeness(thought) not in near:
+                same = same_thought(self._database, thought)
+                near[_likeness(thought)] = None if same is not None else self._near(thought)
 
         def work(tx: Transaction) -> list[ThoughtRecord]:
             stored = []
-            for thought, like in zip(thoughts, near, strict=True):
-                same = (same_thought(tx, thought) or like) if deduplicate else None
+            for thought in thoughts:
+                same = (same_thought(tx, thought) or near[_likeness(thought)]) if deduplicate else None
                 if same is not None:
                     stored.append(confirm_thought(tx, same))
                 else:
@@ -164,6 +166,7 @@ class Thoughts:
         self, thought: ThoughtRecord, *, expires_after_seconds: float | None = None
     ) -> tuple[ThoughtRecord, bool]:
         """Return the stored thought with this content for the same readers, else store this one; and whether it is new."""
+        _check_new(thought)
 
         def work(tx: Transaction) -> tuple[ThoughtRecord, bool]:
             same = same_thought(tx, thought)
@@ -177,6 +180,7 @@ class Thoughts:
         self, thought: ThoughtRecord, *, expires_after_seconds: float | None = None
     ) -> ThoughtRecord:
         """Store a thought, or let the one with this content for the same readers say what this one does."""
+        _check_new(thought)
 
         def work(tx: Transaction) -> ThoughtRecord:
             same = same_thought(tx, thought)
@@ -194,7 +198,7 @@ class Thoughts:
         """Return a thought, stored or shown; None: there is none that the reader may read."""
         return read_thought(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
 
-    def update_thought(self, thought_id: str, **changes: Any) -> ThoughtRecord:
+    def update_thought(self, /, thought_id: str, **changes: Any) -> ThoughtRecord:
         """Write another version of a thought under its id; of one that is only shown, change its mark.
 
         Raises:
@@ -203,7 +207,7 @@ class Thoughts:
             InvalidInputError: a value is wrong, or belongs to a record that another door changes.
         """
         if not OURS.match(checked_text(thought_id, "a thought_id")):
-            return self._database.write(lambda tx: change_thought(tx, thought_id, changes))
+            return self._database.write(lambda tx: _change(tx, thought_id, changes))
 
         def mark(tx: Transaction) -> None:
             if (before := read_thought(tx, thought_id)) is None:
@@ -234,7 +238,7 @@ class Thoughts:
 
         def work(tx: Transaction) -> ThoughtRecord:
             if (status := stored_thought(tx, thought_id).lifecycle_status) is not LifecycleStatus.ARCHIVED:
-                raise InvalidInputError(f"The thought {thought_id!r:.80} is {status} and not archived.")
+                raise InvalidTransitionError(f"The thought {thought_id!r:.80} is {status} and not archived.")
             changes = (
                 {}
                 if current_cycle is None
@@ -323,12 +327,15 @@ class Thoughts:
         if not self._database.write(lambda tx: note_access(tx, thought_id)):
             raise ThoughtNotFoundError(f"There is no stored thought {thought_id!r:.80}.")
 
-    def cleanup_expired(self, now: str | float | None = None) -> CleanupResult:
-        """Archive the stored thoughts that have expired; those that are pinned stay."""
+    def cleanup_expired(
+        self, now: str | float | None = None, *, exclude_id: str | None = None
+    ) -> CleanupResult:
+        """Archive the stored thoughts that have expired, but for one; those that are pinned stay."""
         moment = utc(self._database.now() if now is None else now, "now")
 
         def work(tx: Transaction) -> CleanupResult:
-            names, pinned = expired_thoughts(tx, seconds(moment) or 0.0)
+            expired, pinned = expired_thoughts(tx, seconds(moment) or 0.0)
+            names = [name for name in expired if name != exclude_id]
             for name in names:
                 if stored_thought(tx, name).lifecycle_status is LifecycleStatus.CREATED:
                     change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ACTIVE})
@@ -346,9 +353,14 @@ class Thoughts:
         """
         if not isinstance(edge, EdgeRecord):
             raise InvalidInputError(f"An edge must be an EdgeRecord, not {type(edge).__name__}.")
-        return self._database.write(lambda tx: edges.put_edge(tx, edge))
 
-    def update_edge(self, edge_id: str, **changes: Any) -> EdgeRecord:
+        def work(tx: Transaction) -> EdgeRecord:
+            cycle = edge.created_cycle or current_cycle(tx)
+            return edges.put_edge(tx, edge.evolve(created_cycle=cycle))
+
+        return self._database.write(work)
+
+    def update_edge(self, /, edge_id: str, **changes: Any) -> EdgeRecord:
         """Change an edge's weight, valid times, source, metadata or level."""
         return self._database.write(lambda tx: edges.change_edge(tx, edge_id, changes))
 
@@ -410,12 +422,23 @@ class Thoughts:
         *,
         top_k: int = 10,
         kinds: Collection[Kind] | None = None,
+        reflections: bool | None = None,
         include_archived: bool = False,
         reader: Reader | None = None,
     ) -> list[tuple[str, float]]:
-        """Return ids of thoughts, stored or shown, with the scores of `recall`, best first."""
+        """Return ids of thoughts, stored or shown, with the scores of `recall`, best first.
+
+        Args:
+            reflections: only them, or none of them; None: among all else.
+        """
+        known = () if reflections is None else self._database.query(_REFLECTIONS)
         request = Request(
-            reader=reader, k=item_count(top_k, "top_k"), kinds=kinds, include_archived=include_archived
+            reader=reader,
+            k=item_count(top_k, "top_k"),
+            kinds=_STORED if reflections else kinds,
+            refs=[ref for (ref,) in known] if reflections else None,
+            exclude=[] if reflections else [f"thought:{ref}" for (ref,) in known],
+            include_archived=include_archived,
         )
         items = self._search.recall(checked_text(query, "the query"), request)
         return [
@@ -463,6 +486,28 @@ def _door_of(thought_id: str) -> str:
     return _DOORS.get(thought_id.partition(":")[0], "the conversation that it was said in")
 
 
+def _likeness(thought: ThoughtRecord) -> tuple[str | None, ...]:
+    """Return what two thoughts have in common of which one confirms the other."""
+    return thought.content, thought.level, thought.owner
+
+
+def _check_new(thought: ThoughtRecord) -> None:
+    """Raise InvalidInputError unless it is a thought that a caller may store."""
+    if not isinstance(thought, ThoughtRecord):
+        raise InvalidInputError(f"A thought must be a ThoughtRecord, not {type(thought).__name__}.")
+    if thought.thought_type is ThoughtType.REFLECTION:
+        raise InvalidInputError("Only learning makes a REFLECTION; store a BELIEF or a NOTE.")
+
+
+def _change(tx: Transaction, thought_id: str, changes: dict[str, Any]) -> ThoughtRecord:
+    """Change a thought, which no caller makes a reflection."""
+    is_one = stored_thought(tx, thought_id).thought_type is ThoughtType.REFLECTION
+    thought = change_thought(tx, thought_id, changes)
+    if not is_one:
+        _check_new(thought)
+    return thought
+
+
 def _create(tx: Transaction, thought: ThoughtRecord, expires_after_seconds: float | None) -> ThoughtRecord:
     if tx.execute("select 1 from stored_thoughts where name = ?", (thought.thought_id,)):
         raise InvalidInputError(
@@ -470,4 +515,6 @@ def _create(tx: Transaction, thought: ThoughtRecord, expires_after_seconds: floa
         )
     if expires_after_seconds is not None:
         thought = thought.evolve(expires_at=tx.now() + expires_after_seconds)
-    return put_thought(tx, thought)
+    begun = thought.created_cycle or current_cycle(tx)
+    updated = max(thought.updated_cycle or current_cycle(tx), begun)
+    return put_thought(tx, thought.evolve(created_cycle=begun, updated_cycle=updated))

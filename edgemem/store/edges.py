@@ -98,10 +98,9 @@ def put_edge(tx: Transaction, edge: EdgeRecord) -> EdgeRecord:
             f"There is an edge {taken[0][0]!r:.80} of this id, or of type {edge.edge_type} between these two, already;"
             " update that one."
         )
-    cycle = current_cycle(tx)
-    if edge.created_cycle > cycle:
+    if edge.created_cycle > current_cycle(tx):
         lift_cycle(tx, edge.created_cycle)
-    _write(tx, edge.evolve(created_cycle=edge.created_cycle or cycle), level, owner)
+    _write(tx, edge, level, owner)
     return read_edge(tx, edge.edge_id)
 
 

@@ -38,28 +38,21 @@ _COLUMNS = ", ".join(STORED_THOUGHTS.names)
 
 
 def put_thought(tx: Transaction, thought: ThoughtRecord) -> ThoughtRecord:
-    """Store a new thought, or another version under its id, and return it as it is stored.
-
-    A cycle of 0 becomes the counter's; a higher one lifts the counter.
-    """
+    """Store a new thought, or another version under its id, and return it as it is stored; a higher cycle lifts the counter."""
     if OURS.match(thought.thought_id):
         raise InvalidInputError(
             f"The id {thought.thought_id!r:.80} looks like one of edgemem's own; give the thought another."
         )
     older = tx.execute("select id, created, owner from stored_thoughts where name = ?", (thought.thought_id,))
     now, number = tx.now(), tx.tick()
-    cycle = current_cycle(tx)
-    begun = thought.created_cycle or cycle
     row = {
         **_row_of(thought),
         "id": number,
         "created": seconds(thought.created_at) or (older[0][1] if older else now),
-        "created_cycle": begun,
-        "updated_cycle": max(thought.updated_cycle, begun) if thought.updated_cycle else max(cycle, begun),
         "owner": None if thought.owner is None else spell(tx, thought.owner),
     }
-    if row["updated_cycle"] > cycle:
-        lift_cycle(tx, row["updated_cycle"])
+    if thought.updated_cycle > current_cycle(tx):
+        lift_cycle(tx, thought.updated_cycle)
     sets = ", ".join(f"{column} = excluded.{column}" for column in row if column != "name")
     tx.execute(
         f"insert into stored_thoughts ({', '.join(row)}) values (:{', :'.join(row)})"  # noqa: S608 - our own columns
@@ -220,6 +213,8 @@ def _row_of(thought: ThoughtRecord) -> dict[str, Any]:
         "source": thought.source,
         "source_type": thought.source_type,
         "confidence": thought.confidence,
+        "created_cycle": thought.created_cycle,
+        "updated_cycle": thought.updated_cycle,
         "confirmations": thought.confirmation_count,
         "accesses": thought.access_count,
         "accessed": seconds(thought.last_accessed_at),

@@ -145,7 +145,7 @@ class EdgevoxMemory:
             raise InvalidInputError("it holds neither a memory nor a conversation.")
 
     def _read_database(self, file: Path, name: str) -> None:
-        with read_foreign(file) as (tables, rows_of):
+        with read_foreign(file) as (tables, rows_of, _):
             if "migrations" in tables:
                 raise InvalidInputError("edgemem wrote it; open its home instead.")
             if not tables.keys() & {"facts", "sessions"}:

@@ -216,7 +216,7 @@ class SwarmlineMemory:
     def _read_file(self, file: Path, name: str, data: bytes | None) -> None:
         parts = Path(name).parts
         if data is None:
-            with read_foreign(file) as (tables, rows_of):
+            with read_foreign(file) as (tables, rows_of, _):
                 self._read_database(tables, rows_of, name)
         elif "memory" in parts[2:-1]:
             place = parts.index("memory", 2)

@@ -46,9 +46,15 @@ def test_an_id_of_our_own_form_is_refused(memory: Memory, name: str) -> None:
 
 
 def test_nobody_stores_a_reflection(memory: Memory) -> None:
-    """Reflections are made by learning alone."""
+    """Reflections are made by learning alone, whatever the door."""
+    thoughts, made = memory.thoughts, thought("r", thought_type="REFLECTION")
+    for store in (thoughts.create_thought, thoughts.get_or_create, thoughts.upsert_by_hash):
+        with pytest.raises(InvalidInputError, match="REFLECTION"):
+            store(made)
+    thoughts.create_thought(thought("a"))
     with pytest.raises(InvalidInputError, match="REFLECTION"):
-        memory.thoughts.create_thought(thought("r", thought_type="REFLECTION"))
+        thoughts.update_thought("a", thought_type="REFLECTION")
+    assert [one.thought_type for one in thoughts.list_thoughts()] == ["OBSERVATION"]
 
 
 def test_an_update_is_another_version_under_the_same_id(memory: Memory) -> None:
@@ -131,6 +137,17 @@ def test_equal_content_is_confirmed_and_not_stored_twice(memory: Memory) -> None
     assert memory.thoughts.count_thoughts() == 2
     assert memory.thoughts.get_or_create(thought("e"))[1] is False
     assert memory.thoughts.upsert_by_hash(thought("f", priority="P1")).thought_id == "mug"
+
+
+def test_equal_content_of_two_people_stays_apart_in_one_call(memory: Memory) -> None:
+    """What one may read confirms nothing of the other's, whatever the case of its words."""
+    memory.thoughts.create_thought(thought("a", owner="alice"))
+    told = [
+        thought(name, content="the blue mug in the kitchen belongs to INES", owner=name)
+        for name in ("alice", "bob")
+    ]
+    kept = memory.thoughts.bulk_store(told, deduplicate=True)
+    assert [(one.thought_id, one.confirmation_count) for one in kept] == [("a", 1), ("bob", 0)]
 
 
 def test_a_turn_moves_the_cycle_and_an_erased_one_does_not_move_it_back(memory: Memory) -> None:
@@ -304,7 +321,7 @@ def test_thoughts_edges_and_marks_move_to_another_memory(memory: Memory, tmp_pat
     )
     held = fact(memory, "ines.tea", "green")
     memory.thoughts.update_thought(held, pinned=True)
-    memory.thoughts.create_edge(an_edge("e", "mug", held, metadata={"why": "told"}))
+    memory.thoughts.create_edge(an_edge("e", "mug", held, metadata={"why": "told"}, created_cycle=7))
     lines = [line.encode() for line in memory.export()]
     with opened(tmp_path / "other") as other:
         assert not other.import_lines(lines).refused
@@ -312,6 +329,7 @@ def test_thoughts_edges_and_marks_move_to_another_memory(memory: Memory, tmp_pat
         assert other.thoughts.get_thought("mug") == memory.thoughts.get_thought("mug")
         assert other.thoughts.get_thought(held) == memory.thoughts.get_thought(held)
         assert other.thoughts.get_edges("mug") == memory.thoughts.get_edges("mug")
+        assert other.thoughts.max_cycle() == memory.thoughts.max_cycle() == 7
 
 
 def test_a_look_up_goes_by_an_index(memory: Memory) -> None:

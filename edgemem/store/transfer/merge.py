@@ -45,7 +45,7 @@ from edgemem.store.transfer.export import (
     Reading,
     codec_of,
 )
-from edgemem.store.turns import note_newer
+from edgemem.store.turns import lift_cycle, note_newer
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
@@ -58,6 +58,11 @@ LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
 
 _FOLLOWED = [kind.table for kind in KINDS if kind.doc]  # tables that the index follows
+
+_HIGHEST_CYCLE = """
+  select max(ifnull((select max(cycle) from turns), 0), ifnull((select max(updated_cycle) from stored_thoughts), 0),
+    ifnull((select max(created_cycle) from stored_edges), 0))
+"""
 
 # A turn is ended after it was accepted, and amended when its speech was cut off: a later stage replaces an earlier one.
 _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
@@ -184,6 +189,8 @@ class _Merge:
         for name, more in self._parted.items():
             if more:
                 self._refuse(f"With it, {count(more, 'more record')} of conversation {name!r} were left out.")
+        # So shall later cycles, whatever brought the highest one.
+        lift_cycle(self.tx, self.tx.execute(_HIGHEST_CYCLE)[0][0])
         # Later ticks shall follow those that came in, even where none of them is an id.
         self.tx.clock.witness(newest)
         note_tick(self.tx, newest)
