@@ -16,6 +16,7 @@ from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Memory
 from edgemem.memory.opened import Home
+from edgemem.memory.thoughts import Thoughts
 from edgemem.memory.users import EpisodicMemory, UserMemory
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -155,6 +156,36 @@ class AsyncBank(Face[MemoryBank]):
         return AsyncScopedBank(self._worker, lambda: self._of().shared)
 
 
+class AsyncThoughts(Face[Thoughts]):
+    """Typed thoughts, and the edges between them."""
+
+    remember = asynchronous(Thoughts.remember, lane="store")
+    create_thought = asynchronous(Thoughts.create_thought, lane="store")
+    bulk_store = asynchronous(Thoughts.bulk_store, lane="store")
+    get_or_create = asynchronous(Thoughts.get_or_create, lane="store")
+    upsert_by_hash = asynchronous(Thoughts.upsert_by_hash, lane="store")
+    get_thought = asynchronous(Thoughts.get_thought, lane="store")
+    update_thought = asynchronous(Thoughts.update_thought, lane="store")
+    restore_thought = asynchronous(Thoughts.restore_thought, lane="store")
+    invalidate_thought = asynchronous(Thoughts.invalidate_thought, lane="store")
+    delete_thought = asynchronous(Thoughts.delete_thought, lane="long")
+    list_thoughts = asynchronous(Thoughts.list_thoughts, lane="store")
+    count_thoughts = asynchronous(Thoughts.count_thoughts, lane="store")
+    max_cycle = asynchronous(Thoughts.max_cycle, lane="store")
+    thought_exists_by_source = asynchronous(Thoughts.thought_exists_by_source, lane="store")
+    record_access = asynchronous(Thoughts.record_access, lane="store")
+    cleanup_expired = asynchronous(Thoughts.cleanup_expired, lane="store")
+    create_edge = asynchronous(Thoughts.create_edge, lane="store")
+    update_edge = asynchronous(Thoughts.update_edge, lane="store")
+    invalidate_edge = asynchronous(Thoughts.invalidate_edge, lane="store")
+    get_edges = asynchronous(Thoughts.get_edges, lane="store")
+    list_edges = asynchronous(Thoughts.list_edges, lane="store")
+    delete_edge = asynchronous(Thoughts.delete_edge, lane="store")
+    related = asynchronous(Thoughts.related, lane="store")
+    why = asynchronous(Thoughts.why, lane="store")
+    search = asynchronous(Thoughts.search)
+
+
 class AsyncPeople(Face[People]):
     """The people who spoke: renamed, merged, split."""
 
@@ -183,6 +214,7 @@ class AsyncMemory(Face[Memory]):
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
+        self.thoughts = AsyncThoughts(self._worker, lambda: self._opened().thoughts)
         self.people = AsyncPeople(self._worker, lambda: self._opened().people)
         self.episodes = AsyncEpisodes(self._worker, lambda: self._opened().episodes)
         self.users = AsyncUserMemory(self._worker, lambda: self._opened().users)

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from uuid import uuid4
 
 from typing_extensions import Never, Self
 
@@ -30,6 +31,7 @@ from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.fence import check_key, clean_result
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.loop.file_tools import SCHEMAS, answer_of, as_texts, methods_of
+from edgemem.memory.thoughts import Thoughts
 from edgemem.memory.users import EpisodicMemory, MemoryMessage, UserMemory
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
@@ -51,8 +53,8 @@ from edgemem.store.validation import checked_path, item_count
 T = TypeVar("T")
 
 _NO_PATH = (
-    "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no session_factory, engine or URL of"
-    " SQLAlchemy, and has no PostgreSQL. `edgemem import swarmline` takes over what such a database holds."
+    "A memory is at the path of a file, such as 'agent.db', or at ':memory:'; edgemem takes no connection, and no session_factory,"
+    " engine or URL of SQLAlchemy, and has no PostgreSQL. `edgemem import` takes over what swarmline's or engrava's database holds."
 )
 _PATH = {"type": "string", "description": "A path such as plans/feature.md."}
 _INDEX_ROWS = 200  # rows that wait until they are indexed; until then they are searched directly
@@ -76,6 +78,8 @@ class FileMemory:
         self._path, self.providers = path, 0
         self._lock = threading.Lock()
         self._close: Callable[[], object] | None = None
+        self.backends = frozenset({"fts5"})
+        """What finds in it, by Engrava's names: words alone."""
 
     @classmethod
     def shared(cls, path: str | Path | None) -> FileMemory:
@@ -128,6 +132,7 @@ class FileMemory:
         self.users = UserMemory(self.store, eraser)
         self.episodes = EpisodicMemory(self.store, recall)
         self.procedures = Procedures(self.database, recall=recall.procedures, eraser=eraser)
+        self.thoughts = Thoughts(self.store, search=recall, eraser=eraser, new_id=lambda: str(uuid4()))
 
     def searched(self) -> FileMemory:
         """Open the file, and index new rows; return this."""
@@ -146,10 +151,10 @@ _files_lock = threading.RLock()  # a provider may be collected while one is made
 
 
 class Provider(Face[T]):
-    """The async face of something in one file; closed with `close`, or once nobody has it any more."""
+    """The async face of something in one file, or one at its path; closed with `close`, or once nobody has it any more."""
 
-    def __init__(self, path: str | Path | None, of: Callable[[FileMemory], T]) -> None:
-        self._file = file = FileMemory.shared(path)
+    def __init__(self, path: FileMemory | str | Path | None, of: Callable[[FileMemory], T]) -> None:
+        self._file = file = path if isinstance(path, FileMemory) else FileMemory.shared(path)
         super().__init__(file.worker, lambda: of(file))
         self._release = weakref.finalize(self, file.release)
         # At the end of a program, its file closes itself.
