@@ -60,7 +60,7 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
 
 @click.group(name="import", cls=Guided, bare="file", single="file")
 def import_() -> None:
-    """Take in an export (`import FILE`), or what EdgeVox or Swarmline remembers (`import edgevox PATH`).
+    """Take in an export (`import FILE`), or what EdgeVox, Swarmline or Engrava remembers (`import edgevox PATH`).
 
     Records that are here already stay, so a second time adds nothing. All have --home and --json.
 
@@ -69,6 +69,7 @@ def import_() -> None:
     ssh robot edgemem export | edgemem import -
     edgemem import edgevox ~/.edgevox/memory
     edgemem import swarmline agent.db
+    edgemem import engrava engrava.db
     """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
@@ -122,6 +123,21 @@ def swarmline(path: Path, home: Path, as_json: bool) -> None:
     old = SwarmlineMemory(path)
     with open_home(home) as memory:
         _tell(import_swarmline(memory.diagnostics.database, memory.bank, old), memory, as_json)
+
+
+@import_.command(short_help="Take over a database of Engrava 0.7.2.")
+@click.argument("file", type=click.Path(path_type=Path))
+@home_and_json
+def engrava(file: Path, home: Path, as_json: bool) -> None:
+    """Take over FILE, a database that Engrava 0.7.2 wrote, which is only read: all of its thoughts and edges, or none.
+
+    They keep their ids, cycles, states and times; `edgemem thoughts list` shows them.
+    """
+    from edgemem.takeover.engrava import EngravaFile, import_engrava
+
+    old = EngravaFile(file)
+    with open_home(home) as memory:
+        _tell(import_engrava(memory.diagnostics.database, old), memory, as_json)
 
 
 def _tell(report: TakeoverReport, memory: Memory, as_json: bool) -> None:
