@@ -1,0 +1,299 @@
+"""Beside Engrava: the same random calls through the real package and through ours, and its frozen questions put to both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import edgemem.aio.engrava as annex
+from edgemem.bench.ground import at_least, at_most, real_embedder, report, say, scratch
+from edgemem.config import LlamaSettings, Profile, RecallSettings
+from edgemem.inspect.replay import cache_folder
+from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.memory import Memory
+from lab.engrava_calls import Call, Sequence, ask, play, sequences
+from lab.lent import Lent
+from lab.peers import PEERS, call_peer, python_of
+
+SCRIPT = str(Path(__file__).with_name("engrava_calls.py"))
+RUN_S = 3600.0
+PLACES = 5
+SHOWN = 10  # differences that are told in full
+ROUNDS = 9
+"""What comes out differently for a reason is left out of both, and the rest played again, so that later calls are of the same things."""
+WRITES = frozenset({
+    "remember", "create_thought", "get_or_create", "upsert_by_hash", "bulk_store", "update_thought", "restore_thought",
+    "invalidate_thought", "delete_thought", "create_edge", "update_edge", "invalidate_edge", "delete_edge", "cleanup_expired",
+})  # fmt: skip
+NOW = "2026"
+Came = dict[int, list[Any]]
+"""What came of each call of the sequences, by their numbers."""
+
+REFUSED = {
+    "with something in it": "a text of spaces", "256": "an id over 256 characters", "edgemem's own": "an id such as fact:1",
+    "Only learning": "a REFLECTION that a caller makes", "both ends are": "an edge from a thought to itself",
+    "cannot become": "a lifecycle given as a string that may not follow", "direction must be": "a direction that is none",
+    "must be text": "an id that is no text", "must be a time": "a time that is none", "no ThoughtType": "a type that is none",
+    "no Priority": "a priority that is none", "no LifecycleStatus": "a status that is none",
+}  # fmt: skip
+"""What ours refuses and the real package takes, by words of our message."""
+AGAIN = "content is the same for the same readers, in other case too, and not in the archive"
+
+
+class Pair(NamedTuple):
+    """What came of one call in both; `earlier` are those of its sequence before it."""
+
+    call: Call
+    ours: Any
+    theirs: Any
+    earlier: list[Call]
+
+
+def raised(came: Any) -> bool:
+    return isinstance(came, dict) and "raised" in came
+
+
+def archived(_: Pair, ours: Any, theirs: Any) -> Any:
+    """Return their records with what ours tells of the archive."""
+    if isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
+        return [archived(_, mine, their) for mine, their in zip(ours, theirs, strict=True)]
+    if not (isinstance(theirs, dict) and isinstance(ours, dict) and "archived_at" in theirs):
+        return theirs
+    given = {name: ours.get(name) for name in ("archived_at", "archived_at_cycle")}
+    is_archived = ours["lifecycle_status"] == "ARCHIVED"
+    return {**theirs, **given} if is_archived else theirs
+
+
+def in_order(pair: Pair, ours: Any, theirs: Any) -> Any:
+    """Return their list in our order where it is of the same things, or as a limit cuts them, of the same cycles."""
+    if not isinstance(ours, list) or not isinstance(theirs, list):
+        return theirs
+    mine, their = (sorted(json.dumps(one, sort_keys=True) for one in some) for some in (ours, theirs))
+    if mine == their:
+        return ours
+    cut = {"limit", "offset"} & pair.call.keywords.keys()
+    cycles = [[one.get("updated_cycle") for one in some] for some in (ours, theirs)]
+    return ours if cut and cycles[0] == cycles[1] else theirs
+
+
+def asks_again(pair: Pair) -> bool:
+    """Tell whether a call looks for the same content."""
+    return "deduplicate" in pair.call.keywords or pair.call.method in ("get_or_create", "upsert_by_hash")
+
+
+def met_again(pair: Pair, ours: Any, theirs: Any) -> Any:
+    return ours if asks_again(pair) else theirs
+
+
+def cycles(_: Pair, ours: Any, theirs: Any) -> Any:
+    """Return their records with our cycles, where those are higher."""
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return [cycles(_, mine, their) for mine, their in zip(ours, theirs, strict=True)]
+    if not (isinstance(ours, dict) and isinstance(theirs, dict) and "created_cycle" in theirs):
+        return theirs
+    names = [name for name in ("created_cycle", "updated_cycle") if name in theirs]
+    return {**theirs, **{name: max(ours[name], theirs[name], key=float) for name in names}}
+
+
+def found(pair: Pair, ours: Any, theirs: Any) -> Any:
+    """Return ours, if each thought that only theirs finds is private, not true now or told once more in the same words."""
+    mine, here = set(ours["ranked"]), ours["stored"]
+    if here.keys() != theirs["stored"].keys():  # something before differed
+        return theirs
+    told = {(here[name]["content"], here[name]["essence"]) for name in mine}
+    for name in set(theirs["ranked"]) - mine:
+        one = here[name]
+        is_over = (one["valid_until"] or "9") < NOW or (one["valid_from"] or "0") > NOW
+        if not (one["visibility"] == "private" or is_over or (one["content"], one["essence"]) in told):
+            return theirs
+    return {**theirs, **ours} if mine <= set(theirs["ranked"]) else theirs
+
+
+def fewer(pair: Pair, ours: Any, theirs: Any) -> Any:
+    """Return ours, if only the count differs that may."""
+    if pair.call.method == "max_cycle":
+        return ours if int(ours) > int(theirs) else theirs
+    return {**theirs, "pinned_kept_count": min(ours["pinned_kept_count"], theirs["pinned_kept_count"])}
+
+
+MEANT: tuple[tuple[str, str, Callable[[Pair, Any, Any], Any]], ...] = (
+    ("", "what is archived tells when, and in which cycle", archived),
+    ("list_thoughts get_edges list_edges", "of one cycle the newest come first; edges in the order of writing", in_order),
+    ("search_hybrid search_fts search_reflections_only", "a search leaves out what is private, over or not yet true, tells the same words once, and ranks otherwise", found),
+    ("remember create_thought bulk_store get_or_create upsert_by_hash", AGAIN, met_again),
+    ("", "a cycle of 0 takes the counter's, and a change stamps it", cycles),
+    ("cleanup_expired", "what is pinned and archived already is not counted", fewer),
+    ("max_cycle", "an edge lifts the counter, and nothing lets it fall", fewer),
+)  # fmt: skip
+"""For some methods or all: what is meant to differ, and what ours gives where the real package gives something."""
+
+
+def reasons_of(pair: Pair) -> list[str] | None:
+    """Return why ours gives something else, nothing where it does not; None: nobody knows."""
+    ours, theirs = pair.ours, pair.theirs
+    if raised(ours) and raised(theirs):
+        # Errors of pydantic and sqlite3 have no name of Engrava's.
+        alias: Any = vars(annex).get(theirs["raised"])
+        named = alias is None or alias.__name__ == ours["raised"] or "both ends" in ours["message"]
+        return [] if named else None
+    if raised(ours):
+        if "already;" in ours["message"] and asks_again(pair):
+            return [AGAIN]
+        return next(([f"refused: {what}"] for word, what in REFUSED.items() if word in ours["message"]), None)
+    if raised(theirs):
+        return [AGAIN] if asks_again(pair) else None
+    reasons = []
+    if pair.call.method == "cleanup_expired" and ours["expired_count"] != "0":
+        reasons.append("what is cleaned up has no end any more, so that it can be restored")
+    for methods, why, instead in MEANT:
+        if theirs != ours and pair.call.method in (methods.split() or [pair.call.method]):
+            meant = instead(pair, ours, theirs)
+            reasons += [why] if meant != theirs else []
+            theirs = meant
+    return reasons if theirs == ours else None
+
+
+def run(
+    *, count: int = 2000, seed: int = 1, python: Path | None = None, home: Path | None = None
+) -> dict[str, Any]:
+    """Play random sequences of calls through Engrava 0.7.2 and through ours, compare them, and put its frozen questions to both.
+
+    Args:
+        count: of sequences, of 3 to 30 calls.
+        seed: of chance.
+        python: one that has the package; default: an environment in the cache, made by pip.
+        home: where scratch files go; default: the temporary files.
+    """
+    python = python or python_of(PEERS["engrava"], cache_folder() / "peers")
+    drawn = dict(enumerate(sequences(count, seed)))
+    with scratch(home) as folder:
+        told = _Told(python, folder)
+        figures = compare(drawn, told)
+        sides, bars = asked(told)
+    bars["different"] = at_most(figures["different"], 0)
+    return report("engrava", {"side_by_side": sides, **figures}, bars)
+
+
+class _Told:
+    """Has the real package do a job in its own Python."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        self._python, self._folder = python, folder
+
+    def __call__(self, **job: Any) -> Any:
+        (self._folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        command = [str(self._python), "-B", SCRIPT, str(self._folder)]
+        call_peer(command, PEERS["engrava"], "it failed", RUN_S)
+        return json.loads((self._folder / "came.json").read_text(encoding="utf-8"))
+
+
+def compare(drawn: dict[int, Sequence], told: _Told) -> dict[str, Any]:
+    """Play sequences through both, and count what is equal, listed and different."""
+    without: dict[int, list[int]] = {n: [] for n in drawn}
+    verdicts: dict[tuple[int, int], list[str] | None] = {}
+    shown: dict[tuple[int, int], str] = {}
+    playing = drawn
+    for number in range(ROUNDS):
+        say(f"round {number + 1}: {len(playing)} sequences …")
+        theirs = {
+            int(n): came
+            for n, came in told(
+                do="play", sequences=playing, without={n: without[n] for n in playing}
+            ).items()
+        }
+        ours = asyncio.run(play(playing, _open, vars(annex), without))
+        again = {}
+        for n, one in playing.items():
+            left_out = set[int]()
+            for m, call in enumerate(one):
+                if m in without[n]:
+                    continue
+                earlier = [one[k] for k in range(m) if k not in without[n] and not raised(ours[n][k])]
+                pair = Pair(call, ours[n][m], theirs[n][m], earlier)
+                why = verdicts[n, m] = reasons_of(pair)
+                shown[n, m] = f"{n} {call} ours {pair.ours} theirs {pair.theirs} after {earlier[-6:]}"[:3000]
+                if why and call.method in WRITES:
+                    left_out.add(m)
+            if left_out:
+                without[n] += left_out
+                again[n] = one
+        playing = again
+        if not playing:
+            break
+    reasons = Counter(reason for why in verdicts.values() for reason in why or ())
+    kinds = Counter[str]()
+    for n, one in drawn.items():
+        came = [verdicts[n, m] for m in range(len(one))]
+        kinds["different" if None in came else "listed" if any(came) else "equal"] += 1
+    differences = [shown[key] for key, why in verdicts.items() if why is None]
+    return {
+        "calls": len(verdicts),
+        **{kind: kinds[kind] for kind in ("equal", "listed", "different")},
+        "list": dict(reasons.most_common()),
+        "differences": {str(n): text for n, text in enumerate(differences[:SHOWN], 1)},
+    }
+
+
+async def _open() -> tuple[Any, Callable[[], Any]]:
+    store = annex.SqliteEngravaCore(":memory:")
+    return store, store.close
+
+
+def asked(told: _Told) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
+    """Put the frozen questions to both, by words and with MiniLM; return figures beside each other, and bars of ours.
+
+    Each conversation has a store; or, as in Engrava's own benchmark, all have one, where several answer the same question.
+    """
+    conversations = told(do="frozen")
+    texts = [turn["text"] for one in conversations for turn in one["turns"]]
+    texts += [question["question_text"] for one in conversations for question in one["questions"]]
+    sides, bars = {}, {}
+    with LlamaEmbedder(real_embedder()) as model:
+        vectors = {text: model.embed_query(text) for text in texts}
+        plain = {text: [] if vector is None else vector.tolist() for text, vector in vectors.items()}
+        for how, embedder in (("words", None), ("MiniLM", model)):
+            for each in (False, True):
+                say(f"the frozen questions, by {how} …")
+                stores = [[one] for one in conversations] if each else [conversations]
+                ours = [answer for some in stores for answer in _ask_ours(some, embedder)]
+                theirs = told(do="ask", stores=stores, vectors=None if embedder is None else plain)
+                where = "a store each" if each else "one store"
+                sides[f"ours, {how}, {where}"] = row = _figures(ours)
+                sides[f"Engrava, {how}, {where}"] = _figures(theirs)
+                if each:
+                    bars[f"hits, {how}"] = at_least(row["hits"], row["questions"])
+                    bars[f"share, {how}"] = at_least(row["share"], 0.82)
+    return sides, bars
+
+
+def _figures(answers: list[Any]) -> dict[str, float]:
+    """Return how many questions have an expected turn among the five, the mean share of these turns, and of those that find a place."""
+    hits = [(len(set(turns) & set(found)), len(turns)) for turns, found in answers]
+    return {
+        "questions": len(hits),
+        "hits": sum(hit > 0 for hit, _ in hits),
+        "share": sum(hit / turns for hit, turns in hits) / len(hits),
+        "of five places": sum(hit / min(turns, PLACES) for hit, turns in hits) / len(hits),
+    }
+
+
+def _ask_ours(conversations: list[Any], real: LlamaEmbedder | None) -> list[list[list[str]]]:
+    profile = Profile(llama=LlamaSettings(embedder=""), recall=RecallSettings(query_embed_ms=60_000.0))
+    embedder = None if real is None else Lent(real)
+    with (
+        scratch(None) as folder,
+        Memory(folder / "home", profile=profile, embedder=embedder, worker=False) as memory,
+    ):
+
+        async def ready() -> None:
+            memory.idle(60.0, thorough=False)
+
+        async def answers() -> list[list[list[str]]]:
+            async with annex.SqliteEngravaCore(memory) as store:
+                return await ask(store, conversations, vars(annex), ready)
+
+        return asyncio.run(answers())
