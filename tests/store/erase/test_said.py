@@ -94,6 +94,30 @@ def test_what_was_said_once_leaves_no_byte_and_nothing_else_goes(tmp_path: Path,
         assert attic.state == {"last": "nothing"}
 
 
+@pytest.mark.parametrize(
+    ("said", "answer", "left"),
+    [
+        ("I'm at the clinic on Monday. Please wake me at six.", "You said: Please wake me at six", "You said: (erased)"),
+        ("Pip! Please wake me at six. Thanks.", "Please wake me at six, you said. Thanks.", "(erased), you said. Thanks."),
+        ("I'm at Dr. Vogel's on Monday. Thanks.", "Well: I'm at Dr. Vogel's on Monday!", "Well: (erased)"),
+        ("Ich bin am Montag im Spital. Weck mich um sechs Uhr.", "Du sagtest: Weck mich um sechs Uhr.", "Du sagtest: (erased)"),
+        ("我周一在诊所。请六点叫我起床。", "你说：请六点叫我起床。", "你说：(erased)"),
+        ("That's all okay. I take heart pills.", "That's all okay. Good night.", "That's all okay. Good night."),
+        ("No!!!!!!!!!!!!!!!!! " + "!" * 20, "No! Good night.", "No! Good night."),
+    ],
+)  # fmt: skip
+def test_each_sentence_of_it_goes_from_what_a_robot_answered(
+    tmp_path: Path, said: str, answer: str, left: str
+) -> None:
+    """Word for word, with or without its full stop; what anybody may say stays."""
+    with opened(tmp_path / "home") as memory:
+        tell(memory, said, "kitchen")
+        quoted = (StoredMessage("user", "What did I say?"), StoredMessage("assistant", answer))
+        memory.diagnostics.database.write(lambda tx: commit_turn(tx, Turn("den", 0, quoted)))
+        assert memory.forget(session="kitchen", turn=0)
+        assert messages_of(memory, "den")[1] == left
+
+
 def test_a_value_that_was_told_anew_goes_with_its_turn(tmp_path: Path) -> None:
     """Of a fact that two turns told, the value of the turn that is forgotten leaves no byte; the other stays in its history."""
     with opened(tmp_path / "home") as memory:
