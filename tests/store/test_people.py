@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from edgemem.store.kinds import KINDS
 from edgemem.store.people import People
 from edgemem.store.users import put_goal, put_summary, read_goals, read_summary
 from support.cli import refused, run
-from support.homes import turns_of
+from support.homes import opened, turns_of
 from support.kinds import add_row
 from support.selection import cases
 
@@ -280,6 +281,25 @@ def test_a_voice_gets_its_name(memory: Memory) -> None:
     assert memory.recall("Who is my dentist?", speaker="Bob") == []
     say(memory, "speaker_3", "I moved to Bonn.")
     assert {turn.owner for turn in turns_of(memory, "hall")} == {"Ines"}
+
+
+def test_former_names_go_to_another_robot(memory: Memory, tmp_path: Path) -> None:
+    """Who is heard under one there is that person, also by their own export; a name that is somebody's there stays theirs."""
+    say(memory, "speaker_3", "My dentist is Dr Amara.")
+    say(memory, "Bob\nBo", "I moved to Bonn.")
+    memory.people.rename("speaker_3", "Ines")
+    for name, lines in (("whole", memory.export()), ("own", memory.export(speaker="Ines"))):
+        data = [line.encode() for line in lines]
+        with opened(tmp_path / name) as other:
+            assert other.import_lines(data).added["names"] == 1
+            assert "names" not in other.import_lines(data).added
+            say(other, "SPEAKER_3", "I like tea.")
+            assert turns_of(other, "hall")[-1].owner == "Ines"
+    with opened(tmp_path / "taken") as other:
+        tell(other, "speaker_3", "tea", "green")
+        assert other.import_lines(data).refused == [
+            "The name 'speaker_3' is that of 'speaker_3' here, and stays."
+        ]
 
 
 def test_a_prompt_hears_of_a_new_name(memory: Memory) -> None:

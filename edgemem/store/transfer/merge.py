@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, count
-from edgemem.scopes import is_known_form, without_spaces
+from edgemem.scopes import is_known_form, name_key, without_spaces
 from edgemem.store.db.connection import note_tick
 from edgemem.store.db.files import create_private, write_private
 from edgemem.store.declaration import Kind
@@ -33,7 +33,7 @@ from edgemem.store.kinds import (
     TOOL_OUTPUTS,
     TURNS,
 )
-from edgemem.store.rights import spell, spell_heard, spell_scope
+from edgemem.store.rights import spell, spell_heard, spell_scope, spellings
 from edgemem.store.transfer.export import (
     CODECS,
     MESSAGE,
@@ -167,6 +167,8 @@ class _Merge:
             return
         elif codec.kind is SESSIONS:
             self._take_session(line)
+        elif codec.kind.goes == "person":
+            self._take_name(line)
         elif codec.kind is DOUBTS:
             # Of one that has parted, the sentence about the fact's history says enough.
             if (line.scope, line.key) not in self._parted_facts:
@@ -259,6 +261,15 @@ class _Merge:
             self._add_alone(codec, winner, more)
         if kind is EPISODES and line.details:
             keep_tags(self.tx, line.id, line.details.get("tags", ()))
+
+    def _take_name(self, line: Any) -> None:
+        """Make another name of somebody theirs, unless it is somebody else's here; their rows came before."""
+        name, here = spell(self.tx, line.name), spellings(self.tx, [line.called])[line.called]
+        sql = "insert or ignore into names select :key, :name where :key <> '' and :name <> '' returning 1"
+        if self.tx.execute(sql, {"key": name_key(line.called), "name": name}):
+            self.report.count("names", new=True)
+        elif here != name:
+            self._refuse(f"The name {line.called!r:.80} is that of {here!r:.80} here, and stays.")
 
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
