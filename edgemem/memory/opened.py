@@ -38,6 +38,7 @@ from edgemem.records import has_methods
 from edgemem.session.figures import FailureLog, FigureFile
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
+from edgemem.store.db.files import translated_errors
 from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -123,7 +124,8 @@ class Home:
             raise InvalidInputError(
                 f"{type(equipment.embedder).__name__} is no embedder; derive it from edgemem.llama.Embedder"
             )
-        self.path = make_home(Path(home).expanduser().absolute())
+        with translated_errors(Path(home)):
+            self.path = make_home(Path(home).expanduser().absolute())
         self.settings = Settings(profile_of(self.path, profile))
         self.clock = equipment.clock or Clock()
         self.tokenizer: Tokenizer = equipment.tokenizer or EstimateTokenizer()

@@ -96,7 +96,7 @@ def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
         then.shown = then.tick_of(at or begin)
         try:
             scratch.write(partial(_WRITERS[table], row=row))  # a transaction has one time
-        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
+        except (InvalidInputError, AttributeError, KeyError, TypeError, ValueError) as error:
             old.remarks.append(f"Row {n} of {table} was skipped: {error}")
 
 
@@ -271,8 +271,8 @@ def _row(row: Row, columns: tuple[str, ...], users: dict[Any, str]) -> Row:
     values = {column: row.get(column) for column in columns}
     for column in values.keys() & _JSON:
         values[column] = json_of(values[column])
-    if "user_id" in values:
-        values["user_id"] = users.get(values["user_id"], values["user_id"])
+    if (user := values.get("user_id")) is not None:
+        values["user_id"] = str(users.get(user, user))
     return values
 
 

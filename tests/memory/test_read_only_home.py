@@ -153,7 +153,7 @@ def test_everything_that_reads_works_and_tells(home: Path, mode: str, leave: Cal
     assert "read-only" in rows["disk"]["detail"]
     assert {name for name, row in rows.items() if row["state"] == "fail"} == {"disk"}
     assert digests(home) == before
-    assert not list(scratch.glob("edgemem-*"))
+    assert not list(scratch.glob(".edgemem-scratch-*"))
 
 
 def test_whatever_would_write_is_refused_in_one_sentence(home: Path) -> None:
