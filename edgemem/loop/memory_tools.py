@@ -354,7 +354,7 @@ class _MemoryTools:
     @property
     def _soon(self) -> Any:
         """How the eraser works while somebody waits for the answer: the bytes go in idle time."""
-        return {"wait_s": self._settings.now.tools.write_wait_s, "at_once": False}
+        return {"wait_s": self._settings.now.tools.write_wait_s}
 
     def _erase_episode(self, turn: ToolTurn, name: str) -> str:
         """Erase the episode whose id ends a name, if the speaker may read it."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, WeakValueDictionary
 
 from edgemem.clock import Clock
@@ -185,15 +185,11 @@ class Home:
         self.sections = BankSections(self.bank)
         self.index_fault = ""
         """Why the index is in memory, for this process alone; empty if nothing is wrong."""
-        self.index = self._open_index(self.path / "db" / "index.db", opened)
-        self.search = Recall(
-            self.database,
-            self.index,
-            embedder=self.embedder,
-            notes=self.notes,
-            sections=self.sections,
-            settings=settings,
-        )
+        # What is recalled, and by which model.
+        parts: dict[str, Any] = {"embedder": self.embedder, "settings": settings}
+        parts |= {"notes": self.notes, "sections": self.sections}
+        self.index = self._open_index(self.path / "db" / "index.db", opened, parts)
+        self.search = Recall(self.database, self.index, **parts)
         self.eraser = Eraser(
             self.database,
             self.sessions.journal,
@@ -210,18 +206,11 @@ class Home:
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
 
-    def _open_index(self, path: Path, opened: ExitStack) -> Index:
+    def _open_index(self, path: Path, opened: ExitStack, parts: dict[str, Any]) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
 
         def index_at(place: Path) -> Index:
-            index = Index(
-                place,
-                self.database,
-                embedder=self.embedder,
-                notes=self.notes,
-                sections=self.sections,
-                settings=self.settings,
-            )
+            index = Index(place, self.database, **parts)
             opened.callback(index.close)
             return index
 

@@ -9,7 +9,8 @@ names the rest: whole facts, and whole ends of conversations.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ from edgemem.store.turns import note_newer
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.bank.bank import MemoryBank, ScopedBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -114,7 +115,8 @@ def import_lines(
         take_notes(notes, merge.notes, merge.report)
     if bank is not None:
         for file in merge.files:
-            _take_file(bank, file, merge.report)
+            find = partial(bank.for_scope, file.bank, file.topic)
+            take_file(find, file.path, file.content, merge.report, file.modified)
     return merge.report
 
 
@@ -414,15 +416,17 @@ def _name_of(kind: Kind, line: Any) -> str:
     return f"{name!r} ({', '.join(place)})" if place else repr(name)
 
 
-def _take_file(bank: MemoryBank, given: File, report: ImportReport) -> None:
-    """Write a file of the bank where there is none; one that the bank does not take is refused."""
+def take_file(
+    find: Callable[[], ScopedBank], path: str, content: str, report: ImportReport, at: float | None = None
+) -> None:
+    """Write a file into the bank that `find` returns, where there is none; one that the bank does not take is refused."""
     try:
-        place = bank.for_scope(given.bank, given.topic)
-        here = place.read_file(given.path)
+        place = find()
+        here = place.read_file(path)
         if here is None:
-            place.write_file(given.path, given.content, at=given.modified)
-        elif here != given.content:
-            report.refused.append(f"The bank's file {given.path!r} holds another text here, which stays.")
+            place.write_file(path, content, at=at)
+        elif here != content:
+            report.refused.append(f"The bank's file {path!r} holds another text here, which stays.")
             return
         report.count("files", new=here is None)
     except InvalidInputError as error:
