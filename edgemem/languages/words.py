@@ -223,6 +223,8 @@ class Statements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """and for what all in a house share."""
     people: Templates
     """Words for people by what they are to others, beside those that may be in danger (`Safety.others`): boss, twin."""
+    beside: Templates
+    """Phrases with somebody who is named beside whom it is about: like *, don't tell *."""
     confidence: Templates
     """Phrases that ask to tell nobody else."""
 

@@ -292,10 +292,8 @@ def _erase_quotes(tx: Transaction, said: str, at: int) -> None:
     sql = "select id, content, unheard from messages where id >= :at and role = 'assistant' and (instr(content, :quote) or instr(unheard, :quote))"
     answers = {row[0]: row[1:] for quote in quotes for row in tx.execute(sql, {"at": at, "quote": quote})}
     pattern = re.compile("|".join(f"{re.escape(quote)}[{_STOPS}]*" for quote in quotes))
-    tx.executemany(
-        "update messages set content = ?, unheard = ?, tokens = null where id = ?",
-        [(*(text and pattern.sub(ERASED, text) for text in texts), n) for n, texts in answers.items()],
-    )
+    left = [(*(text and pattern.sub(ERASED, text) for text in texts), n) for n, texts in answers.items()]
+    tx.executemany("update messages set content = ?, unheard = ?, tokens = null where id = ?", left)
     tx.announce("messages", sorted(answers))
 
 
@@ -303,11 +301,7 @@ def _quotes_of(said: str) -> set[str]:
     """Return what was said, and neighbours of its sentences that tell something, since a stop may be an abbreviation's; without stops."""
     places = [0, *(gap.end() for gap in _SENTENCE.finditer(said)), len(said)]
     runs = (said[a:b] for n, a in enumerate(places) for b in places[n + 1 : n + 1 + _MOST_SENTENCES])
-    telling = (
-        run
-        for run in runs
-        if sum(w.lower() not in function_words() for w in _WORD.findall(run)) >= _LEAST_WORDS
-    )
+    telling = [run for run in runs if len({*_WORD.findall(run.lower())} - function_words()) >= _LEAST_WORDS]
     quotes = {run.strip(f" {_STOPS}") for run in (said, *telling)}
     return {quote for quote in quotes if len(quote.encode()) >= _TELLING}
 
