@@ -18,8 +18,9 @@ from edgemem.memory import Memory
 from edgemem.store.backups import backup_paths
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import refused, run
-from support.homes import check_of, home_with, told, turns_of
+from support.homes import check_of, home_of, home_with, told, turns_of, warning_of
 from support.loops import start_in_a_tool
+from support.refusals import refusal
 
 Lose = Callable[[Path], None]
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
@@ -76,8 +77,7 @@ def test_a_lost_truth_is_never_taken_for_a_new_memory(home: Path, lose: Lose) ->
     lose(home)
     before = sorted(home.rglob("*"))
     newest = backup_paths(home / "backups")[0]
-    with pytest.raises(LostTruthError, match=newest.name):
-        opened(home)
+    refusal(LostTruthError, opened, home, match=newest.name)
     for command in (("facts",), ("facts", "add", "tea", "mint"), ("check",), ("recall", "tea")):
         assert newest.name in refused(run(*command, "--home", home))
     assert sorted(home.rglob("*")) == before
@@ -96,8 +96,7 @@ def test_whatever_is_left_tells_that_there_was_a_truth(home: Path, left: str) ->
             path.unlink()
     if left != "backups":
         shutil.rmtree(home / "backups")
-    with pytest.raises(LostTruthError):
-        opened(home)
+    refusal(LostTruthError, opened, home)
 
 
 def test_the_log_beside_an_empty_truth_is_not_thrown_away(home: Path) -> None:
@@ -105,8 +104,7 @@ def test_the_log_beside_an_empty_truth_is_not_thrown_away(home: Path) -> None:
     cut(home)
     log = home / "db" / "memory.db-wal"
     log.write_bytes(b"what a person may want to look at")
-    with pytest.raises(LostTruthError):
-        opened(home)
+    refusal(LostTruthError, opened, home)
     assert log.exists()
     assert run("restore", "--home", home).exit_code == 0
     (aside,) = (home / "db").glob("memory.db.aside-*-wal")
@@ -120,8 +118,7 @@ def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Lose) -> Non
     lose(home)
     newest, good = backup_paths(home / "backups")
     newest.write_bytes(newest.read_bytes()[:4096] + b"\0" * 8192)
-    with pytest.raises(CorruptError, match=good.name):
-        opened(home)
+    refusal(CorruptError, opened, home, match=good.name)
     done = json.loads(run("restore", "--home", home, "--json").stdout)
     assert done["restored"] == str(good)
     assert [Path(path).exists() for path in done["aside"]] == ([] if lose is delete else [True])
@@ -141,8 +138,7 @@ def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Lose) 
     newest = backup_paths(home / "backups")[0]
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "black"
-        told = check_of(memory, "lost data")
-        assert (told.state, newest.name in told.detail) == ("warn", True)
+        assert newest.name in warning_of(memory, "lost data")
         memory.store.add_fact("tea", "mint")
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "mint"
@@ -161,8 +157,7 @@ def test_without_a_good_backup_it_begins_empty_and_says_so(home: Path, lose: Los
             path.write_bytes(b"\0" * 5000)
         else:
             path.unlink()
-    with pytest.raises(CorruptError, match="edgemem restore --empty"):
-        opened(home)
+    refusal(CorruptError, opened, home, match="edgemem restore --empty")
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
         assert "began empty" in check_of(memory, "lost data").detail
@@ -183,8 +178,7 @@ def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path)
     delete(home)
     with SQLiteMemoryStore(home / "db" / "memory.db") as store:
         store.add_fact("tea", "of another robot")
-    with pytest.raises(LostTruthError, match="not the memory that this home had"):
-        opened(home)
+    refusal(LostTruthError, opened, home, match="not the memory that this home had")
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "of another robot"
         assert check_of(memory, "lost data").state == "warn"
@@ -249,8 +243,7 @@ def killed_at_each_step(what: str, folder: Path, *calls: str) -> int:
 def test_a_first_start_that_is_cut_off_is_no_loss(tmp_path: Path) -> None:
     """Before the first durable commit there was nothing: wherever the process dies, the next start opens."""
     for name in ("first", *map(str, range(40))):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+        home_of(tmp_path / name, '[llama]\nembedder = ""\n')
     last = killed_at_each_step("start", tmp_path, "os.fsync", "os.open")
     assert 3 < last < 40
     for n in range(last + 1):
@@ -359,8 +352,7 @@ def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
     with opened(home) as memory:
         memory.store.add_fact("coffee", "mine")
     cut(home)
-    with pytest.raises(CorruptError, match="no good backup"):
-        opened(home)
+    refusal(CorruptError, opened, home, match="no good backup")
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
         assert "began empty" in check_of(memory, "lost data").detail
@@ -375,8 +367,7 @@ def test_nothing_is_replaced_while_a_robot_has_the_home_open(home: Path, command
             lose(home)
             assert "open; stop it" in refused(run(*command, "--home", home))
             if lose is delete:
-                with pytest.raises(BusyError):
-                    edgemem.open(home, profile=hasty, worker=False, restore="newest")
+                refusal(BusyError, edgemem.open, home, profile=hasty, worker=False, restore="newest")
 
 
 def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Path) -> None:

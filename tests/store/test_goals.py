@@ -15,6 +15,7 @@ from edgemem.records import Heard, Procedure, ProcedureStep, Reader, StoredMessa
 from edgemem.store import users
 from edgemem.store.episodes import TOOL_CALL, ToolStats, call_record, tool_stats
 from support.homes import BY_WORDS, files_with
+from support.refusals import refusal
 
 
 def fill(memory, person="Alice"):
@@ -235,8 +236,7 @@ def test_counts_survive_storing_again(memory: edgemem.Memory) -> None:
 )
 def test_what_is_no_procedure_is_refused(memory: edgemem.Memory, given: Any, sentence: str) -> None:
     """In one sentence, and nothing is kept."""
-    with pytest.raises(InvalidInputError, match=sentence):
-        memory.procedures.store(given)
+    refusal(InvalidInputError, memory.procedures.store, given, match=sentence)
     assert memory.procedures.count() == 0
 
 
@@ -391,8 +391,7 @@ def test_the_ring_drops_the_oldest_with_their_tags(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_episode_is_refused(memory: edgemem.Memory, more: dict[str, Any], sentence: str) -> None:
     """In one sentence, and nothing is kept."""
-    with pytest.raises(InvalidInputError, match=sentence):
-        memory.store.add_episode("task", {}, "ok", **more)
+    refusal(InvalidInputError, memory.store.add_episode, "task", {}, "ok", match=sentence, **more)
     assert memory.store.episodes() == []
 
 
@@ -421,8 +420,7 @@ def test_each_tool_has_its_calls_failures_and_percentiles(store: SQLiteMemorySto
 @pytest.mark.parametrize("latency_ms", [-1, float("nan"), float("inf"), "fast"])
 def test_what_is_no_latency_is_refused(store: SQLiteMemoryStore, latency_ms: Any) -> None:
     """In one sentence, and nothing is kept."""
-    with pytest.raises(InvalidInputError):
-        call(store, "grip", latency_ms=latency_ms)
+    refusal(InvalidInputError, call, store, "grip", latency_ms=latency_ms)
     assert tool_stats(store.database) == []
 
 

@@ -96,6 +96,14 @@ def start_in_a_tool(home: Path, *more: str) -> subprocess.Popen[str]:
     return process
 
 
+def speak(conversation: Any, text: Any, reply: str, **how: Any) -> list[Message]:
+    """Tell a whole turn; return what the model was handed."""
+    with conversation.turn(text, **how) as turn:
+        messages: list[Message] = turn.messages
+        turn.reply(reply)
+    return messages
+
+
 def look_late(
     kitchen: Any, text: str = "Look for it.", call_id: str = "c1", *, speaker: str = "alice", **more: Any
 ) -> None:

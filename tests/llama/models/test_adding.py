@@ -20,6 +20,7 @@ from lab.random_model import key
 from support.cli import run
 from support.disks import no_file_larger_than
 from support.models import WIDTH, write_llama_gguf, write_tiny_bert
+from support.refusals import refusal
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +110,7 @@ def test_it_crosses_disks(files: dict[str, Path], folder: Path, monkeypatch: pyt
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".hidden", "-x", "x\0", "\udc80", "ü", "x" * 1000000])
 def test_a_name_that_is_none_is_refused(files: dict[str, Path], folder: Path, name: str) -> None:
     """Nothing is written, there or elsewhere."""
-    with pytest.raises(InvalidInputError) as caught:
-        add_model(files["chat"], folder, name=name)
-    assert len(str(caught.value)) < 500
+    assert len(refusal(InvalidInputError, add_model, files["chat"], folder, name=name)) < 500
     assert not folder.exists()
 
 
@@ -126,13 +125,11 @@ def test_a_file_that_cannot_be_the_named_model_is_refused(
         (files["base"], "phi-3.5-mini-instruct", "a chat model"),
         (files["chat"], "nomic-embed-text-v1.5", "an embedder"),
     ):
-        with pytest.raises(ModelError, match=words):
-            add_model(file, folder, name=name)
+        refusal(ModelError, add_model, file, folder, match=words, name=name)
     other = tmp_path / "all-minilm-l6-v2-q8_0.gguf"
     data = minilm.read_bytes()
     other.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ModelError, match="same size, other bytes"):
-        add_model(other, folder)
+    refusal(ModelError, add_model, other, folder, match="same size, other bytes")
     assert names(folder) == []
 
 
@@ -145,8 +142,7 @@ def test_own_prefixes_are_kept_beside_the_model(files: dict[str, Path], folder: 
         asked = named.embed_query("hello")
         assert asked is not None
         assert np.array_equal(asked, bare.embed_query("robot hello"))
-    with pytest.raises(InvalidInputError, match="Prefixes"):
-        add_model(files["chat"], folder, query_prefix="x")
+    refusal(InvalidInputError, add_model, files["chat"], folder, match="Prefixes", query_prefix="x")
 
 
 def test_chat_takes_a_model_by_its_name(files: dict[str, Path], home: Path) -> None:
@@ -215,8 +211,7 @@ def test_a_damaged_pin_is_named(files: dict[str, Path], folder: Path, home: Path
     """Whoever opens the model hears which file to delete; listing goes on."""
     _, path, _ = add_model(files["embedder"], folder, name="mine")
     pin_path(path).write_bytes(random.Random(0).randbytes(50))
-    with pytest.raises(ModelError, match=r"mine\.gguf\.pin cannot be read"):
-        open_embedder("mine", home=home)
+    refusal(ModelError, open_embedder, "mine", match=r"mine\.gguf\.pin cannot be read", home=home)
     listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
     assert listed["mine"] == "damaged"
 
@@ -226,6 +221,5 @@ def test_adding_twice_changes_nothing_another_is_refused(files: dict[str, Path],
     add_model(files["chat"], folder, name="mine")
     add_model(files["chat"], folder, name="mine")
     add_model(folder / "mine.gguf", folder)
-    with pytest.raises(ModelError, match="edgemem models remove"):
-        add_model(files["base"], folder, name="mine")
+    refusal(ModelError, add_model, files["base"], folder, match="edgemem models remove", name="mine")
     assert sha256_of(folder / "mine.gguf") == sha256_of(files["chat"])
