@@ -44,6 +44,12 @@ def home(tmp_path: Path) -> Path:
     return path
 
 
+def tea_of(home: Path) -> str | None:
+    """Return which tea a home remembers when it is opened."""
+    with opened(home) as memory:
+        return memory.store.get_fact("tea")
+
+
 def cut(home: Path) -> None:
     """Leave of the truth what a power cut leaves on FAT or ext4."""
     (home / "db" / "memory.db").write_bytes(b"")
@@ -183,8 +189,7 @@ def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path)
         assert memory.store.get_fact("tea") == "of another robot"
         assert check_of(memory, "lost data").state == "warn"
     assert run("restore", home / "db" / "memory.db", "--yes", "--home", home).exit_code == 0
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "of another robot"
+    assert tea_of(home) == "of another robot"
 
 
 KILLED_AT_EACH_STEP = """
@@ -247,8 +252,7 @@ def test_a_first_start_that_is_cut_off_is_no_loss(tmp_path: Path) -> None:
     last = killed_at_each_step("start", tmp_path, "os.fsync", "os.open")
     assert 3 < last < 40
     for n in range(last + 1):
-        with opened(tmp_path / str(n)) as memory:
-            assert memory.store.get_fact("tea") in (("green",) if n == last else (None, "green"))
+        assert tea_of(tmp_path / str(n)) in (("green",) if n == last else (None, "green"))
 
 
 def test_a_restore_that_is_cut_off_loses_nothing(home: Path, tmp_path: Path) -> None:
@@ -306,8 +310,7 @@ def test_what_is_replaced_is_put_aside_and_asked_for(home: Path, tmp_path: Path)
     older = backup_paths(home / "backups")[1]
     unanswered = run("restore", older, "--home", home)
     assert (unanswered.exit_code, "Nothing was changed" in unanswered.stderr) == (1, True)
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "white"
+    assert tea_of(home) == "white"
     assert run("restore", older, "--yes", "--home", home).exit_code == 0
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "green"
@@ -326,8 +329,7 @@ def test_what_cannot_be_restored_is_one_sentence(home: Path, tmp_path: Path, sou
     before = (home / "db" / "memory.db").read_bytes()
     refused(run("restore", *args, "--yes", "--home", home))
     assert (home / "db" / "memory.db").read_bytes() == before
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "white"
+    assert tea_of(home) == "white"
 
 
 def test_beginning_anew_by_hand(home: Path) -> None:
@@ -342,8 +344,7 @@ def test_beginning_anew_by_hand(home: Path) -> None:
             memory.idle(10)
     assert set(backups) <= set(backup_paths(home / "backups"))
     assert run("restore", backups[0], "--yes", "--home", home).exit_code == 0
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "black"
+    assert tea_of(home) == "black"
 
 
 def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
@@ -381,8 +382,7 @@ def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Pat
     for source in (tmp_path / "copy.db", folder, backup_paths(home / "backups")[0]):
         cut(home)
         assert run("restore", source, "--home", home).exit_code == 0
-        with opened(home) as memory:
-            assert memory.store.get_fact("tea") == "white"
+        assert tea_of(home) == "white"
 
 
 def test_a_backup_is_restored_onto_a_new_card(home: Path, tmp_path: Path) -> None:
@@ -391,8 +391,7 @@ def test_a_backup_is_restored_onto_a_new_card(home: Path, tmp_path: Path) -> Non
     assert "no memory at" in refused(run("restore", "--home", card))
     assert not card.exists()
     assert run("restore", backup_paths(home / "backups")[0], "--home", card).exit_code == 0
-    with opened(card) as memory:
-        assert memory.store.get_fact("tea") is not None
+    assert tea_of(card) is not None
 
 
 def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) -> None:

@@ -387,6 +387,7 @@ def test_the_ring_drops_the_oldest_with_their_tags(tmp_path: Path) -> None:
         ({"tags": "deployment"}, "must be a list of texts"), ({"decisions": [1]}, "must be text, not int"),
         ({"summary": "x" * 20_000}, "summary of an episode"), ({"summary": None}, "summary of an episode"),
         ({"name": "two\nlines"}, "name of an episode"), ({"tags": ["x" * 70_000]}, "shorten"),
+        *(({"latency_ms": wrong}, "latency") for wrong in (-1, float("nan"), float("inf"), "fast")),
     ],
 )  # fmt: skip
 def test_what_is_no_episode_is_refused(memory: edgemem.Memory, more: dict[str, Any], sentence: str) -> None:
@@ -415,13 +416,6 @@ def test_each_tool_has_its_calls_failures_and_percentiles(store: SQLiteMemorySto
         ToolStats("grip", 100, 25, 0.25, 50.0, 90.0, 99.0),
         ToolStats("sing", 1, 0, 0.0, None, None, None),
     ]
-
-
-@pytest.mark.parametrize("latency_ms", [-1, float("nan"), float("inf"), "fast"])
-def test_what_is_no_latency_is_refused(store: SQLiteMemoryStore, latency_ms: Any) -> None:
-    """In one sentence, and nothing is kept."""
-    refusal(InvalidInputError, call, store, "grip", latency_ms=latency_ms)
-    assert tool_stats(store.database) == []
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Unforgetting:
         """Nothing to forget."""
 
 
-class Caller(Unforgetting):
+class Caller:
     """A model that calls a tool when it is asked for one, and then says what it heard."""
 
     def complete(self, messages: Any, **_: Any) -> Reply:
@@ -44,6 +44,9 @@ class Caller(Unforgetting):
         if messages[-1]["role"] == "user" and "timer" in said:
             return Reply("One moment.", (ToolCall("timer", {"minutes": 5}),), (7, 8, 9))
         return Reply(f"You said: {said}", (), (1, 2, 3))
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
 
 
 class Listener(Unforgetting):

@@ -29,7 +29,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.turns import append_epoch, commit_turn, latest_epoch, read_turns
-from support.cli import run
+from support.cli import json_of, refused, run
 from support.homes import files_with
 from support.loops import Robot, tool_named
 from support.models import Listener
@@ -264,13 +264,10 @@ def test_the_command_forgets_the_episode_whose_id_recall_tells(lived):
     asked = run("forget", "--episode", lost.id, "--home", home, input="n\n")
     assert asked.exit_code == 1
     assert "quixotry" in asked.output
-    done = run("forget", "--episode", lost.id, "--yes", "--json", "--home", home)
-    assert done.exit_code == 0
-    assert json.loads(done.stdout) == {"episode": lost.id, "pending": {}}
+    done = json_of("forget", "--episode", lost.id, "--yes", "--home", home)
+    assert done == {"episode": lost.id, "pending": {}}
     assert files_with(lived.home, STEM) == []
-    again = run("forget", "--episode", lost.id, "--yes", "--home", home)
-    assert again.exit_code == 1
-    assert "no episode" in again.output
+    assert "no episode" in refused(run("forget", "--episode", lost.id, "--yes", "--home", home))
 
 
 SECRET, SAID = "TOOLX77", 'say "hi"\nnow'
