@@ -821,8 +821,7 @@ def test_a_tool_that_never_returned_ends_with_the_loop(memory: Memory, loop: Own
     loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))
     asked = {"messages": loop.messages, "hop": 1, "task": "Fetch!", "speaker": "alice"}
     loop.hooks.fire(point, loop.ctx, AgentResult("") if point == ON_RUN_END else asked)
-    with memory.session("hall").turn("My bus is late.", speaker="ben") as turn:
-        turn.reply("Oh.")
+    speak(memory.session("hall"), "My bus is late.", "Oh.", speaker="ben")
     assert [turn.owner for turn in turns_of(memory, "hall")] == ["ben"]
 
 

@@ -385,7 +385,7 @@ def test_a_payload_of_no_kind_is_left_out(memory: Memory, point: str, wrong: dic
         assert texts(turn.messages) == [("user", "Hello.")]
         assert turn.reply("Hi.") == "Hi."
     assert [told(turn) for turn in turns_of(memory)] == [[("user", "Hello."), ("assistant", "Hi.")]]
-    assert [(failure.hook, failure.count) for failure in kitchen.failures()] == [("Mine", 1)]
+    assert [(failure.hook, failure.count) for failure in kitchen.failures()] == [("mine", 1)]
 
 
 @dataclasses.dataclass
@@ -570,17 +570,11 @@ def test_what_an_agent_within_a_tool_remembers_nobody_has_said(memory: Memory) -
     def ask() -> None:
         cook = memory.session("cook", tools=tools)
         for call in (ToolCall("remember_fact", {**fact, "value": "none"}), forget, forget):
-            with cook.turn("Yes.") as inner:
-                assert inner.messages
-                inner.call(call)
-                inner.reply("Done.")
+            speak(cook, "Yes.", "Done.", call)
 
     kitchen = memory.session("kitchen", tools=[Tool("ask", "", {}, ask), *tools], speaker="alice")
     for call in (ToolCall("remember_fact", {**fact, "value": "4711"}), ToolCall("ask", {})):
-        with kitchen.turn("My pin is 4711.") as turn:
-            assert turn.messages
-            turn.call(call)
-            turn.reply("Fine.")
+        speak(kitchen, "My pin is 4711.", "Fine.", call)
     assert memory.store.get_fact("pin", scope="user:alice") == "4711"
     (doubt,) = memory.store.doubts()
     assert (doubt.value, doubt.trust, doubt.disbelieved) == ("none", 1, "an agent said so")
@@ -689,10 +683,8 @@ def test_an_agent_within_a_tool_knows_nothing_of_another_turns_agent(memory: Mem
     turn.call({"id": "a", "name": "ask", "arguments": {"text": "it holds 4711"}})
     turn.call({"id": "b", "name": "ask", "arguments": {"text": "and what else?"}})
     turn.abort()
-    with kitchen.turn("hello", speaker="bob") as turn:
-        assert turn.messages
-        turn.call({"id": "c", "name": "ask", "arguments": {"text": "who is there?"}})
-        turn.reply("hello")
+    asked = {"id": "c", "name": "ask", "arguments": {"text": "who is there?"}}
+    speak(kitchen, "hello", "hello", asked, speaker="bob")
     assert ["4711" in prompt for prompt in prompts] == [True, True, False]
 
 
@@ -1155,8 +1147,7 @@ def test_nothing_is_told_to_a_closed_memory(tmp_path: Path, tell: Any) -> None:
 def test_no_time_is_negative(memory: Memory, tell: Any) -> None:
     """It is refused in one sentence, and nothing is cut."""
     kitchen = memory.session("kitchen")
-    with kitchen.turn("Where?", speaker="alice") as turn:
-        turn.reply("Here.")
+    speak(kitchen, "Where?", "Here.", speaker="alice")
     refusal(InvalidInputError, tell, kitchen, match="0 or more")
     assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["Here."]
 
@@ -1250,10 +1241,8 @@ def test_a_forgotten_open_turn_is_not_written(tmp_path: Path, forgotten: dict[st
     """What was said before stays forgotten; a turn of somebody else, and one that begins later, is kept."""
     with opened(tmp_path / "home") as memory, opened(tmp_path / "home") as other:
         kitchen = memory.session("kitchen")
-        with kitchen.turn("A zebra.", speaker="bob") as turn:
-            turn.reply("Yes.")
-        with kitchen.turn("A gnu.", speaker="alice") as turn:
-            turn.reply("Well.")
+        speak(kitchen, "A zebra.", "Yes.", speaker="bob")
+        speak(kitchen, "A gnu.", "Well.", speaker="alice")
         with kitchen.turn("An okapi.", speaker="alice") as turn:
             assert "gnu" in str(turn.messages)
             assert (memory if where == "here" else other).forget(**forgotten)

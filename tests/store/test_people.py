@@ -21,8 +21,9 @@ from edgemem.store.kinds import KINDS
 from edgemem.store.people import People
 from edgemem.store.users import put_goal, put_summary, read_goals, read_summary
 from support.cli import refused, run
-from support.homes import opened, turns_of
+from support.homes import files_with, opened, turns_of
 from support.kinds import add_row
+from support.loops import speak
 from support.refusals import refusal
 from support.selection import cases
 
@@ -236,8 +237,7 @@ def tell(memory: Memory, name: str, key: str, value: str, *, scope: str = "house
 
 
 def say(memory: Memory, name: str, text: str) -> None:
-    with memory.session("hall", speaker=name).turn(text, private=True) as turn:
-        turn.reply("Good.")
+    speak(memory.session("hall", speaker=name), text, "Good.", private=True)
 
 
 def values(memory: Memory) -> set[tuple[str, str]]:
@@ -245,8 +245,7 @@ def values(memory: Memory) -> set[tuple[str, str]]:
 
 
 def stored(memory: Memory, *words: str) -> list[str]:
-    data = b"".join(path.read_bytes() for path in memory.home.rglob("*") if path.is_file())
-    return [word for word in words if word.encode() in data]
+    return [word for word in words if files_with(memory.home, word)]
 
 
 def test_every_kind_follows(memory: Memory) -> None:

@@ -192,12 +192,11 @@ BEN = Heard(speaker="Ben")
 
 
 @pytest.fixture
-def lived(tmp_path):
-    with edgemem.open(tmp_path / "home", worker=False) as opened:
-        opened.store.add_episode("tool_call", LOST, "ok", heard=BEN)
-        opened.store.add_episode("tool_call", WON, "ok", heard=BEN)
-        assert opened.idle(30)
-        yield opened
+def lived(memory):
+    for payload in (LOST, WON):
+        memory.store.add_episode("tool_call", payload, "ok", heard=BEN)
+    assert memory.idle(30)
+    return memory
 
 
 def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(lived):
