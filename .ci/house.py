@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (51_664, 51_290),
-    "lines of code": (36_842, 32_500),
-    "lines of the core": (41_068, 36_000),
+    "lines": (51_659, 51_290),
+    "lines of code": (36_833, 32_500),
+    "lines of the core": (41_063, 36_000),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
