@@ -34,7 +34,7 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (3_200, 3_200),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (39_877, 39_740),
+    "lines of tests": (39_883, 39_740),
     "modules": (207, 207),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
