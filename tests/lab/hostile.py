@@ -157,7 +157,7 @@ def _faults(door: Door, place: Place, kind: str) -> Iterator[tuple[str, str]]:
         told = look in ("check", "replay") or (len(lines) == 1 and lines[0].startswith("edgemem: "))
         if "Traceback" in text or "fault of edgemem" in text:
             yield "tracebacks", f"{look}: {text[-300:]!r}"
-        elif (code and not told) or code not in (0, 1, 2, 3) or "[Errno" in text or steering:
+        elif (code in (1, 2) and not told) or code not in (0, 1, 2, 3) or "[Errno" in text or steering:
             yield "answers of no one sentence", f"{look}: {code} {text[-300:]!r}"
         if not (door.named and kind.startswith("link")) and (
             MARK in text or _holds_mark(case / "home", place.path)
