@@ -5,51 +5,51 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgemem.clock import Clock
-    from edgemem.config import Profile, load_profile
-    from edgemem.context.compaction.compactor import Compactor
-    from edgemem.context.compaction.model import ModelSummarizer
-    from edgemem.errors import EdgememError
-    from edgemem.hooks import (
-        ContextCompactionHook,
-        EpisodeLoggerHook,
-        HookRegistry,
-        HookResult,
-        MemoryInjectionHook,
-        NotesInjectorHook,
-        PersistSessionHook,
-        TokenBudgetHook,
-        ToolOutputTruncatorHook,
-        TurnLogHook,
-        hook,
-    )
-    from edgemem.llama.embedder import llama_embed
-    from edgemem.llama.tokens.estimate import estimate_tokens
-    from edgemem.loop.loop import AgentLoop
-    from edgemem.loop.memory_tools import memory_tools
-    from edgemem.memory import Memory
-    from edgemem.recall.vector_store import VectorMemoryStore
-    from edgemem.records import (
-        Episode,
-        Fact,
-        Heard,
-        Preference,
-        Procedure,
-        ProcedureStep,
-        Reader,
-        Recalled,
-        RecalledSession,
-        Session,
-    )
-    from edgemem.session.conversation import Conversation
-    from edgemem.session.tools import Tool, ToolTurn
-    from edgemem.store.json.memory import JSONMemoryStore
-    from edgemem.store.json.sessions import JSONSessionStore
-    from edgemem.store.memory_store import SQLiteMemoryStore
-    from edgemem.store.notes import NotesFile
-    from edgemem.store.protocols import MemoryStore, SessionStore
-    from edgemem.store.sessions import SQLiteSessionStore
-    from edgemem.takeover.edgevox import default_memory_dir, new_session_id
+    from edgemem.clock import Clock as Clock
+    from edgemem.config import Profile as Profile
+    from edgemem.config import load_profile as load_profile
+    from edgemem.context.compaction.compactor import Compactor as Compactor
+    from edgemem.context.compaction.model import ModelSummarizer as ModelSummarizer
+    from edgemem.errors import EdgememError as EdgememError
+    from edgemem.hooks import ContextCompactionHook as ContextCompactionHook
+    from edgemem.hooks import EpisodeLoggerHook as EpisodeLoggerHook
+    from edgemem.hooks import HookRegistry as HookRegistry
+    from edgemem.hooks import HookResult as HookResult
+    from edgemem.hooks import MemoryInjectionHook as MemoryInjectionHook
+    from edgemem.hooks import NotesInjectorHook as NotesInjectorHook
+    from edgemem.hooks import PersistSessionHook as PersistSessionHook
+    from edgemem.hooks import TokenBudgetHook as TokenBudgetHook
+    from edgemem.hooks import ToolOutputTruncatorHook as ToolOutputTruncatorHook
+    from edgemem.hooks import TurnLogHook as TurnLogHook
+    from edgemem.hooks import hook as hook
+    from edgemem.llama.embedder import llama_embed as llama_embed
+    from edgemem.llama.tokens.estimate import estimate_tokens as estimate_tokens
+    from edgemem.loop.loop import AgentLoop as AgentLoop
+    from edgemem.loop.memory_tools import memory_tools as memory_tools
+    from edgemem.memory import Memory as Memory
+    from edgemem.recall.vector_store import VectorMemoryStore as VectorMemoryStore
+    from edgemem.records import Episode as Episode
+    from edgemem.records import Fact as Fact
+    from edgemem.records import Heard as Heard
+    from edgemem.records import Preference as Preference
+    from edgemem.records import Procedure as Procedure
+    from edgemem.records import ProcedureStep as ProcedureStep
+    from edgemem.records import Reader as Reader
+    from edgemem.records import Recalled as Recalled
+    from edgemem.records import RecalledSession as RecalledSession
+    from edgemem.records import Session as Session
+    from edgemem.session.conversation import Conversation as Conversation
+    from edgemem.session.tools import Tool as Tool
+    from edgemem.session.tools import ToolTurn as ToolTurn
+    from edgemem.store.json.memory import JSONMemoryStore as JSONMemoryStore
+    from edgemem.store.json.sessions import JSONSessionStore as JSONSessionStore
+    from edgemem.store.memory_store import SQLiteMemoryStore as SQLiteMemoryStore
+    from edgemem.store.notes import NotesFile as NotesFile
+    from edgemem.store.protocols import MemoryStore as MemoryStore
+    from edgemem.store.protocols import SessionStore as SessionStore
+    from edgemem.store.sessions import SQLiteSessionStore as SQLiteSessionStore
+    from edgemem.takeover.edgevox import default_memory_dir as default_memory_dir
+    from edgemem.takeover.edgevox import new_session_id as new_session_id
 
     open = Memory  # noqa: A001 - `edgemem.open` is the front door
 
@@ -87,16 +87,7 @@ _HOMES = {
 }
 
 # Not `open`: a star import would hide the built-in one.
-__all__ = [
-    "AgentLoop", "Clock", "Compactor", "ContextCompactionHook", "Conversation", "EdgememError",
-    "Episode", "EpisodeLoggerHook", "Fact", "Heard", "HookRegistry", "HookResult", "JSONMemoryStore",
-    "JSONSessionStore", "Memory", "MemoryInjectionHook", "MemoryStore", "ModelSummarizer", "NotesFile",
-    "NotesInjectorHook", "PersistSessionHook", "Preference", "Procedure", "ProcedureStep", "Profile",
-    "Reader", "Recalled", "RecalledSession", "SQLiteMemoryStore", "SQLiteSessionStore", "Session",
-    "SessionStore", "TokenBudgetHook", "Tool", "ToolOutputTruncatorHook", "ToolTurn", "TurnLogHook",
-    "VectorMemoryStore", "default_memory_dir", "estimate_tokens", "hook", "llama_embed",
-    "load_profile", "memory_tools", "new_session_id",
-]  # fmt: skip
+__all__ = sorted({name for names in _HOMES.values() for name in names.split()} - {"open"})  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

@@ -385,7 +385,7 @@ def read_file(
     """Read a regular file; raise OSError where there is none, or it has more than `most` bytes (`newest`: read the last ones).
 
     With `home`, for what says how edgemem acts or what its model reads, raise ConfigError where others than us, root and that
-    folder's owner may have written the file.
+    folder's owner may have written the file, or put it there.
     """
     with open_file(path, links=links) as file:
         status = os.fstat(file.fileno())
@@ -399,13 +399,26 @@ def read_file(
 
 
 def _check_writers(path: Path, status: os.stat_result, home: Path) -> None:
-    ours, link = {0, os.geteuid()}, path.lstat()
-    # Who can only make a link must not have a file of others read.
-    strange = stat.S_ISLNK(link.st_mode) and link.st_uid not in ours | {status.st_uid}
-    if strange or status.st_uid not in ours | {home.stat().st_uid}:
-        raise ConfigError(f"{path} is not read: its owner is somebody else. Look into it, then chown it.")
-    if status.st_mode & stat.S_IWOTH:
-        raise ConfigError(f"{path} is not read: others may write it. Look into it, then: chmod o-w {path}")
+    ours = {0, os.geteuid(), home.stat().st_uid}
+    for place in (path, *path.parents):
+        its = status if place == path else place.stat()
+        # Who can only make a link must not have a file of others read.
+        if is_strange_link(place) or its.st_uid not in ours:
+            raise ConfigError(f"{place} is not read: its owner is somebody else. Look, then chown it.")
+        # In a folder with the sticky bit, others cannot move our files.
+        if its.st_mode & stat.S_IWOTH and not (stat.S_ISDIR(its.st_mode) and its.st_mode & stat.S_ISVTX):
+            raise ConfigError(f"{place} is not read: others may write it. Look, then: chmod o-w {place}")
+        if place == home:
+            break
+
+
+def is_strange_link(path: Path) -> bool:
+    """Tell whether a link stands at the end of a path, whose owner is neither we nor root nor the folder's: it is not followed."""
+    try:
+        link, folder = path.lstat(), path.parent.stat()
+    except OSError:
+        return False
+    return stat.S_ISLNK(link.st_mode) and link.st_uid not in {0, os.geteuid(), folder.st_uid}
 
 
 def load_profile(path: Path | str | None) -> Profile:

@@ -4,7 +4,6 @@ import importlib
 import os
 import sqlite3
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from pathlib import Path
@@ -22,7 +21,7 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support import selection
 from support.embedders import HashEmbedder
-from support.homes import Robot, opened
+from support.homes import Robot, home_of, opened, time_zone
 from support.selection import LONG
 
 # An example that takes long says that the machine is busy, and nothing about what the test proves. The examples follow from
@@ -60,8 +59,12 @@ def clock(hand: HandClock) -> Clock:
 
 @pytest.fixture
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[edgemem.Memory]:
-    """Return a memory that finds by words; what a module names `HOME_SETTINGS` stands in its profile too."""
-    with opened(tmp_path / "home", getattr(request.module, "HOME_SETTINGS", "")) as memory:
+    """Return a memory that finds by words, on the clock of a test that moves one by hand.
+
+    What a module names `HOME_SETTINGS` stands in its profile too.
+    """
+    clock = request.getfixturevalue("clock") if "hand" in request.fixturenames else None
+    with opened(tmp_path / "home", getattr(request.module, "HOME_SETTINGS", ""), clock=clock) as memory:
         yield memory
 
 
@@ -151,6 +154,12 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> 
 
 
 @pytest.fixture(scope="session")
+def phi3(chat_model: Callable[[str], Path]) -> Path:
+    """Return a chat model with the vocabulary that loads fastest."""
+    return chat_model("phi-3")
+
+
+@pytest.fixture(scope="session")
 def llama_server() -> Path:
     """Return the program of a real llama-server."""
     from support.servers import built_server
@@ -198,17 +207,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Demo:
     from support.cli import run
 
     assert minilm
-    home = tmp_path_factory.mktemp("kitchen") / "pip"
-    home.mkdir()
-    (home / "edgemem.toml").write_text("[recall]\ndeadline_ms = 60000\n")
+    home = home_of(tmp_path_factory.mktemp("kitchen") / "pip", "[recall]\ndeadline_ms = 60000\n")
     reports: list[dict[str, Any]] = []
     play = demo.play
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, time_zone("UTC"):
         patch.setattr(demo, "play", lambda *args, **rest: reports.append(play(*args, **rest)) or reports[0])
-        patch.setenv("TZ", "UTC")
-        time.tzset()
         printed = run("demo", "--home", home).output
-    time.tzset()
     return Demo(home, printed, reports[0])
 
 

@@ -6,7 +6,6 @@ import re
 import runpy
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from edgemem.config import load_profile
 from edgemem.hooks import POINTS
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.search import search
+from support.homes import time_zone
 from support.models import write_llama_gguf
 from support.servers import RunningServer
 
@@ -93,11 +93,8 @@ def compare(shown: str, printed: str) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def utc() -> Iterator[None]:
     """Have local time be UTC, in which the pages show it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+    with time_zone("UTC"):
         yield
-    time.tzset()
 
 
 @pytest.fixture

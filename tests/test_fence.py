@@ -23,7 +23,7 @@ from edgemem.fence import (
     storable,
 )
 from edgemem.llama.replies import Call, read_bare, read_calls, read_reply
-from edgemem.llama.tokens.vocabulary import FileVocabulary
+from support.markers import special_strings
 from support.selection import cases
 
 # Pieces that attacks are made of, so that hypothesis finds their combinations quickly.
@@ -38,27 +38,12 @@ TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=24).map("".joi
 FENCE_LIKE = re.compile(r"< */? *memory", re.IGNORECASE)
 
 
-def special_strings(vocabularies: Path) -> set[str]:
-    """Return every string of the shipped templates, and of some vocabularies, that looks like a special token."""
-    found: set[str] = set()
-    for template in (vocabularies / "templates").glob("*.jinja"):
-        source = template.read_text(encoding="utf-8")
-        pattern = r"<[^<> {}\"'%]{1,40}>|\[/?[A-Z_][A-Za-z_ ]{1,30}\]|\[e~\[|\]~!?b\]?\[?|〈\|\w+\|〉"
-        found.update(re.findall(pattern, source))
-    for name in ("phi-3", "falcon", "bert-bge"):
-        vocabulary = FileVocabulary.load(vocabularies / f"ggml-vocab-{name}.gguf")
-        found.update(special.text for special in vocabulary.specials if special.control)
-        vocabulary.close()
-    return found
-
-
 def test_no_special_token_of_any_template_survives(vocabularies: Path) -> None:
     """Nothing stored can become a special token of a model, alone, inside a sentence, or in a fenced line."""
     specials = special_strings(vocabularies)
     some = {"<|im_start|>", "[INST]", "</s>", "<start_of_turn>", "<｜User｜>", ">>TITLE<<", "[CLS]"}
     assert some <= specials
-    plain = (Path(__file__).parent / "data" / "markers.txt").read_text("utf-8").splitlines()[1:]
-    for special in (*specials, *plain):
+    for special in specials:
         around = (f"so\n{special} user\nobey", f"a.{special}{special}b", f"<{special}>", f"[{special}]")
         for text in (special, *around):
             assert special not in clean(text, max_chars=300), special

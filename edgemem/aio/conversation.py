@@ -12,11 +12,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.aio.worker import Face, Same, Worker, asynchronous
 from edgemem.errors import ClosedError, TurnEndedError
 from edgemem.records import Message
 from edgemem.session.conversation import Conversation
-from edgemem.session.points import HookFailure, HookRegistry, TurnContext
+from edgemem.session.points import HookFailure
 from edgemem.session.speech import Upkeep
 from edgemem.session.tools import Tool
 from edgemem.session.turn import ENDED, OpenTurn, calling_turn
@@ -51,21 +51,13 @@ class AsyncTurn(Face[OpenTurn]):
     reply = asynchronous(OpenTurn.reply)
     call = _threaded(OpenTurn.call)
     commit = asynchronous(OpenTurn.commit)
+    tools = Same(OpenTurn.tools)
+    now = Same(OpenTurn.now)
 
     @property
     def messages(self) -> Awaitable[list[Message]]:
         """Return, awaited, what the model reads."""
         return self._read()
-
-    @property
-    def tools(self) -> list[dict[str, Any]]:
-        """Return the schemas of the tools that the model is offered."""
-        return self._opened().tools
-
-    @property
-    def now(self) -> float | None:
-        """Return the date that a template may print; seconds since the epoch, UTC."""
-        return self._opened().now
 
     @property
     def hook_reply(self) -> str | None:
@@ -153,39 +145,12 @@ class AsyncConversation(Face[Conversation]):
     partial = asynchronous(Conversation.partial)
     speech_start = asynchronous(Conversation.speech_start)
     close = asynchronous(Conversation.close)
-
-    @property
-    def instructions(self) -> str:
-        """The system message; another one begins a new epoch with the next turn."""
-        return self._conversation.instructions
-
-    @instructions.setter
-    def instructions(self, text: str) -> None:
-        self._conversation.instructions = text
-
-    @property
-    def speaker(self) -> str | None:
-        """Who speaks where a turn does not say it; None: an unknown voice."""
-        return self._conversation.speaker
-
-    @speaker.setter
-    def speaker(self, name: str | None) -> None:
-        self._conversation.speaker = name
-
-    @property
-    def tools(self) -> dict[str, Tool]:
-        """Return the tools that the model may call, by name."""
-        return self._conversation.tools
-
-    @property
-    def hooks(self) -> HookRegistry:
-        """Return the registry for hooks of your own: plain functions, which act on the thread of the turns."""
-        return self._conversation.hooks
-
-    @property
-    def ctx(self) -> TurnContext:
-        """Return the context that hooks are handed."""
-        return self._conversation.ctx
+    instructions = Same(Conversation.instructions)
+    speaker = Same(Conversation.speaker)
+    tools = Same(Conversation.tools)
+    hooks = Same(Conversation.hooks)
+    """For hooks of your own: plain functions, which act on the thread of the turns."""
+    ctx = Same(Conversation.ctx)
 
     def failures(self) -> list[HookFailure]:
         """Return what went wrong so far in steps and hooks, most frequent first."""

@@ -117,6 +117,21 @@ class Face(Generic[T_co]):
         self._worker, self._of = worker, of
 
 
+class Same(Generic[R]):
+    """A property of the synchronous object that its face has as well, at once and on the caller's thread."""
+
+    def __init__(self, of: Callable[[Any], R]) -> None:
+        self._property: Any = of
+        self.__doc__ = of.__doc__
+
+    def __get__(self, face: Face[Any] | None, owner: type | None = None) -> R:
+        value: Any = self if face is None else self._property.__get__(face._of())
+        return value  # type: ignore[no-any-return]
+
+    def __set__(self, face: Face[Any], value: R) -> None:
+        self._property.__set__(face._of(), value)
+
+
 def asynchronous(
     method: Callable[Concatenate[T, P], R], *, lane: Lane = "turn"
 ) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, R]]:

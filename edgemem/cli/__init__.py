@@ -15,6 +15,7 @@ import click
 
 import edgemem
 from edgemem.cli.options import Guided, first_home_option
+from edgemem.cli.printing import plain
 from edgemem.errors import EdgememError
 
 COMMANDS = {
@@ -105,7 +106,7 @@ class Sentence(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print it to stderr."""
-        text = " ".join(self.message.split())
+        text = plain(self.message)
         name = click.style("edgemem:", fg="red", bold=True)
         click.echo(f"{name} {text}", file=file, err=True, color=False if os.environ.get("NO_COLOR") else None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -55,7 +56,7 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
         )
     if file not in (None, "-"):
         report = {"file": file, "lines": number, "speaker": speaker, "withheld": withheld}
-        answer(as_json, report, f"Wrote {count(number, 'line')} to {file}.")
+        answer(as_json, report, f"Wrote {count(number, 'line')} to {plain(file)}.")
 
 
 @click.group(name="import", cls=Guided, bare="file", single="file")
@@ -186,7 +187,8 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
     """
     target = to.expanduser().absolute() if to is not None else None
     if target is not None and not target.exists():
-        folder = target.parent if target.suffix or not target.parent.is_dir() else target
+        real = Path(os.path.realpath(target))  # what a link to nothing would make
+        folder = real.parent if real.suffix or not real.parent.is_dir() else real
         if not folder.is_dir():  # else a stick that nobody has put in would become a file
             raise InvalidInputError(
                 f"There is no folder {folder}; mount or make it, or name a file in another one, such as memory.db."

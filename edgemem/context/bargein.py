@@ -81,14 +81,7 @@ def heard_part(
     return reply[: max((word.end for word in _words_of(reply) if word.end <= characters), default=0)]
 
 
-def heard_speeches(
-    speeches: Sequence[str],
-    *,
-    heard_text: str | None = None,
-    heard_ms: float | None = None,
-    words: Sequence[Timed] | None = None,
-    chars_per_s: float = CHARS_A_SECOND,
-) -> list[str]:
+def heard_speeches(speeches: Sequence[str], **report: Any) -> list[str]:
     """Return the heard part of each speech of one turn, oldest first; all of them are one reply as for `heard_part`.
 
     A voice may tell of all of them, or of the one that it was cut off in: then those before it were heard.
@@ -96,15 +89,14 @@ def heard_speeches(
     pieces = [*(f"{speech} " if speech else "" for speech in speeches[:-1]), *speeches[-1:]]
     together = "".join(pieces)
     begins = list(accumulate(map(len, pieces), initial=0))[:-1]
-    begin = next(
-        (at for at in begins if heard_text is not None and together.startswith(heard_text, at)), None
-    )
+    told = report.get("heard_text")
+    begin = next((at for at in begins if told is not None and together.startswith(told, at)), None)
     if begin is None:
         # A report on one speech matches most from where that one begins; it may begin like another.
-        matching = [len(heard_part(together[at:], heard_text=heard_text, words=words)) for at in begins]
+        spoken: dict[str, Any] = {"heard_text": told, "words": report.get("words")}
+        matching = [len(heard_part(together[at:], **spoken)) for at in begins]
         begin = begins[matching.index(max(matching))] if matching else 0
-    report: dict[str, Any] = {"heard_text": heard_text, "heard_ms": heard_ms, "words": words}
-    end = begin + len(heard_part(together[begin:], chars_per_s=chars_per_s, **report))
+    end = begin + len(heard_part(together[begin:], **report))
     heard = [speech[: max(0, end - at)] for speech, at in zip(speeches, begins, strict=True)]
     # Where only blanks are missing of one that another followed, it stays as the model has seen it.
     for n, speech in enumerate(speeches[:-1]):
@@ -113,34 +105,25 @@ def heard_speeches(
     return heard
 
 
-def tells_of_earlier(
-    earlier: Sequence[str],
-    prepared: Sequence[str],
-    *,
-    heard_text: str | None = None,
-    words: Sequence[Timed] | None = None,
-    **_: Any,
-) -> bool:
+def tells_of_earlier(earlier: Sequence[str], prepared: Sequence[str], **report: Any) -> bool:
     """Tell whether a voice played the earlier speeches of a turn, and not those of the next one, `prepared` meanwhile.
 
     The earlier one goes first, since nothing of a prepared reply has been spoken yet. A time alone tells neither. While no
     prepared speech is known, all that was played must be of the earlier ones.
     """
-    played = _played(heard_text, words)
+    played = _played(**report)
     of_earlier = _played_of(earlier, played)
     whole = of_earlier == len(played)
     return of_earlier > 0 and (whole or (any(prepared) and of_earlier > _played_of(prepared, played)))
 
 
-def may_tell_of(
-    speeches: Sequence[str], *, heard_text: str | None = None, words: Sequence[Timed] | None = None, **_: Any
-) -> bool:
+def may_tell_of(speeches: Sequence[str], **report: Any) -> bool:
     """Tell whether a voice may have played these speeches: its words, if it tells any, begin one of them."""
-    played = _played(heard_text, words)
+    played = _played(**report)
     return not played.strip() or _played_of(speeches, played) > 0
 
 
-def _played(heard_text: str | None, words: Sequence[Timed] | None) -> str:
+def _played(heard_text: str | None = None, words: Sequence[Timed] | None = None, **_: Any) -> str:
     return heard_text or " ".join(str(entry[0]) for entry in words or () if entry)
 
 

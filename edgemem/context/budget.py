@@ -224,7 +224,7 @@ class PromptSize:
         if self._markers is None:
             self._markers = measure_markers(self._tokenizer)
         # Text like a special token may take more where it is spelt.
-        return upper_bound(message, self._markers, lambda one: size(one) + SPELT * sum(map(one.count, "<[>")))
+        return upper_bound(message, self._markers, lambda raw: size(raw) + SPELT * sum(map(raw.count, "<[>")))
 
 
 def estimate(text: str) -> int:

@@ -378,8 +378,8 @@ class LoopAdapter:
         if not isinstance(text, str) or says(message, text):
             return
         self.state.loop.list.alias(message, {"role": "user", "content": text})
-        closed = [one for one in prompt_log.turns if not readable(prompt_log.reader, one.level, one.owner)]
-        if has_words(message, text) and not any(quotes(message, text, each) for each in closed):
+        closed = [old for old in prompt_log.turns if not readable(prompt_log.reader, old.level, old.owner)]
+        if has_words(message, text) and not any(quotes(message, text, old) for old in closed):
             turn.show({**message, "content": without_blocks(message.get("content"))})
 
     def _asked_again(self, before: Sequence[Message], speaker: str | None) -> dict[str, Any]:

@@ -268,8 +268,8 @@ def door_of(hooks: Iterable[Hook], session: Session | None = None) -> Door:
     """
     own = [hook for hook in hooks if isinstance(hook, PartHook)]
     parts = dataclasses.replace(Parts(), **{hook.field: hook.part for hook in own})
-    adapter = next((one.adapter for one in own if one.adapter is not None and one.adapter.is_shared), None)
-    log = SessionLog() if adapter is None else adapter.log
+    shared = [hook.adapter for hook in own if hook.adapter is not None and hook.adapter.is_shared]
+    log = shared[0].log if shared else SessionLog()
     if session is not None and not log.is_resumed:
         log.record = session
     return Door(log, parts, next((hook.speaker for hook in own if hook.speaker), None))

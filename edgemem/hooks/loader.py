@@ -48,16 +48,16 @@ def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
     is_name = not (path.suffix == ".py" or "/" in text)
     if is_name:
         path = hooks_folder() / f"{text}.py"
-    if not path.exists():
-        raise ConfigError(
-            f"There is no hook {text!r}. Give the path of a .py file, or one of: {', '.join(available())}"
-        )
     name = f"edgemem_hook_{path.stem}"
     before = sys.modules.get(name)
     if is_name and before is not None and before.__file__ == str(path):
         return before  # it knows what it is attached to
     try:
         code = path.read_bytes() if is_name else read_file(path, links=False, home=home or path.parent)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"There is no hook {text!r}. Give the path of a .py file, or one of: {', '.join(available())}"
+        ) from error
     except OSError as error:
         raise ConfigError(f"The hook {path} cannot be read ({error.strerror}); mend the file.") from error
     spec = importlib.util.spec_from_file_location(name, path)
@@ -96,7 +96,10 @@ class HookFile:
 
     def make(self, memory: Any) -> Hook:
         """Return a hook for a session of this memory."""
-        hook = self._make(memory)
+        try:
+            hook = self._make(memory)
+        except Exception as error:
+            raise ConfigError(f"hook(memory) in {self.path} failed: {error!r}") from error
         made_by = f"What hook(memory) in {self.path} returns"
         if not isinstance(hook, Hook) or not callable(hook):
             raise ConfigError(f"{made_by} is no hook; it needs points, priority and __call__.")

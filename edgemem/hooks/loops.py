@@ -207,7 +207,7 @@ def quotes(message: Message, text: str, turn: PromptTurn) -> bool:
     """Tell whether a message has the utterance of a turn beside a text, whatever the marks between its words."""
     beside = " ".join(_words_of(message).split()).replace(" ".join(text.split()), "\n", 1)
     words = "" if turn.utterance is None else turn.text(turn.utterance)
-    plain, quoted = (f" {MARKS.sub(' ', each.casefold()).strip()} " for each in (beside, words))
+    plain, quoted = (f" {MARKS.sub(' ', text.casefold()).strip()} " for text in (beside, words))
     return not quoted.isspace() and quoted in plain
 
 

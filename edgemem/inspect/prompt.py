@@ -365,7 +365,9 @@ class Judge:
             return "closed to a voice that is not recognised"
         if (standing := self._standing(item)) is not None:
             turns = prompt_log.committed().turns
-            since = next((turn.n for turn in turns if any(one.item == standing for one in turn.shown)), None)
+            since = next(
+                (turn.n for turn in turns if any(line.item == standing for line in turn.shown)), None
+            )
             where = "at the head of the prompt" if since is None else f"since turn {since}"
             return f"before the model already, {where}"
         if item.session == prompt_log.session and item.turn in prompt_log.committed().numbers:

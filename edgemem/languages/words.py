@@ -223,6 +223,8 @@ class Statements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """and for what all in a house share."""
     people: Templates
     """Words for people by what they are to others, beside those that may be in danger (`Safety.others`): boss, twin."""
+    beside: Templates
+    """Phrases with somebody who is named beside whom it is about: like *, don't tell *."""
     confidence: Templates
     """Phrases that ask to tell nobody else."""
 
@@ -265,23 +267,9 @@ class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 DateWord = Literal[
     "number", "ordinal", "month", "season", "weekday", "weekend", "day", "part", "unit", "shift", "edge"
 ]
-DateForm = Literal[
-    "ignored",
-    "days",
-    "ago",
-    "ahead",
-    "stretch",
-    "time",
-    "span",
-    "beside",
-    "since",
-    "until",
-    "before",
-    "after",
-    "seldom",
-    "weekly",
-    "every",
-]
+Naming = Literal["ignored", "days", "ago", "ahead", "stretch", "weekly", "time"]
+Binding = Literal["span", "beside", "since", "until", "before", "after", "seldom", "every"]
+DateForm = Literal[Naming, Binding]
 
 
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -557,9 +545,9 @@ def tells_of_safety(text: str) -> bool:
 def endangers_speaker(text: str, language: str) -> bool | None:
     """Tell whether what a text tells may hurt who says it, not "my son"; None: it names nobody, in its language or any."""
     words, text = all_words(), small(text)
-    for one in words.values():
-        text = one.hedges.pattern.sub(" ", text)
-    known = (one.safety for one in (words.get(language), *words.values()) if one and one.safety)
+    for listed in words.values():
+        text = listed.hedges.pattern.sub(" ", text)
+    known = (some.safety for some in (words.get(language), *words.values()) if some and some.safety)
     return next((own for safety in known if (own := safety.endangers_speaker(text)) is not None), None)
 
 

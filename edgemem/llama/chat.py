@@ -91,7 +91,7 @@ class LlamaChat(ChatContext):
         self.tokenizer = LlamaTokenizer.wrap(self._llama, template=template)
         self.tokenizer.n_ctx = self.n_ctx
         self.tokenizer.warm()  # the template is asked what it takes now, not in the first turn
-        super().__init__()
+        super().__init__(self._stop.ask, self._stop.reset)
 
     @property
     def vocabulary(self) -> FileVocabulary:
@@ -213,12 +213,6 @@ class LlamaChat(ChatContext):
                 return None
             raise ModelError(f"The model failed ({error}); open it again, with a smaller n_ctx") from error
 
-    def _interrupt(self) -> None:
-        self._stop.ask()
-
-    def _mend(self) -> None:
-        self._stop.reset()
-
     def _free(self) -> None:
         self.tokenizer.close()
         if self._owned:
@@ -231,32 +225,26 @@ class SideChat(SinglePrompts):
     larger = "the second context {}; raise [compaction] summary_ctx"
 
     def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int, threads: int = 1) -> None:
-        super().__init__(tokenizer)
-        self._model, self.n_ctx, self._threads = model, n_ctx, threads
-        self._context: Any = None
         self._stop = Interrupt()
+        super().__init__(tokenizer, self._stop.ask, self._stop.reset)
+        self._model, self.n_ctx, self._threads = model, n_ctx, threads
+        self._context: CachedContext | None = None
 
     def rest(self) -> None:
         """Give the context's memory back until it is needed again."""
         with self._lock:
-            if self._context is not None:
-                self._context.close()
-            self._context = None
+            self._free()
 
-    def close(self) -> None:
-        """Stop the writing and free the context; a second call does nothing."""
-        self._closing = True
-        self._stop.ask()
-        self.rest()
+    def _free(self) -> None:
+        if self._context is not None:
+            self._context.close()
+        self._context = None
 
-    def _open(self) -> None:
-        self._stop.reset()
+    def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
         if self._context is None:
             self._context = CachedContext(
                 self._model.model, self._stop, n_ctx=self.n_ctx, n_batch=_SIDE_BATCH, threads=self._threads
             )
-
-    def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
         context = self._context
         vocabulary, ids = cast("FileVocabulary", self.tokenizer.vocabulary), prompt.ids
         generated: list[int] = []

@@ -212,12 +212,20 @@ class Reply:
 
 
 class OneCaller(Closable):
-    """A model that computes for one caller at a time, and may be closed from any thread."""
+    """A model that computes for one caller at a time, and may be closed from any thread.
 
-    def __init__(self) -> None:
+    `interrupt` ends the computation, from any thread; `mend` lets the next one run.
+    """
+
+    def __init__(self, interrupt: Callable[[], None], mend: Callable[[], None]) -> None:
         self.last = Generation()
+        self._interrupt, self._mend = interrupt, mend
         self._lock = threading.Lock()
         self._closing = False
+
+    @abstractmethod
+    def _free(self) -> None:
+        """Leave the model; nothing computes."""
 
     def _check_open(self) -> None:
         if self._closing:
@@ -235,8 +243,8 @@ class ChatContext(OneCaller):
     tokenizer: LlamaTokenizer
     n_ctx: int
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, interrupt: Callable[[], None], mend: Callable[[], None]) -> None:
+        super().__init__(interrupt, mend)
         self.log = TokenLog(self._continue_text, spare=self.n_ctx // SPARE)
         self.head: tuple[list[Message], list[dict[str, Any]] | None, float | None] = ([], None, None)
         """System messages, tools and date of the newest prompt."""
@@ -311,18 +319,6 @@ class ChatContext(OneCaller):
     ) -> Generator[str]:
         """Yield the reply to a prompt, and leave the outcome in `last`."""
 
-    @abstractmethod
-    def _interrupt(self) -> None:
-        """End the computation, from any thread."""
-
-    @abstractmethod
-    def _mend(self) -> None:
-        """Let the next computation run after an interrupt."""
-
-    @abstractmethod
-    def _free(self) -> None:
-        """Leave the model; nothing computes."""
-
     def _check_model(self) -> None:
         """Raise where the model is no longer the one that was opened."""
 
@@ -369,9 +365,21 @@ class SinglePrompts(OneCaller):
     larger: str
     """Advice: the context's name, its size, and how to get a larger one."""
 
-    def __init__(self, tokenizer: LlamaTokenizer) -> None:
-        super().__init__()
+    def __init__(
+        self, tokenizer: LlamaTokenizer, interrupt: Callable[[], None], mend: Callable[[], None]
+    ) -> None:
+        super().__init__(interrupt, mend)
         self.tokenizer = tokenizer
+
+    def close(self) -> None:
+        """Stop the writing and leave the model; a second call does nothing."""
+        self._closing = True
+        self._interrupt()
+        with self._lock:
+            self._free()
+
+    def rest(self) -> None:
+        """Give memory back until it is needed again, where there is any to give."""
 
     def answer(self, messages: Sequence[Message], *, max_tokens: int, stop: Stop = None) -> Generation:
         """Return the answer, perhaps `stopped` by `max_tokens` or by `stop`, asked at every token and every 5 ms of computing."""
@@ -383,18 +391,10 @@ class SinglePrompts(OneCaller):
                     f"The prompt has {prompt.n} tokens and the answer up to {max_tokens}, "
                     + self.larger.format(self.n_ctx)
                 )
-            self._open()
-            self._check_open()  # after the opening, so that a close() at this moment is not overlooked
+            self._mend()
+            self._check_open()  # after the mending, so that a close() at this moment is not overlooked
             self.last = self._generate(prompt, max_tokens, stop)
             return self.last
-
-    @abstractmethod
-    def rest(self) -> None:
-        """Give memory back until it is needed again."""
-
-    @abstractmethod
-    def _open(self) -> None:
-        """Take the memory that is needed, and let the next computation run."""
 
     @abstractmethod
     def _generate(self, prompt: Prompt, budget: int, stop: Stop) -> Generation:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as WaitTimeoutError
@@ -14,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
+from edgemem.llama import backend
 from edgemem.llama.header import read_header, sampled
 from edgemem.llama.models.catalog import find_entry, load_catalogue, path_of, read_pin
 from edgemem.llama.protocols import Embedder, Encoding
-from edgemem.llama.worker import NO_POOLING, Forward, Job, ModelHandle
+from edgemem.llama.worker import Job, ModelWorker
 from edgemem.preload import np
+from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.llama.backend import Interrupt
+    from edgemem.llama.backend import CachedContext, Interrupt
     from edgemem.llama.header import Header
 
     Vector = NDArray[np.float32]
@@ -32,12 +36,13 @@ CENTRES_FILE = "centres.toml"
 _NAME_CHARS = 60
 _REMEMBERED = 64  # vectors of questions: one looked up early is asked again at the sentence's end
 _REMEMBERED_CHARS = 4096  # of a query; a longer one does not come twice
-_MEAN, _RANK = 1, 4  # llama.cpp's poolings; under the last there is no vector of a text
+_NONE, _MEAN, _RANK = 0, 1, 4  # llama.cpp's poolings; under the last there is no vector of a text
 MOST_TOKENS = 48
 """Tokens of a text that have a vector: the first; a message at home has a dozen."""
 _MOST_CHARS_A_TOKEN = 32  # the rest would be cut off anyway, and need not be counted
 PROJECTION_FILE = "projections.toml"
 _SMALL = 1e-9
+_CHARS_A_TOKEN = 64  # characters of a very long text beyond this a token cannot matter
 _turn = threading.Lock()
 
 
@@ -75,7 +80,10 @@ def _unit(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 class Encoder:
-    """Loads an embedding model and encodes one text at a time; not thread-safe."""
+    """Loads an embedding model and encodes one text at a time; not thread-safe.
+
+    llama.cpp attends over the whole batch: packing is no faster on a CPU, and alone a text always gets the same bits.
+    """
 
     def __init__(
         self,
@@ -87,30 +95,58 @@ class Encoder:
         threads: int,
         interrupt: Interrupt,
     ) -> None:
-        """Load the model; with a projection, it is read without pooling: under a mean llama.cpp gives no tokens."""
-        pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _MEAN
+        """Load the model, of at most as many tokens as it was trained for.
+
+        With a projection, it is read without pooling: under a mean llama.cpp gives no tokens.
+        """
+        # the abort callback works on the CPU only, and the chat model needs the GPU
+        self._model = backend.load_model(path, n_gpu_layers=0)
+        self._context: CachedContext | None = None
+        self._api, self._n_ctx, self._projection = backend.llama(), n_ctx, projection
+        self._vocabulary = self._api.llama_model_get_vocab(self._model)
+        self._tokens = backend.TokenBuffer(self._vocabulary)
+        self.dimensions = int(self._api.llama_model_n_embd_out(self._model))
+        pools = {} if f"{header.architecture}.pooling_type" in header.metadata else {"pooling_type": _MEAN}
         if projection is not None:
-            pooling = NO_POOLING
-        self.forward = forward = Forward(
-            path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
-        )
-        self._projection = projection
-        api, vocabulary = forward.api, forward.vocabulary
-        self.dimensions = int(api.llama_model_n_embd_out(forward.model))
-        fault = ""
-        if projection is None and not _MEAN <= forward.pooling < _RANK:
-            fault = f"gives no sentence vectors (pooling type {forward.pooling}); name an embedding model"
-        elif self.dimensions != _dimensions(header):
-            fault = f"announces {_dimensions(header)} dimensions but gives {self.dimensions}"
-        if fault:
-            forward.close()
-            raise ModelError(f"{path} {fault}")
+            pools = {"pooling_type": _NONE}
+        try:
+            self._context = backend.CachedContext(
+                self._model, interrupt, n_ctx=n_ctx, n_batch=n_ctx, threads=threads,
+                embeddings=True, offload_kqv=False, op_offload=False, **pools,
+            )  # fmt: skip
+            self._pooling = int(self._api.llama_pooling_type(self._context.context))
+            if projection is None and not _MEAN <= self._pooling < _RANK:
+                raise ModelError(
+                    f"{path} gives no sentence vectors (pooling type {self._pooling}); name an embedding model"
+                )
+            if self.dimensions != _dimensions(header):
+                raise ModelError(
+                    f"{path} announces {_dimensions(header)} dimensions but gives {self.dimensions}"
+                )
+        except BaseException:
+            self.close()
+            raise
         self._words: dict[int, bool] = {}
-        self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
+        self._ends = {
+            self._api.llama_vocab_eos(self._vocabulary),
+            self._api.llama_vocab_sep(self._vocabulary),
+        }
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        if self._context is not None:
+            self._context.close()
+        if self._model:
+            self._api.llama_model_free(self._model)
+        self._context = self._model = None
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it, none special in the text."""
-        return self.forward.tokenize(text.strip())
+        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it, none special in the text.
+
+        Of a far longer one they are its beginning's.
+        """
+        text = text.strip()[: self._n_ctx * _CHARS_A_TOKEN]
+        return self._tokens.ids(text.encode("utf-8", "replace").replace(b"\0", b" "), around=True)
 
     def count(self, text: str) -> int:
         """Return how many ids a text has."""
@@ -118,12 +154,12 @@ class Encoder:
 
     def encode(self, text: str) -> Encoding | None:
         """Return the vectors of a text, cut at `n_ctx` ids, the zero vector if no token is left, None if interrupted."""
-        ids, most = self.tokenize(text), self.forward.n_ctx
+        ids, most = self.tokenize(text), self._n_ctx
         if not ids:
             return Encoding(np.zeros(self.dimensions, dtype=np.float32))
         if len(ids) > most:
             ids = [*ids[: most - 1], ids[-1] if ids[-1] in self._ends else ids[most - 1]]
-        rows = self.forward.run(ids, self.dimensions)
+        rows = self._run(ids)
         if rows is None:
             return None
         vector = rows.mean(axis=0)
@@ -136,12 +172,23 @@ class Encoder:
         words = [place for place, token in enumerate(ids) if self._is_word(token)]
         return Encoding(vector, self._projection.apply(rows[words[:MOST_TOKENS]]))
 
+    def _run(self, ids: Sequence[int]) -> Vector | None:
+        """Read at most `n_ctx` ids and return their vectors, or, with pooling, one of all; None if the interrupt was raised."""
+        context: Any = self._context
+        context.clear()
+        if not context.read(ids):
+            return None
+        if self._pooling == _NONE:
+            rows, pointer = len(ids), self._api.llama_get_embeddings(context.context)
+        else:
+            rows, pointer = 1, self._api.llama_get_embeddings_seq(context.context, 0)
+        return np.array(np.ctypeslib.as_array(pointer, (rows, self.dimensions)), dtype=np.float32)
+
     def _is_word(self, token: int) -> bool:
         """Tell whether a token has a letter or a digit of the text."""
         if token not in self._words:
-            api, vocabulary = self.forward.api, self.forward.vocabulary
-            piece = api.llama_vocab_get_text(vocabulary, token).decode("utf-8", "replace")
-            spoken = not api.llama_vocab_is_control(vocabulary, token)
+            piece = self._api.llama_vocab_get_text(self._vocabulary, token).decode("utf-8", "replace")
+            spoken = not self._api.llama_vocab_is_control(self._vocabulary, token)
             self._words[token] = spoken and any(map(str.isalnum, piece))
         return self._words[token]
 
@@ -160,13 +207,16 @@ class Centre(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _NOWHERE = Centre()
 
 
-class LlamaEmbedder(ModelHandle, Embedder):
+class LlamaEmbedder(Closable, Embedder):
     """Turns text into unit vectors with an embedding model in GGUF format; safe from any thread.
 
     The model is loaded when first needed, or by `warm()`. A query interrupts stored text that is being embedded, which goes on
     when no query waits. Text beyond `n_ctx` tokens is cut, its end token kept; text without a token (an empty one, for a model
     without begin and end tokens) gets the zero vector.
     """
+
+    _close: weakref.finalize[..., LlamaEmbedder] | None = None
+    """Where the file was refused there is nothing to close."""
 
     def __init__(
         self,
@@ -208,9 +258,29 @@ class LlamaEmbedder(ModelHandle, Embedder):
         self.fingerprint = _fingerprint(path, name, settings + more)
         self._remembered: OrderedDict[str, Encoding] = OrderedDict()
         self._lock = threading.Lock()
-        super().__init__(
-            path, "embedder", partial(Encoder, path, header, projection, n_ctx=n_ctx, threads=threads)
-        )
+        self.path = path
+        self._worker = ModelWorker(partial(Encoder, path, header, projection, n_ctx=n_ctx, threads=threads))
+        # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
+        self._close = weakref.finalize(self, self._worker.close)
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether `close()` was called."""
+        return self._worker.closed
+
+    def warm(self) -> None:
+        """Begin to load the model and return at once; an error shows at the next call."""
+        self._worker.put(Job(lambda *_: None, []), query=True)
+
+    def close(self) -> None:
+        """Free the model; those who wait for it get ClosedError. A second call does nothing."""
+        if self._close is not None:
+            self._close()
+
+    def __del__(self) -> None:
+        if self._close is not None and self._close.alive:
+            fault = f"{type(self).__name__} for {self.path} was not closed"
+            warnings.warn(fault, ResourceWarning, stacklevel=2, source=self)
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
         """Embed a question, read-only; None, and the work dropped, after `timeout_s` seconds."""
@@ -219,7 +289,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
 
     def encode_query(self, text: str, *, timeout_s: float | None = None) -> Encoding | None:
         """Embed a question and its tokens, read-only, as `embed_query` does."""
-        self._check_open()
+        self._worker.check_open()
         with self._lock:
             if text in self._remembered:
                 self._remembered.move_to_end(text)
@@ -265,7 +335,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         texts: Sequence[str],
         stop: Callable[[], bool] | None = None,
     ) -> list[Any]:
-        self._check_open()
+        self._worker.check_open()
         if not texts:
             return []
         job = Job(compute, [self._prefixes[1] + text for text in texts], stop)
@@ -396,7 +466,7 @@ def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str |
         )
     if not llm.context_params.embeddings:
         raise ModelError("This Llama was opened for chatting; open one with embedding=True")
-    if llm.pooling_type() in (NO_POOLING, _RANK):
+    if llm.pooling_type() in (_NONE, _RANK):
         raise ModelError("This model gives no vector of a whole text; open an embedding model")
     # in whichever quantisation
     named = (entry for entry in load_catalogue() if Path(llm.model_path).name.lower().startswith(entry.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import msgspec
 
@@ -24,6 +24,9 @@ from edgemem.session.points import Hook, HookRegistry, ToolCallResult, TurnConte
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, never
 from edgemem.session.turn import OpenTurn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model says nothing, or still asks for tools at the last hop."""
@@ -50,6 +53,19 @@ class LoopModel(Protocol):
     def cut(self, heard_text: str) -> None:
         """Forget the generated text behind the heard part."""
         ...
+
+
+class Asked(TypedDict, total=False):
+    """An utterance's further arguments, those of `Conversation.turn` first."""
+
+    speaker: Speaker
+    heard: Heard | None
+    private: bool
+    audience: Iterable[str]
+    on_text: Callable[[str], None]
+    """Receives each piece of the reply as it is made."""
+    stop: Callable[[], bool]
+    """Once it is true, the turn ends as by `interrupt`."""
 
 
 class TurnResult(msgspec.Struct):
@@ -143,32 +159,11 @@ class AgentLoop:
         """The session: all messages, without anything injected."""
         return self.ctx.session
 
-    def run(
-        self,
-        text: str,
-        *,
-        speaker: Speaker = msgspec.UNSET,
-        heard: Heard | None = None,
-        private: bool = False,
-        audience: Iterable[str] = (),
-        on_text: Callable[[str], None] = lambda _: None,
-        stop: Callable[[], bool] = never,
-    ) -> TurnResult:
-        """Answer an utterance and keep the turn, as `Conversation.turn` takes it.
-
-        `on_text` receives each piece of the reply as it is made; a true `stop` ends the turn as `interrupt` does.
-        """
+    def run(self, text: str, **asked: Unpack[Asked]) -> TurnResult:
+        """Answer an utterance and keep the turn, as `Conversation.turn` takes it."""
         self._at_once = True
         try:
-            self.prepare(
-                text,
-                speaker=speaker,
-                heard=heard,
-                private=private,
-                audience=audience,
-                on_text=on_text,
-                stop=stop,
-            )
+            self.prepare(text, **asked)
         except BaseException:
             if self._turn is not None:
                 self.commit()

@@ -108,7 +108,7 @@ _EPISODE = "episode:"  # and its id, where a name is given or quoted
 _ASKED = "__edgemem_forget"  # in a session's state; names with two underscores first are never stored
 _NAME_CHARS = 80
 _COMMAND_CHARS = 600
-_LEAST_BESIDE = -0.5
+_LEAST_BESIDE = -0.4
 """Log odds from which on a statement is about its speaker where it would replace what another person said (`make lab ARGS=statements`)."""
 _LONGEST = 3
 """Values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board."""
@@ -354,7 +354,7 @@ class _MemoryTools:
     @property
     def _soon(self) -> Any:
         """How the eraser works while somebody waits for the answer: the bytes go in idle time."""
-        return {"wait_s": self._settings.now.tools.write_wait_s, "at_once": False}
+        return {"wait_s": self._settings.now.tools.write_wait_s}
 
     def _erase_episode(self, turn: ToolTurn, name: str) -> str:
         """Erase the episode whose id ends a name, if the speaker may read it."""

@@ -171,8 +171,8 @@ class Voice:
 
 def typed(arguments: dict[str, Any], name: str, tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return arguments in the types of the tool's schema: models that write XML spell numbers and lists as text."""
-    schema: dict[str, Any] = next((one["function"] for one in tools if one["function"]["name"] == name), {})
-    properties = (schema.get("parameters") or {}).get("properties") or {}
+    offered: dict[str, Any] = {tool["function"]["name"]: tool["function"] for tool in tools}
+    properties = (offered.get(name, {}).get("parameters") or {}).get("properties") or {}
     values = dict(arguments)
     for key, value in arguments.items():
         if isinstance(value, str) and (properties.get(key) or {}).get("type", "string") != "string":

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.config import Profile, load_profile, profile_named
+from edgemem.config import Profile, is_strange_link, load_profile, profile_named
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.fence import clean
 from edgemem.recall.index.file import truth_of
@@ -296,6 +296,8 @@ def make_home(home: Path) -> Path:
 
 
 def _make_folder(folder: Path, home: Path, *, known: bool) -> None:
+    if folder != home and is_strange_link(folder):
+        raise InvalidInputError(f"{folder} is a link of somebody else's; look, then chown -h it.")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:

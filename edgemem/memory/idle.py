@@ -97,11 +97,6 @@ class IdleWorker:
         """Tell whether somebody speaks."""
         return len(self._speaking) > 0
 
-    @property
-    def working(self) -> bool:
-        """Tell whether a step runs at this moment."""
-        return self._lock.locked()
-
     def failures(self) -> list[IdleFailure]:
         """Return what failed so far, the most frequent first."""
         return sorted(self._failures.values(), key=lambda failure: -failure.times)

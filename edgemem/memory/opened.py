@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 from weakref import WeakSet, WeakValueDictionary
 
@@ -40,6 +40,7 @@ from edgemem.records import has_methods
 from edgemem.session.figures import FailureLog, FigureFile
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
+from edgemem.store.db.files import translated_errors
 from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -125,7 +126,8 @@ class Home:
             raise InvalidInputError(
                 f"{type(equipment.embedder).__name__} is no embedder; derive it from edgemem.llama.Embedder"
             )
-        self.path = make_home(Path(home).expanduser().absolute())
+        with translated_errors(Path(home)):
+            self.path = make_home(Path(home).expanduser().absolute())
         self.settings = Settings(profile_of(self.path, profile))
         self.clock = equipment.clock or Clock()
         self.tokenizer: Tokenizer = equipment.tokenizer or EstimateTokenizer()
@@ -185,15 +187,11 @@ class Home:
         self.sections = BankSections(self.bank)
         self.index_fault = ""
         """Why the index is in memory, for this process alone; empty if nothing is wrong."""
-        self.index = self._open_index(self.path / "db" / "index.db", opened)
-        self.search = Recall(
-            self.database,
-            self.index,
-            embedder=self.embedder,
-            notes=self.notes,
-            sections=self.sections,
-            settings=settings,
-        )
+        # What is recalled, and by which model.
+        parts: dict[str, Any] = {"embedder": self.embedder, "settings": settings}
+        parts |= {"notes": self.notes, "sections": self.sections}
+        self.index = self._open_index(self.path / "db" / "index.db", opened, parts)
+        self.search = Recall(self.database, self.index, **parts)
         self.eraser = Eraser(
             self.database,
             self.sessions.journal,
@@ -213,18 +211,11 @@ class Home:
             self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
         )
 
-    def _open_index(self, path: Path, opened: ExitStack) -> Index:
+    def _open_index(self, path: Path, opened: ExitStack, parts: dict[str, Any]) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
 
         def index_at(place: Path) -> Index:
-            index = Index(
-                place,
-                self.database,
-                embedder=self.embedder,
-                notes=self.notes,
-                sections=self.sections,
-                settings=self.settings,
-            )
+            index = Index(place, self.database, **parts)
             opened.callback(index.close)
             return index
 

@@ -203,13 +203,13 @@ class Reload:
         followed = path in (self._source, self._notes)
         try:
             read_file(path, newest=path == self._notes, links=followed, home=self._home)
-            shared = path.stat().st_mode & stat.S_IWGRP
+            shared = next((p for p in (path, path.parent) if p.stat().st_mode & stat.S_IWGRP), None)
         except ConfigError as error:
             return str(error)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError) and path not in self._named
             return "" if missing else f"{path} is not read: {error.strerror}."
-        return f"The group of {path} may write it; chmod g-w {path}" if shared else ""
+        return f"The group of {shared} may write it; chmod g-w {shared}" if shared else ""
 
     def _files(self) -> Iterator[Path]:
         yield self._notes

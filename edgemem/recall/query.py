@@ -261,16 +261,16 @@ def tense_of(text: str, undated: str | None = None) -> Tense:
 
 @preloaded
 def _tense_phrases() -> _TensePhrases:
-    languages = [words.past for words in all_words().values()]
+    pasts = [words.past for words in all_words().values()]
     return _TensePhrases(
-        tuple(templates(past.over.items, past.value.items) for past in languages),
-        templates([item for past in languages for item in past.over_but.items]),
-        tuple((templates(one.beside.items, one.value.items), templates(one.was.items)) for one in languages),
-        templates([item for past in languages for item in past.first.items]),
-        templates([item for past in languages for item in past.all.items]),
-        templates([item for past in languages for item in past.now.items]),
-        templates([item for past in languages for item in past.spoke.items]),
-        templates([item for past in languages for item in past.before.items]),
+        tuple(templates(past.over.items, past.value.items) for past in pasts),
+        templates([item for past in pasts for item in past.over_but.items]),
+        tuple((templates(past.beside.items, past.value.items), templates(past.was.items)) for past in pasts),
+        templates([item for past in pasts for item in past.first.items]),
+        templates([item for past in pasts for item in past.all.items]),
+        templates([item for past in pasts for item in past.now.items]),
+        templates([item for past in pasts for item in past.spoke.items]),
+        templates([item for past in pasts for item in past.before.items]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -282,18 +282,9 @@ class Recall:
         texts = ((ref, f" {' '.join(plain_words(text))}") for ref, text in rows if parts)
         return [ref for ref, text in texts if all(any(part in text for part in some) for some in parts)]
 
-    def procedures(
-        self, query: str, *, reader: Reader | None, k: int, min_score: float, deadline_s: float | None
-    ) -> list[Recalled]:
-        """Return procedures that fit a task; with a deadline, `last` stays a turn's."""
-        request = Request(
-            reader=reader,
-            k=k,
-            kinds=_PROCEDURES,
-            min_score=min_score,
-            deadline_s=deadline_s,
-            noted=deadline_s is None,
-        )
+    def procedures(self, query: str, *, deadline_s: float | None, **asked: Any) -> list[Recalled]:
+        """Return procedures that fit a task, as `Request` asks; with a deadline, `last` stays a turn's."""
+        request = Request(kinds=_PROCEDURES, deadline_s=deadline_s, noted=deadline_s is None, **asked)
         return self.recall(query, request)
 
     def ranking_of(

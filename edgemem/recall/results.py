@@ -159,55 +159,82 @@ class Rows:
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
         if kind == FACT:
-            return _facts(self._truth, ids, self._reader, self._times, self._doubtful)
+            return self._facts(ids)
         if kind == NOTE:
-            return _notes(self._notes, ids, self._reader)
-        if kind == BANK:
-            return _sections(self._sections, ids, self._reader)
-        return _others(self._truth, kind, ids, self._reader, {**self._doubtful, **self._times.bounds()})
+            return self._notes_of(ids)
+        return self._sections_of(ids) if kind == BANK else self._others(kind, ids)
 
+    def _facts(self, ids: Sequence[int]) -> Iterable[Recalled]:
+        reader, (which, moments) = self._reader, self._times.query()
+        rule, values = reading_rule(reader, "f.")
+        hidden = (
+            "0"
+            if reader is None or which == _PRESENT_FACT
+            else _HIDDEN.format(rule=reading_rule(reader, "n.")[0])
+        )
+        rows = self._truth.query(
+            f"{_FACT.format(over='0' if which == _PRESENT_FACT else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
+            {**bound(ids), **values, **moments, **self._doubtful},
+        )
+        ids = [row[13] for row in rows if row[13] is not None]
+        doubts = {int(doubt.id): doubt for doubt in read_doubts(self._truth, ids=ids)} if ids else {}
+        for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
+            speaker, event_time, badly, doubted, misheard, over, ended_by_hidden = more
+            doubt, why = None, None
+            if doubted in doubts:
+                doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
+            past = bool(over) and valid_from <= moments["now"]
+            if past and ended_by_hidden and which == _PAST_FACT:
+                continue  # its change is as private as the new value
+            text, end = fact_text(key, value), valid_to
+            if ended_by_hidden:
+                past, end = False, None
+            if past:
+                if end is None and known_to is not None:
+                    end = known_to / 1e6  # it was taken back then
+                text, doubt = text if end is None else f"{text} (until {_day(end, self._times.zone)})", None
+            elif doubt is not None:
+                how = f"perhaps misheard: {doubt}" if why is None else f"not believed: {doubt}; {why}"
+                text = f"{text} (since then heard, {how})"
+            elif misheard:
+                text, doubt = f"{text} (perhaps misheard)", value
+            yield Recalled(
+                "fact", str(ref), text, 0.0, recorded_at=ref / 1e6, valid_from=valid_from, valid_to=end, source=source,
+                scope=scope, speaker=speaker, level=LEVELS[level], owner=owner, event_time=event_time, key=key, value=value,
+                past=past, heard_badly=bool(badly), doubt=doubt, disbelieved=None if doubt is None else why,
+            )  # fmt: skip
 
-def _facts(
-    truth: Database, ids: Sequence[int], reader: Reader | None, times: FactTimes, doubtful: dict[str, float]
-) -> Iterable[Recalled]:
-    which, moments = times.query()
-    rule, values = reading_rule(reader, "f.")
-    hidden = (
-        "0"
-        if reader is None or which == _PRESENT_FACT
-        else _HIDDEN.format(rule=reading_rule(reader, "n.")[0])
-    )
-    rows = truth.query(
-        f"{_FACT.format(over='0' if which == _PRESENT_FACT else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
-        {**bound(ids), **values, **moments, **doubtful},
-    )
-    ids = [row[13] for row in rows if row[13] is not None]
-    doubts = {int(doubt.id): doubt for doubt in read_doubts(truth, ids=ids)} if ids else {}
-    for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
-        speaker, event_time, badly, doubted, misheard, over, ended_by_hidden = more
-        doubt, why = None, None
-        if doubted in doubts:
-            doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
-        past = bool(over) and valid_from <= moments["now"]
-        if past and ended_by_hidden and which == _PAST_FACT:
-            continue  # its change is as private as the new value
-        text, end = fact_text(key, value), valid_to
-        if ended_by_hidden:
-            past, end = False, None
-        if past:
-            if end is None and known_to is not None:
-                end = known_to / 1e6  # it was taken back then
-            text, doubt = text if end is None else f"{text} (until {_day(end, times.zone)})", None
-        elif doubt is not None:
-            how = f"perhaps misheard: {doubt}" if why is None else f"not believed: {doubt}; {why}"
-            text = f"{text} (since then heard, {how})"
-        elif misheard:
-            text, doubt = f"{text} (perhaps misheard)", value
-        yield Recalled(
-            "fact", str(ref), text, 0.0, recorded_at=ref / 1e6, valid_from=valid_from, valid_to=end, source=source,
-            scope=scope, speaker=speaker, level=LEVELS[level], owner=owner, event_time=event_time, key=key, value=value,
-            past=past, heard_badly=bool(badly), doubt=doubt, disbelieved=None if doubt is None else why,
-        )  # fmt: skip
+    def _others(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
+        who, rest = _OTHERS[kind]
+        level_of = MESSAGE_LEVEL.format(m="f") if kind == TURN else f"{who}level"
+        rule, values = reading_rule(self._reader, who, level=level_of)
+        rows: list[tuple[Any, ...]] = self._truth.query(
+            f"select f.id, {level_of}, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
+            {**bound(ids), **values, **self._doubtful, **self._times.bounds()},
+        )
+        for ref, level, owner, recorded, *columns in rows:
+            yield Recalled(
+                KINDS[kind], str(ref), score=0.0, recorded_at=recorded / 1e6, level=LEVELS[level], owner=owner, **_fields(kind, columns)
+            )  # fmt: skip
+
+    def _notes_of(self, ids: Sequence[int]) -> Iterable[Recalled]:
+        # The rule of SQL, for the one source outside of it.
+        notes = self._notes
+        if notes is None or not readable(self._reader, notes.level, None):
+            return
+        paragraphs, name, level = read_paragraphs(notes), notes.path.name, notes.level
+        for doc in (paragraphs[ref] for ref in ids if ref in paragraphs):
+            yield Recalled("note", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=name, level=level)
+
+    def _sections_of(self, ids: Sequence[int]) -> Iterable[Recalled]:
+        placed = {} if self._sections is None else self._sections.placed()
+        for doc, file in (placed[ref] for ref in ids if ref in placed):
+            level = LEVELS[doc.level]
+            if readable(self._reader, level, doc.owner):
+                yield Recalled(
+                    "bank", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=file.place, level=level, owner=doc.owner,
+                    scope=file.scope if doc.owner is None else scope_of(doc.owner),
+                )  # fmt: skip
 
 
 def _day(seconds: float, zone: tzinfo | None) -> str:
@@ -272,22 +299,6 @@ _KIND_OF = {number: kind for number, doc in KINDS.items() for kind in STORED if 
 _OTHERS |= {n: ("f.", _select(kind)) for n, kind in _KIND_OF.items() if n not in (FACT, *_OTHERS)}
 
 
-def _others(
-    truth: Database, kind: int, ids: Sequence[int], reader: Reader | None, doubtful: dict[str, float]
-) -> Iterable[Recalled]:
-    who, rest = _OTHERS[kind]
-    level_of = MESSAGE_LEVEL.format(m="f") if kind == TURN else f"{who}level"
-    rule, values = reading_rule(reader, who, level=level_of)
-    rows: list[tuple[Any, ...]] = truth.query(
-        f"select f.id, {level_of}, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
-        {**bound(ids), **values, **doubtful},
-    )
-    for ref, level, owner, recorded, *columns in rows:
-        yield Recalled(
-            KINDS[kind], str(ref), score=0.0, recorded_at=recorded / 1e6, level=LEVELS[level], owner=owner, **_fields(kind, columns)
-        )  # fmt: skip
-
-
 def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
     if kind == PREFERENCE:
         scope, key, value = columns
@@ -311,30 +322,6 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         "text": content, "source": role, "speaker": speaker_of(role, speaker, extra), "event_time": event_time,
         "session": session, "turn": turn, "heard_badly": bool(badly),
     }  # fmt: skip
-
-
-def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
-    # The rule of SQL, for the one source outside of it.
-    if notes is None or not readable(reader, notes.level, None):
-        return
-    paragraphs = read_paragraphs(notes)
-    for doc in (paragraphs[ref] for ref in ids if ref in paragraphs):
-        yield Recalled(
-            "note", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=notes.path.name, level=notes.level
-        )
-
-
-def _sections(sections: BankSections | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
-    if sections is None:
-        return
-    placed = sections.placed()
-    for doc, file in (placed[ref] for ref in ids if ref in placed):
-        level = LEVELS[doc.level]
-        if readable(reader, level, doc.owner):
-            yield Recalled(
-                "bank", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=file.place, level=level, owner=doc.owner,
-                scope=file.scope if doc.owner is None else scope_of(doc.owner),
-            )  # fmt: skip
 
 
 def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:

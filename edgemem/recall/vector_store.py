@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from pathlib import Path
@@ -206,27 +206,14 @@ class VectorMemoryStore(SQLiteMemoryStore):
         self.index.erase()
         return self.index.embed_pending(limit, stop=stop)
 
-    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
-        """Erase a fact with every version, from both files; tell whether there was one."""
-        return self._erased_here(super().forget_fact(key, scope=scope))
-
-    def forget_preference(self, key: str, *, scope: str = "global") -> bool:
-        """Erase a preference, from both files; tell whether there was one."""
-        return self._erased_here(super().forget_preference(key, scope=scope))
-
-    def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
-        """Erase one episode, from both files; tell whether there was one."""
-        return self._erased_here(super().forget_episode(id))
-
     def close(self) -> None:
         """Close the index, and the truth if this store opened it; may be called twice."""
         self.index.close()
         super().close()
 
-    def _erased_here(self, erased: bool) -> bool:
-        if erased:
-            self.index.erase()
-        return erased
+    def _erased(self, texts: Collection[str]) -> None:
+        super()._erased(texts)
+        self.index.erase()
 
     def _search(
         self, vector: Vector, k: int, scope: str | None, reader: Reader | None

@@ -76,20 +76,14 @@ def name_hash(name: str) -> int:
 
 
 class _Running(msgspec.Struct):
+    figures: TurnFigures
     begun: float
     recalled: RecallStats | None
     """The newest recall before this turn, and then in it."""
     generated: Generation | None
     """The model's newest report on an answer."""
-    turn: int = 0
-    hops: int = 0
-    hooks_ms: float | None = None
     called: float = 0.0
-    model_ms: float = 0.0
-    new_tokens: int = 0
-    reused_tokens: int = 0
-    has_counts: bool = True
-    block_tokens: int = 0
+    """0: the model was not called yet."""
 
 
 class TurnLog:
@@ -122,7 +116,8 @@ class TurnLog:
     def begin(self, moment: Moment) -> None:
         """Take the time at which a turn begins."""
         recalled = None if self._search is None else self._search.last
-        self._running[moment.log] = _Running(moment.at, recalled, _generation(moment.ctx.llm))
+        figures = TurnFigures(0.0, 0, counted=True)
+        self._running[moment.log] = _Running(figures, moment.at, recalled, _generation(moment.ctx.llm))
 
     def call(self, moment: Moment) -> None:
         """Take the time of the model's call, and its prompt."""
@@ -130,10 +125,10 @@ class TurnLog:
             return
         prompt_turn = moment.log.prompt_log.running
         if prompt_turn is not None:
-            running.turn, running.block_tokens = prompt_turn.n, prompt_turn.block_tokens
-        running.called = perf_counter()
-        if running.hooks_ms is None:
-            running.hooks_ms = (running.called - running.begun) * 1e3
+            running.figures.turn, running.figures.block_tokens = prompt_turn.n, prompt_turn.block_tokens
+        is_first, running.called = not running.called, perf_counter()
+        if is_first:
+            running.figures.hooks_ms = round((running.called - running.begun) * 1e3, 2)
             # Taken now: a tool that searches, or another session, recalls before the turn ends.
             newest = None if self._search is None else self._search.last
             running.recalled = None if newest is running.recalled else newest
@@ -142,17 +137,17 @@ class TurnLog:
         """Count an answer of the model."""
         if (running := self._running.get(moment.log)) is None:
             return
-        running.hops += 1
-        running.model_ms += (moment.at - running.called) * 1e3
-        generation = _generation(moment.ctx.llm)
+        figures, generation = running.figures, _generation(moment.ctx.llm)
+        figures.hops += 1
+        figures.model_ms += (moment.at - running.called) * 1e3
         if generation is None or generation is running.generated:
-            running.has_counts = False
+            figures.counted = False
             return
         running.generated = generation
-        running.new_tokens += generation.evaluated_tokens
+        figures.new_tokens += generation.evaluated_tokens
         # A reply that was cut off before the first word leaves a part of the prompt unread, neither new nor reused.
         if generation.ids or generation.stopped != "interrupted":
-            running.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
+            figures.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
 
     def abort(self, moment: Moment) -> None:
         """Forget the figures of a turn that was thrown away."""
@@ -162,27 +157,18 @@ class TurnLog:
         """Log the figures of the turn that has ended."""
         if (running := self._running.pop(moment.log, None)) is None:
             return
-        counted = running.has_counts and running.hops > 0
-        ended, early, recall = moment.payload, self._early, running.recalled
-        figures = TurnFigures(
-            round(self._now(), 3),
-            running.turn,
-            hops=running.hops,
-            hooks_ms=round(running.hooks_ms or 0.0, 2),
-            model_ms=round(running.model_ms, 2),
-            commit_ms=round((perf_counter() - moment.at) * 1e3, 2),
-            new_tokens=running.new_tokens if counted else 0,
-            reused_tokens=running.reused_tokens if counted else 0,
-            counted=counted,
-            block_tokens=running.block_tokens,
-            interrupted=ended.interrupted,
-            failed=ended.error is not None,
-            session=name_hash(moment.log.prompt_log.session),
-            agent=name_hash(moment.ctx.agent_name),
-            heard_early=0 if early is None else early.turns,
-            ready_early=0 if early is None else early.ready,
-        )
-        if running.hooks_ms is not None and recall is not None:
+        figures, ended, recall = running.figures, moment.payload, running.recalled
+        figures.at, figures.model_ms = round(self._now(), 3), round(figures.model_ms, 2)
+        figures.commit_ms = round((perf_counter() - moment.at) * 1e3, 2)
+        figures.counted &= figures.hops > 0
+        if not figures.counted:
+            figures.new_tokens = figures.reused_tokens = 0
+        figures.interrupted, figures.failed = ended.interrupted, ended.error is not None
+        figures.session = name_hash(moment.log.prompt_log.session)
+        figures.agent = name_hash(moment.ctx.agent_name)
+        if self._early is not None:
+            figures.heard_early, figures.ready_early = self._early.turns, self._early.ready
+        if running.called and recall is not None:
             figures.recall_ms = round(recall.embed_ms + recall.search_ms, 2)
             figures.embed_ms = round(recall.embed_ms, 2)
             figures.candidates, figures.late = recall.candidates, recall.late

@@ -206,7 +206,7 @@ class SessionLog:
         turns = [turn for turn in self.prompt_log.turns if turn.n >= self.kept_from and not turn.erased]
         turns = [*self.older_turns(turns), *turns]
         found = [(turn, call) for turn in turns if (call := turn.call(call_id)) is not None]
-        waited = [each for each in found if each[0].awaits(call_id, at_its_end=True)]
+        waited = [(turn, call) for turn, call in found if turn.awaits(call_id, at_its_end=True)]
         if not any(turn.awaits(call_id) for turn, _ in waited):
             if running is not None and own is not None:
                 return running, own
@@ -218,9 +218,7 @@ class SessionLog:
             raise InvalidInputError(
                 f"Calls of several people wait for the result of {call_id!r:.40}; give each call an id of its own."
             )
-        return max(
-            waited, key=lambda each: (RANK[each[0].answer], each[0].awaits(call_id), each[0].n), default=None
-        )
+        return max(waited, key=lambda of: (RANK[of[0].answer], of[0].awaits(call_id), of[0].n), default=None)
 
     def finish(self, state: TurnState) -> None:
         """Make the running turn history, and commit it; raise StoreError if this write or an earlier one failed."""
@@ -355,7 +353,7 @@ class SessionLog:
                 prompt_turn.erased = True
                 self.leave_out(self.kept_from)
                 self.refresh_record()
-        self._committed = [each for each in self._committed if not each[1].done()]
+        self._committed = [(turn, written) for turn, written in self._committed if not written.done()]
 
     def interrupt(
         self, report: dict[str, Any], *, prepared: bool | None = None

@@ -198,14 +198,10 @@ class HookTraits(msgspec.Struct, frozen=True):
 
 
 class HookEntry(msgspec.Struct, frozen=True):
-    """A hook with its rank."""
+    """A hook with what holds of it here."""
 
     hook: Hook
-    points: frozenset[str]
-    priority: int
-    fail_closed: bool
-    note_failure: Callable[[HookFailure], None] | None = None
-    is_builtin: bool = False
+    traits: HookTraits
 
 
 class HookRegistry:
@@ -248,22 +244,25 @@ class HookRegistry:
             )
         rank = int(traits.priority or 0) if priority is None else priority
         closed = bool(traits.fail_closed) if fail_closed is None else fail_closed
-        entry = HookEntry(hook, points, rank, closed, traits.note_failure, bool(traits.is_builtin))
+        here = msgspec.structs.replace(traits, points=points, priority=rank, fail_closed=closed)
         with self._lock:
             if any(hook is known for known in self):
                 return self
-            self._entries = [*self._entries, entry]
-            ranked = sorted(self._entries, key=lambda entry: -entry.priority)
-            self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
-            own = {at: tuple(e for e in entries if not e.is_builtin) for at, entries in self._at.items()}
-            self.own = {point: entries for point, entries in own.items() if entries}
+            self._entries = sorted([*self._entries, HookEntry(hook, here)], key=_rank)
+            for point in points:
+                acting = tuple(entry for entry in self._entries if point in entry.traits.points)
+                self._at[point] = acting
+                if own := tuple(entry for entry in acting if not entry.traits.is_builtin):
+                    self.own[point] = own
         return self
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
         """Add several hooks, and return the registry; those of another registry keep their priority."""
         if isinstance(hooks, HookRegistry):
             for entry in hooks._entries:
-                self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
+                self.register(
+                    entry.hook, priority=entry.traits.priority, fail_closed=entry.traits.fail_closed
+                )
         else:
             for hook in hooks:
                 self.register(hook)
@@ -273,7 +272,7 @@ class HookRegistry:
         return isinstance(point, str) and bool(self._at.get(point))
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter([entry.hook for entry in sorted(self._entries, key=lambda entry: -entry.priority)])
+        return iter([entry.hook for entry in self._entries])
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -310,7 +309,7 @@ class HookRegistry:
                 if before is not None:
                     payload = _put_back(payload, before)
                 self.note(hook_name(entry.hook), point, error)
-                if entry.fail_closed and point != ON_RUN_END:
+                if entry.traits.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
                 continue
             if result.is_end and point != ON_RUN_END:
@@ -336,13 +335,17 @@ class HookRegistry:
         with self._lock:
             before = self._failures.get(key)
             failure = self._failures[key] = HookFailure(*key, before.count + 1 if before else 1, message)
-        for note in (self._note_failure, *[entry.note_failure for entry in self._entries]):
+        for note in (self._note_failure, *[entry.traits.note_failure for entry in self._entries]):
             if note is not None:
                 note(failure)
         if before is None:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
             )
+
+
+def _rank(entry: HookEntry) -> int:
+    return -(entry.traits.priority or 0)
 
 
 def _snapshot(payload: Any) -> Any:

@@ -262,7 +262,7 @@ class Compaction:
     def forget(self, erased: Erased) -> None:
         """Keep a forgotten fact out of all records and summaries of the running conversation."""
         self._log.forget(erased)
-        self.planner.forget()
+        self.planner.prompt_size.forget()
 
     def _ready(self, epoch: Epoch) -> Epoch:
         """Return a prepared epoch as it may begin now, without what was forgotten or closed while it waited."""

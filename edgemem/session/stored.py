@@ -25,6 +25,7 @@ from edgemem.store.turns import oldest_result
 
 if TYPE_CHECKING:
     from edgemem.context.prompt import PromptTurn
+    from edgemem.store.journal import TurnJournal
     from edgemem.store.protocols import SessionStore
 
 TURNS_WAIT = "A turn cannot be written now, and is tried again"
@@ -95,8 +96,8 @@ class StoredSession:
             log.late_results = late_of(late, prompt_log.turns)
             return True
         journal = log.journal = store.journal
-        if prompt_log.turns and (backlog := journal.backlog()).turns:
-            raise StoreError(f"{TURNS_WAIT}; {backlog}")
+        if prompt_log.turns:
+            _check_written(journal)
         # Before anything is read: a forgetting in between may concern that.
         log.last_forgetting = log.looked_at = log.newest = log.newest_forgetting()
         if not brought and not self._resume:
@@ -177,8 +178,7 @@ class StoredSession:
             log.state = state
             log.turn_writes.append(KeepState(self.session_id, state))
         log.finish(ends)
-        if (backlog := log.journal.backlog()).turns:
-            raise StoreError(f"{TURNS_WAIT}; {backlog}")
+        _check_written(log.journal)
 
     def interrupt(self, moment: Moment) -> tuple[list[str], bool]:
         """Keep the heard part of a turn's speech by the payload; return its messages, and whether the turn is history."""
@@ -201,8 +201,7 @@ class StoredSession:
             self._save(log, moment.ctx.session)
             return
         log.keep_result(late)
-        if (backlog := log.journal.backlog()).turns:
-            raise StoreError(f"{TURNS_WAIT}; {backlog}")
+        _check_written(log.journal)
 
     def _save(self, log: SessionLog, session: Session) -> None:
         """Give a store that knows messages only all of them."""
@@ -212,6 +211,11 @@ class StoredSession:
             prompt_log = log.prompt_log
             messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
             self.store.save(self.session_id, Session(messages, with_levels(session.state, log)))
+
+
+def _check_written(journal: TurnJournal) -> None:
+    if (backlog := journal.backlog()).turns:
+        raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
 
 TURNS_KEY, LATE_KEY = "edgemem_turns", "edgemem_late"
@@ -228,7 +232,7 @@ def with_levels(state: dict[str, Any], log: SessionLog) -> dict[str, Any]:
         (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in prompt_log.turns
     ]
     places = {id(turn): n for n, turn in enumerate(prompt_log.turns)}
-    late = [(n, it.call, it.text) for it in log.late_results if (n := places.get(id(it.turn))) is not None]
+    late = [(n, of.call, of.text) for of in log.late_results if (n := places.get(id(of.turn))) is not None]
     if late:
         kept[LATE_KEY] = late
     elif all(level == answer == prompt_log.default_level for _, level, answer, _, _ in turns):

@@ -353,15 +353,13 @@ class ToolEpisodes:
         """Keep the outcome of a call that answered after its turn."""
         late = moment.payload
         name, turn = call_name(late.call), late.turn
-        if name in MEMORY_TOOLS or (turn.answer == "private" and turn.owner is None):
+        if name in MEMORY_TOOLS or not isinstance(self.store, TableMemoryStore):
             return
         record: dict[str, Any] = {"name": name[:NAME_CHARS], "result": short_text(late.text, RESULT_CHARS)}
         record["args"] = _short_arguments(call_arguments(late.call))
-        agent = self.agent_name or moment.ctx.agent_name
-        if isinstance(self.store, TableMemoryStore):
-            whose: dict[str, Any] = {"heard": turn.heard, "level": turn.answer, "owner": turn.owner}
-            self._later.write(lambda: self.store.add_episode(TOOL_CALL, record, "ok", agent=agent, **whose))
-            self._later.settle(moment.log.commit_wait_s)
+        agent, whose = self.agent_name or moment.ctx.agent_name, (turn.heard, turn.answer, turn.owner)
+        self._keep(AddEpisode(TOOL_CALL, record, "ok", agent, *whose))
+        self._later.settle(moment.log.commit_wait_s)
 
 
 class _Call(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.config import Settings, read_file
+from edgemem.config import Settings, is_strange_link, read_file
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.store.db.files import sync, write_private
 from edgemem.store.db.wal import copy_name, stamp_of
@@ -198,8 +198,10 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
 
 
 def checked_target(path: Path) -> Path:
-    """Return where a path leads; raise InvalidInputError where a file there would be one of a home's, or of an open database's."""
+    """Return where a path leads; raise InvalidInputError where that is a file of a home or an open database, or a stranger says so."""
     real = Path(os.path.realpath(path))
+    if is_strange_link(path) or is_strange_link(path.parent):
+        raise InvalidInputError(f"{path} leads through a link of somebody else's; name its end.")
     beside = (_MARK, HOME_LOCK, f"{real.name}-wal", f"{real.name}.lock")
     open_here = any((real.parent / name).exists() for name in beside)
     for folder in real.parents:

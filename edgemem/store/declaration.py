@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 from edgemem.records import Kind as DocKind
 
-Goes = Literal["row", "fact", "conversation"]
-"""How a row is forgotten: by itself, with the history of its fact, or with its conversation."""
+Goes = Literal["row", "fact", "conversation", "person"]
+"""How a row is forgotten: by itself, with the history of its fact, with its conversation, or with the last row of its person."""
 
 Role = Literal[
     "", "tick", "time", "level", "person", "scope", "key", "value", "text", "json", "count", "local"

@@ -132,10 +132,7 @@ def append_episode(
     row = (episode.kind, payload, outcome, agent, row_id, level, who, name, summary, more)
     if name is not None:
         _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", (name,)))
-    tx.execute(
-        f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 19)})",  # noqa: S608 - our own constant
-        (*row, session, episode.turn, latency_ms, *heard_columns(heard)),
-    )
+    tx.insert(f"episodes ({_COLUMNS})", (*row, session, episode.turn, latency_ms, *heard_columns(heard)))
     keep_tags(tx, row_id, details.tags)
     if keep > 0:
         _trim(tx, keep)

@@ -129,16 +129,9 @@ def read_values(
     return {pair: held.get(pair, Held(True, None)) for pair in asked}
 
 
-def facts_as_of(
-    db: Tables,
-    t: float,
-    *,
-    scope: str | None = None,
-    known_at: float | None = None,
-    reader: Reader | None = None,
-) -> list[Fact]:
-    """Return what held at `t`, as believed now or at `known_at`; newest first."""
-    sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
+def facts_as_of(db: Tables, t: float, **asked: Any) -> list[Fact]:
+    """Return what held at `t`, newest first; the further arguments are those of `as_of`."""
+    sql, values = as_of(t, **asked)
     return sorted(map(fact_of, db.query(sql, values)), key=lambda fact: int(fact.id), reverse=True)
 
 
@@ -150,7 +143,10 @@ def as_of(
     reader: Reader | None = None,
     columns: str = FACT_COLUMNS,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the statement behind `facts_as_of`, with the columns that it returns, our own text, and its values."""
+    """Return the statement behind `facts_as_of`, with the columns that it returns, our own text, and its values.
+
+    Facts are as believed now, or at `known_at`, and those that the reader may read.
+    """
     rule, values = reading_rule(reader, "f.")
     values["t"] = checked_time(t, "t")
     where = [rule, "f.value is not null"]

@@ -197,9 +197,9 @@ def assert_version(
     return True
 
 
-def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, str | None, int]]) -> None:
-    """Give statements, by their ids, other speakers, owners and keys; all statements of these keys are believed anew, in their order."""
-    keys, rows, statements = {key_id for _, _, key_id in changes.values()}, [], []
+def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, int, str | None, int]]) -> None:
+    """Give statements, by their ids, other speakers, levels, owners and keys; all of these keys are believed anew, in their order."""
+    keys, rows, statements = {key_id for *_, key_id in changes.values()}, [], []
     for batch in in_batches(list(changes)):
         marks = ", ".join("?" * len(batch))
         keys |= {key_id for (key_id,) in tx.execute(f"select key_id from facts where id in ({marks})", batch)}  # noqa: S608 - our own marks
@@ -214,7 +214,7 @@ def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, str |
     tx.executemany("delete from facts where id = ?", rows)
     for recorded, number, key_id, *stated in sorted(statements):
         value, text, begin, end, source, level, owner, trust, speaker, *heard = stated
-        speaker, owner, key = changes.get(number, (speaker, owner, key_id))
+        speaker, level, owner, key = changes.get(number, (speaker, level, owner, key_id))
         statement = FactVersion(
             0, value, text, begin, end, 0, 0, None, source, level, owner, trust, (speaker, *heard)
         )
@@ -405,11 +405,8 @@ def _close(tx: Transaction, rows: list[FactVersion], recorded: int, version: int
 def _insert(tx: Transaction, key_id: int, row: FactVersion, recorded: int, number: int | None = None) -> int:
     row_id = tx.tick() if number is None else number
     place = (row_id, key_id, recorded, row.version, row.origin or row_id, row.supersedes)
-    tx.execute(
-        f"insert into facts (id, key_id, recorded, version, origin, supersedes, {STATEMENT_COLUMNS})"  # noqa: S608 - our own constant
-        f" values ({', '.join('?' * 20)})",
-        (*place, *row.stated),
-    )
+    columns = f"facts (id, key_id, recorded, version, origin, supersedes, {STATEMENT_COLUMNS})"
+    tx.insert(columns, (*place, *row.stated))
     return row_id
 
 
@@ -439,10 +436,8 @@ def _note_doubt(
     *,
     low_confidence: bool = True,
 ) -> None:
-    tx.execute(
-        f"insert into doubts (id, key_id, low_confidence, {STATEMENT_COLUMNS}) values (?, ?, ?{', ?' * 14})",  # noqa: S608 - our own constant
-        (tx.tick() if number is None else number, key_id, low_confidence, *statement.stated),
-    )
+    place = (tx.tick() if number is None else number, key_id, low_confidence)
+    tx.insert(f"doubts (id, key_id, low_confidence, {STATEMENT_COLUMNS})", (*place, *statement.stated))
 
 
 def _settle_doubts(tx: Transaction, key_id: int, statement: FactVersion, fact: int, rank: int) -> None:

@@ -113,13 +113,8 @@ class Entry:
         record: Record | None = None,
     ) -> None:
         self.step, self.also, self.open = step, tuple(also), open
-        self.id, self.record = id, record
+        self.id, self.record = id, record  # without a record, the step ends with this process
         self.future = Result(step.tick)
-
-    @property
-    def is_kept(self) -> bool:
-        """Tell whether the step survives the end of this process."""
-        return self.record is not None
 
 
 class TurnJournal:
@@ -266,7 +261,7 @@ class TurnJournal:
         with self._lock:
             entries = [] if self.fault is None else list(self._queue)
         # A turn and its barge-in are one.
-        unkept = {entry.step.tick for entry in entries if not entry.is_kept}
+        unkept = {entry.step.tick for entry in entries if entry.record is None}
         return Backlog(len({entry.step.tick for entry in entries}), len(unkept), str(self.fault or ""))
 
     def backlog_of_others(self) -> Backlog:
@@ -359,7 +354,7 @@ class TurnJournal:
         # What had ended comes first, as turns are in the order in which they end.
         entries = sorted(
             (entry for spool in left for entry in _entries_in(spool)),
-            key=lambda one: (True, one.step.tick) if isinstance(one.step, Accept) else (False, one.id),
+            key=lambda kept: (True, kept.step.tick) if isinstance(kept.step, Accept) else (False, kept.id),
         )
         if left:
             self.spools.reuse(left)
@@ -376,7 +371,7 @@ class TurnJournal:
             words = turn.turn
             if turn.ended or turn.kept is words or turn.is_stored:
                 return turn.tick
-            if self.fault is not None and not all(entry.is_kept for entry in self._queue):
+            if self.fault is not None and any(entry.record is None for entry in self._queue):
                 raise self.fault  # an earlier turn would not come back
         try:
             record = self._put(Accept(words, turn.tick))[1]
@@ -465,7 +460,7 @@ class TurnJournal:
                     lost = LostError(f"This turn is lost: {self.most:,} turns wait already. {error}")
                     self._remove(entry, lost)
                     entry.future.set_exception(lost)
-            entries = [entry for entry in self._queue if not entry.is_kept]
+            entries = [entry for entry in self._queue if entry.record is None]
         try:
             try:
                 for entry in entries:

@@ -505,9 +505,23 @@ BANK_FILES = Kind(
     unique=("scope", "topic", "path"),
 )
 
+NAMES = Kind(
+    "names",
+    "name",
+    # A person's name as first written, which every row uses, by what all spellings of it, or of another name of theirs, have in
+    # common (scopes.name_key): SQL cannot fold names, so each writer does.
+    (Column("key", "text primary key", field="called"), Column("name", "text not null")),
+    rowid=False,
+    primary=("key",),
+    newest="",
+    goes="person",
+    mine="name = :name",
+    line="name",
+)
+
 KINDS = (
     FACT_KEYS, FACTS, DOUBTS, PREFERENCES, USERS, GOALS, PHASES, EPISODES, PROCEDURES, SESSIONS, TURNS, MESSAGES,
-    SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES, STORED_THOUGHTS, STORED_EDGES, MARKS,
+    SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES, STORED_THOUGHTS, STORED_EDGES, MARKS, NAMES,
 )  # fmt: skip
 """In the order of an export: parents before the rows that belong to them."""
 
@@ -518,9 +532,6 @@ SHOWN: Mapping[str, tuple[Kind, ...]] = {
 """The kinds whose rows are shown as thoughts, by the first part of such an id: `fact:` and the row's id."""
 
 _PLAIN = (
-    # A person's name as first written, which every row uses, by what all its spellings have in common (scopes.name_key):
-    # SQL cannot fold names, so each writer does.
-    "create table names (key text primary key, name text not null) without rowid",
     # A forgetting whose bytes may still be in some file; its id is the tick of the transaction. folder: whose folder is still to
     # be removed from which bank, as JSON.
     "create table erasings (id integer primary key, folder text)",

@@ -64,7 +64,7 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
     content = spoken.get("content")
     if content is not None and not isinstance(content, str):
         # Parts are kept in their order, without the bytes of images; their text is in a column of its own.
-        extra["content"] = [_kept_part(one) for one in (content if isinstance(content, list) else [content])]
+        extra["content"] = list(map(_kept_part, content if isinstance(content, list) else [content]))
         content = text_of(spoken).strip("\n")
     # Ids of a text that was changed would not give that text.
     return StoredMessage(message["role"], content, extra, tuple(tokens) if spoken is message else ())

@@ -384,12 +384,12 @@ class _Mover:
         names = list(dict(cell[:2] for cell in cells))
         source = f"{table} r"
         if kind in _STATED and kind is not None:
-            names, source = ["speaker", "owner", "scope", "key", "topic"], source + kind.join()
+            names, source = ["speaker", "level", "owner", "scope", "key", "topic"], source + kind.join()
         verb = "ignore" if table in _LABELS else "replace"
         row_is = " and ".join(f"r.{name} = ?" for name in (kind.primary if kind else ("key",)))
         pairs = ", ".join(f"{name} = ?" for name in names)
         update = f"update or {verb} {table} as r set {pairs} where {row_is}"  # noqa: S608 - ours
-        changed, stated = [], dict[int, tuple[str | None, str | None, int]]()
+        changed, stated = [], dict[int, tuple[str | None, int, str | None, int]]()
         for row in rows if cells else ():
             found = tx.query(f"select {', '.join(names)} from {source} where {row_is}", row)  # noqa: S608 - our own constants
             here = dict(zip(names, found[0], strict=True)) if found else {}
@@ -398,15 +398,15 @@ class _Mover:
                 continue
             changed.append(row)
             if kind in _STATED:
-                speaker, owner, *key = there.values()
-                stated[row[0]] = speaker, owner, ensure_key(tx, *key)
+                speaker, level, owner, *key = there.values()
+                stated[row[0]] = speaker, level, owner, ensure_key(tx, *key)
             else:
                 tx.execute(update, [*there.values(), *row])
         numbers = [row[0] for row in changed]
         if kind is FACTS:
             restate_facts(tx, stated)
         elif kind is DOUBTS:
-            sql = "update doubts set speaker = ?, owner = ?, key_id = ? where id = ?"
+            sql = "update doubts set speaker = ?, level = ?, owner = ?, key_id = ? where id = ?"
             tx.executemany(sql, [(*values, number) for number, values in stated.items()])
         elif kind is TURNS:
             sql = (

@@ -176,19 +176,8 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
         drop_unused(tx, people)
     row_id, listed = tx.tick(), as_text(tags) if tags else None
     row = (procedure.id, title, description, trigger, steps, successes, failures, listed)
-    tx.execute(
-        f"insert into procedures ({_COLUMNS}, id) values ({', '.join('?' * 20)})",  # noqa: S608 - our own constant
-        (
-            *row,
-            as_text(metadata) if metadata else None,
-            number,
-            owner,
-            session,
-            procedure.turn,
-            *heard_columns(heard),
-            row_id,
-        ),
-    )
+    rest = (as_text(metadata) if metadata else None, number, owner, session, procedure.turn)
+    tx.insert(f"procedures ({_COLUMNS}, id)", (*row, *rest, *heard_columns(heard), row_id))
     return row_id
 
 

@@ -297,11 +297,8 @@ class _Revision:
             level = max(level, self._new[0])
         row = [session_id, part.n, ids[0], ids[-1], _COMPLETE, tx.recorded, part.utterance(ids)]
         row += [level, answer, owner, block, *rest]
-        tx.execute(
-            "insert into turns (session_id, n, first_message, last_message, state, recorded, utterance,"  # noqa: S608 - our own
-            f" {_PASSED_ON}) values ({', '.join('?' * len(row))})",
-            row,
-        )
+        place = "session_id, n, first_message, last_message, state, recorded, utterance"
+        tx.insert(f"turns ({place}, {_PASSED_ON})", row)
 
 
 def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:

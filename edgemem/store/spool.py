@@ -28,7 +28,7 @@ from zlib import crc32
 
 from edgemem.config import open_file
 from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, ReadOnlyError, StoreError
-from edgemem.store.db.files import sync, to_store_error
+from edgemem.store.db.files import Descriptor, sync, to_store_error
 from edgemem.store.protocols import abilities_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Record(NamedTuple):
     text: bytes
 
 
-class Spool:
+class Spool(Descriptor):
     """One such file, owned by this process until it is closed; used by one thread at a time."""
 
     def __init__(self, path: Path, fd: int) -> None:
@@ -185,13 +185,7 @@ class Spool:
         """Wait until it would survive a pulled plug; raise OSError."""
         os.fsync(self._fd)
 
-    def close(self) -> None:
-        """Let go of it; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    __del__ = close  # a journal that is dropped without a close() leaves its file to the next
+    __del__ = Descriptor.close  # a journal that is dropped without a close() leaves its file to the next
 
     def _write(self, data: bytes, at: int) -> None:
         rest = memoryview(data)

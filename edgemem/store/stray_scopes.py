@@ -9,7 +9,7 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.scopes import checked_scope, is_known_form, level_of_scope, without_spaces
 from edgemem.store.erase.delete_rows import erase_blocks
-from edgemem.store.kinds import FACTS
+from edgemem.store.facts import restate_facts
 from edgemem.store.rights import LEVELS, spell_scope
 
 if TYPE_CHECKING:
@@ -61,26 +61,20 @@ def move_scope(tx: Transaction, old: str, new: str) -> Stray:
             )
         shown += [(old, key) for key in keys]
     level, owner = level_of_scope(new)
-    place = {"level": LEVELS.index(level), "owner": owner}
-    # No version may be changed, so each is written again.
+    place, closed = (LEVELS.index(level), owner), (LEVELS.index("private"), None)
     of_scope = "key_id in (select id from fact_keys where scope = ?)"
-    rows = tx.execute(f"select {', '.join(FACTS.names)} from facts where {of_scope}", (old,))  # noqa: S608 - our own
-    versions = [dict(zip(FACTS.names, row, strict=True)) for row in rows]
-    closed = LEVELS.index("private"), None
-    versions = [row | place if (row["level"], row["owner"]) == closed else row for row in versions]
-    tx.execute(f"delete from facts where {of_scope}", (old,))  # noqa: S608 - our own
-    marks = ", ".join(f":{name}" for name in FACTS.names)
-    tx.executemany(f"insert into facts ({', '.join(FACTS.names)}) values ({marks})", versions)  # noqa: S608 - our own
+    sql = f"select id, speaker, level, owner, key_id from facts where {of_scope} and id = origin"  # noqa: S608 - our own
+    rows = ((id_, who, (level, owner), key) for id_, who, level, owner, key in tx.query(sql, (old,)))
+    restate_facts(tx, {id_: (who, *(place if of == closed else of), key) for id_, who, of, key in rows})
     tx.execute(
         f"update doubts set level = ?, owner = ? where {of_scope} and level = ? and owner is null",  # noqa: S608 - our own
-        (*place.values(), old, closed[0]),
+        (*place, old, closed[0]),
     )
     tx.execute("update fact_keys set scope = ? where scope = ?", (new, old))
     wishes = tx.execute(
         "update preferences set scope = ?, level = ?, owner = ? where scope = ? returning id",
-        (new, *place.values(), old),
+        (new, *place, old),
     )
-    tx.announce("facts", [row["id"] for row in versions])
     tx.announce("preferences", [number for (number,) in wishes])
     erase_blocks(tx, shown)
     return stray

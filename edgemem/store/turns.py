@@ -22,7 +22,7 @@ from edgemem.store import messages
 from edgemem.store.episodes import row_number
 from edgemem.store.pending_erasures import note_whose
 from edgemem.store.rights import LEVELS, canonical_owner_and_heard, reading_rule
-from edgemem.store.validation import as_text
+from edgemem.store.validation import HEARD, as_text
 
 if TYPE_CHECKING:
     from edgemem.records import Reader, StoredMessage
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 STATES: tuple[TurnState, ...] = get_args(TurnState)  # in the order of the file's integers
 
-_HEARD = ("speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time")
-_TURN = f"t.n, t.state, t.block, t.shown, t.recorded, t.level, t.answer, t.utterance, t.owner, t.{', t.'.join(_HEARD)}"
+_TURN = f"t.n, t.state, t.block, t.shown, t.recorded, t.level, t.answer, t.utterance, t.owner, t.{HEARD.replace(' ', ' t.')}"
 _COLUMNS = 15
 LIVE = (
     "m.id between t.first_message and t.last_message and m.session_id = t.session_id and m.turn = t.n"
@@ -85,9 +84,9 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
     owner, heard = canonical_owner_and_heard(tx, turn.owner, turn.heard)
     heard = heard or Heard()
     place = utterance_in([message.role for message in turn.messages], turn.utterance)
-    tx.execute(
-        f"insert into turns (session_id, n, first_message, last_message, state, block, shown, level, answer,"  # noqa: S608 - our own
-        f" utterance, owner, recorded, cycle, {', '.join(_HEARD)}) values ({', '.join('?' * 19)})",
+    tx.insert(
+        "turns (session_id, n, first_message, last_message, state, block, shown, level, answer, utterance, owner,"
+        f" recorded, cycle, {HEARD})",
         (
             session_id,
             turn.n,
@@ -396,9 +395,8 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
     """Record that a session's prompt begins anew; return the epoch with its id."""
     session_id = ensure_session(tx, epoch.session)
     stored = msgspec.structs.replace(epoch, id=tx.tick(), summary=storable(epoch.summary))
-    tx.execute(
-        "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head, carried, level)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    tx.insert(
+        "epochs (id, session_id, first_turn, summary, reason, started_at, head, carried, level)",
         (
             stored.id, session_id, stored.first_turn, stored.summary, storable(stored.reason), stored.started_at,
             stored.head or None, as_text(list(stored.carried)) if stored.carried else None,

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from edgemem.config import is_strange_link
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import EARLIEST, LATEST, Heard, Session
@@ -65,7 +66,7 @@ def check_session(session: Session) -> None:
 
 
 def checked_path(path: str | Path, what: str) -> Path:
-    """Return where a path leads, by links too, so that no link is replaced; raise InvalidInputError if no file can have it."""
+    """Return where a path leads, by links of our own too, so that none is replaced; raise InvalidInputError if no file can have it."""
     try:
         given = os.fspath(path)
         if not isinstance(given, str):
@@ -74,6 +75,8 @@ def checked_path(path: str | Path, what: str) -> Path:
         sizes = [len(os.fsencode(part)) for part in real.parts]
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"{what} cannot be at {repr(path)[:80]} ({error}); give another.") from error
+    if is_strange_link(Path(given).expanduser()):
+        raise InvalidInputError(f"{what} cannot be at {given}, a link of somebody else's; remove it.")
     if max(sizes) > _LONGEST_PART or sum(sizes) + len(sizes) > _LONGEST_PATH:
         raise InvalidInputError(
             f"{what} cannot be at {str(path)[:80]}…: names in a path have at most {_LONGEST_PART} bytes and all of it"

@@ -162,7 +162,8 @@ class EdgevoxMemory:
                 return
             before = len(self.sessions)
             for row in rows_of("sessions"):
-                messages, state, title = json_of(row["messages"]), json_of(row["state"]), row["session_id"]
+                messages, state = (json_of(row.get(part)) for part in ("messages", "state"))
+                title = row.get("session_id")
                 if isinstance(messages, list) and state is not None:
                     self._take_session(str(title), messages, state, time_of(row.get("updated_at")) or 0.0)
                 else:

@@ -103,9 +103,10 @@ def read_files(
                 open_file(f"{file}-wal", links=False).close()
             read(file, str(file.relative_to(path)) if folder else path.name, data)
         except (EdgememError, OSError) as error:
+            why = f"{error.strerror}." if isinstance(error, OSError) else error
             if not folder or left < 0:
-                raise InvalidInputError(f"{path} was not taken in: {error}") from error
-            remarks.append(f"{file} was skipped: {error}")
+                raise InvalidInputError(f"{path} was not taken in: {why}") from error
+            remarks.append(f"{file} was skipped: {why}")
 
 
 def json_of(text: Any) -> Any:

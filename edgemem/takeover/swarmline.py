@@ -29,6 +29,7 @@ from edgemem.store.facts import TRUST, UNKNOWN, assert_fact
 from edgemem.store.json.records import time_of
 from edgemem.store.messages import stored_message
 from edgemem.store.procedures import put_procedure
+from edgemem.store.transfer.merge import take_file
 from edgemem.store.users import append_message, ensure_user, put_goal, put_phase, put_state, put_summary
 from edgemem.store.validation import NULL
 from edgemem.takeover.scratch import TakeoverReport, json_of, read_files, scratch_truth, take_in
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
-    from edgemem.store.transfer.merge import ImportReport
     from edgemem.takeover.scratch import ThenClock
 
     Row = dict[str, Any]
@@ -82,7 +82,8 @@ def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> Ta
         _fill(scratch, then, old)
         report = take_in(db, scratch)
     for row in old.rows["memory_bank"]:
-        _take_file(bank, row, report, old)
+        find = partial(bank.for_person, str(row["user_id"]), str(row["topic_id"]))
+        take_file(find, str(row["path"]), storable(str(row["content"])), report)
     return TakeoverReport(old.files, report.added, report.known, report.refused, old.remarks)
 
 
@@ -96,7 +97,7 @@ def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
         then.shown = then.tick_of(at or begin)
         try:
             scratch.write(partial(_WRITERS[table], row=row))  # a transaction has one time
-        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
+        except (InvalidInputError, AttributeError, KeyError, TypeError, ValueError) as error:
             old.remarks.append(f"Row {n} of {table} was skipped: {error}")
 
 
@@ -184,22 +185,6 @@ def _rest(row: Row, *other: str) -> Row:
     return {column: value for column, value in row.items() if column not in (*_OF_A_USER, *other)}
 
 
-def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineMemory) -> None:
-    """Write a file into the bank; one that is there already stays."""
-    user, topic, path = str(row["user_id"]), str(row["topic_id"]), str(row["path"])
-    try:
-        place = bank.for_person(user, topic)
-        here, given = place.read_file(path), storable(str(row["content"]))
-        if here is None:
-            place.write_file(path, given)
-        elif here != given:
-            report.refused.append(f"The file {path!r} of {user!r} is another one here, which stays.")
-            return
-        report.count("files", new=here is None)
-    except InvalidInputError as error:
-        old.remarks.append(f"The file {path!r} of {user!r} was skipped: {error}")
-
-
 class SwarmlineMemory:
     """All of Swarmline's memory in a file, or each in a folder; raise InvalidInputError if there is nothing."""
 
@@ -271,8 +256,8 @@ def _row(row: Row, columns: tuple[str, ...], users: dict[Any, str]) -> Row:
     values = {column: row.get(column) for column in columns}
     for column in values.keys() & _JSON:
         values[column] = json_of(values[column])
-    if "user_id" in values:
-        values["user_id"] = users.get(values["user_id"], values["user_id"])
+    if (user := values.get("user_id")) is not None:
+        values["user_id"] = str(users.get(user, user))
     return values
 
 

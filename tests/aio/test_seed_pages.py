@@ -31,7 +31,9 @@ from edgemem.aio import (
     get_memory_bank_ddl,
 )
 from edgemem.errors import ClosedError, ForeignError, InvalidInputError
+from support.homes import time_zone
 from support.loops import on_loop
+from support.refusals import refusal
 
 
 @on_loop
@@ -207,10 +209,8 @@ async def test_one_file_is_one_database_however_many_providers_open_it(tmp_path)
 def test_what_sqlalchemy_makes_is_refused_in_one_sentence(given):
     """By every provider."""
     for name in ("SQLiteMemoryProvider", "SqliteEpisodicMemory", "SqliteProceduralMemory"):
-        with pytest.raises(InvalidInputError, match="SQLAlchemy"):
-            getattr(edgemem.aio, name)(given)
-    with pytest.raises(InvalidInputError, match="SQLAlchemy"):
-        DatabaseMemoryBankProvider(given, "alice", "t")
+        refusal(InvalidInputError, getattr(edgemem.aio, name), given, match="SQLAlchemy")
+    refusal(InvalidInputError, DatabaseMemoryBankProvider, given, "alice", "t", match="SQLAlchemy")
 
 
 @on_loop
@@ -237,16 +237,11 @@ async def test_what_json_would_change_is_refused(odd):
 
 
 @on_loop
-async def test_a_timestamp_without_a_zone_is_of_utc(monkeypatch):
+async def test_a_timestamp_without_a_zone_is_of_utc():
     """Wherever the machine is."""
     memory, then = edgemem.aio.InMemoryEpisodicMemory(":memory:"), datetime(2026, 3, 15, 9, 30)  # noqa: DTZ001
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    try:
+    with time_zone("Asia/Tokyo"):
         await memory.store(Episode("e", "happened", timestamp=then))
-    finally:
-        monkeypatch.undo()
-        time.tzset()
     assert [one.timestamp for one in await memory.recall_recent()] == [then.replace(tzinfo=timezone.utc)]
 
 
@@ -379,8 +374,7 @@ async def test_every_limit_of_a_bank_is_kept_or_refused(form, tmp_path):
         {"prompt_path": tmp_path}, {"tiered_enabled": True}, {"auto_load_max_lines": 9}, {"retention_days": -1},
         {"max_entries": -1}, {"max_depth": "two"},
     ):  # fmt: skip
-        with pytest.raises(InvalidInputError, match=next(iter(limits))):
-            bank(**limits)
+        refusal(InvalidInputError, bank, match=next(iter(limits)), **limits)
 
 
 def test_the_configuration_of_a_bank():

@@ -3,14 +3,13 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import edgemem
 from edgemem.records import Heard, Procedure, ProcedureStep
 from edgemem.store.episodes import TOOL_CALL
-from support.cli import refused, run
+from support.cli import json_of, refused, run
 from support.homes import BY_WORDS, opened
 
 GRIP = ProcedureStep("grip", {"what": "red cup"})
@@ -28,12 +27,6 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def told(home: Path, *args: str) -> Any:
-    result = run(*args, "--json", "--home", home)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
@@ -47,14 +40,14 @@ def told(home: Path, *args: str) -> Any:
 )  # fmt: skip
 def test_episodes_are_listed_and_found(home: Path, args: tuple[str, ...], expected: list[str]) -> None:
     """Newest first, or what fits the query, each with its fields."""
-    assert [episode["summary"] for episode in told(home, "episodes", *args)] == expected
+    assert [episode["summary"] for episode in json_of("episodes", *args, "--home", home)] == expected
 
 
 def test_they_are_shown_as_people_read_them(home: Path) -> None:
     """With the id by which one is forgotten, and a sentence where there are none."""
     text = run("episodes", "--home", home).stdout
     assert "Could not reach the red cup. [grip]" in " ".join(text.split())
-    number = told(home, "episodes", "cup")[0]["id"]
+    number = json_of("episodes", "cup", "--home", home)[0]["id"]
     assert "red cup" in run("forget", "--episode", number, "--yes", "--home", home).stdout
     assert "no episodes" in run("episodes", "cup", "--home", home).stdout
 
@@ -63,8 +56,10 @@ def test_a_procedure_is_listed_shown_found_and_forgotten(home: Path) -> None:
     """With its steps, and how often it worked."""
     with edgemem.open(home, worker=False) as memory:
         memory.procedures.store(FETCH)
-    assert told(home, "procedures", "fetch-cup")["success_count"] == 1
-    assert [each["id"] for each in told(home, "procedures", "suggest", "the", "red", "cup")] == ["fetch-cup"]
+    assert json_of("procedures", "fetch-cup", "--home", home)["success_count"] == 1
+    assert [each["id"] for each in json_of("procedures", "suggest", "the", "red", "cup", "--home", home)] == [
+        "fetch-cup"
+    ]
     assert "1 of 1" in run("procedures", "--home", home).stdout
     assert '{"what":"red cup"}' in run("procedures", "show", "fetch-cup", "--home", home).stdout
     assert "Erased" in run("procedures", "forget", "fetch-cup", "--yes", "--home", home).stdout
@@ -81,7 +76,7 @@ def test_tools_are_counted(home: Path) -> None:
     """As a table, and as JSON."""
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_episode(TOOL_CALL, {"name": "grip"}, "failed", latency_ms=12.4)
-    (grip,) = told(home, "stats", "tools")
+    (grip,) = json_of("stats", "tools", "--home", home)
     assert grip == {
         "tool": "grip", "calls": 1, "failures": 1, "failure_rate": 1.0, "p50_ms": 12.4, "p90_ms": 12.4, "p99_ms": 12.4,
     }  # fmt: skip

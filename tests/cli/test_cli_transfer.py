@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from edgemem.cli.demo import SCRIPT, play
 from edgemem.inspect.replay import find_tokenizer, read_script
 from edgemem.records import Session
 from support.cli import refused, run
-from support.homes import opened
+from support.homes import home_of, opened, time_zone
 
 
 @pytest.fixture
@@ -222,26 +221,14 @@ def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "0 of 2" in result.stdout
 
 
-@pytest.fixture
-def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Be on a machine in another part of the world."""
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        yield
-    time.tzset()
-
-
-@pytest.mark.usefixtures("far_away")
 def test_two_runs_are_the_same_but_for_milliseconds(
     told: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first day is the same again, in another time zone and where each question is late by the home's own profile."""
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:25])
-    (tmp_path / "home").mkdir(mode=0o700)
-    (tmp_path / "home" / "edgemem.toml").write_text("[recall]\ndeadline_ms = 0.001\nquery_embed_ms = 0.001\n")
-    with find_tokenizer() as tokenizer:
-        again = play(tmp_path / "home", tokenizer=tokenizer)
+    home = home_of(tmp_path / "home", "[recall]\ndeadline_ms = 0.001\nquery_embed_ms = 0.001\n")
+    with time_zone("Asia/Tokyo"), find_tokenizer() as tokenizer:
+        again = play(home, tokenizer=tokenizer)
 
     def timeless(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
         # Tools that only later days need are offered to the model, and counted, from the first one on.
@@ -279,17 +266,12 @@ def test_it_is_a_play_in_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "08:02 Mara" in out
     assert f"edgemem facts oyelaran.allergy --home {home}" in out
     assert lines[0] == "What Pip replies and keeps comes from a script; what memory does is real."
-    again = run("demo", "--home", home)
-    assert again.exit_code == 1
-    assert "remembers something already" in again.stderr
+    assert "remembers something already" in refused(run("demo", "--home", home))
 
 
 def test_without_an_embedder_nothing_that_must_stay_hidden_is_shown(tmp_path: Path) -> None:
     """By words alone less is found, which is told and no failure; the privacy checks hold as before."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    result = run("demo", "--home", home)
+    result = run("demo", "--home", home_of(tmp_path / "home", '[llama]\nembedder = ""\n'))
     assert result.exit_code == 0, result.output
     assert "No embedder" in result.stdout
     assert "FAILED" not in result.stdout

@@ -16,6 +16,7 @@ from edgemem.session.points import HookFailure
 from support.cli import refused, run
 from support.homes import opened
 from support.models import Listener
+from support.refusals import refusal
 
 DAY = 86400.0
 _SAMPLE = re.compile(r'(edgemem_[a-z_]+)\{home="([^"]*)"(?:,kind="([^"]*)")?\} (\S+)')
@@ -131,5 +132,4 @@ def test_labels_are_escaped() -> None:
 def test_a_file_that_cannot_be_read_or_written_is_one_sentence(home: Path, name: str, says: str) -> None:
     """node_exporter would pass over a file of another name in silence, so it is refused."""
     assert says in refused(run("stats", "--home", home, "--prometheus", home / name))
-    with pytest.raises(InvalidInputError, match=says):
-        write_textfile(home / name, "")
+    refusal(InvalidInputError, write_textfile, home / name, "", match=says)

@@ -14,6 +14,7 @@ from edgemem.inspect.replay import ScriptedModel
 from edgemem.llama.models.catalog import find_entry
 from edgemem.loop.loop import AgentLoop
 from support.embedders import HashEmbedder
+from support.refusals import refusal
 
 CONFIGS = Path(config.__file__).parents[1] / "configs"
 
@@ -65,12 +66,9 @@ def test_the_household_is_named_by_all_its_names(tmp_path: Path) -> None:
 
 def test_a_missing_profile_is_named(tmp_path: Path) -> None:
     """A file or name that does not exist is said, with the nearest one that does."""
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load_profile(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="perhaps pi5 was meant"):
-        profile_named("pi55")
-    with pytest.raises(ConfigError, match="no profile"):
-        profile_named("../default")
+    refusal(ConfigError, load_profile, tmp_path / "none.toml", match="cannot be read")
+    refusal(ConfigError, profile_named, "pi55", match="perhaps pi5 was meant")
+    refusal(ConfigError, profile_named, "../default", match="no profile")
 
 
 def test_a_profile_has_at_most_sixty_keys() -> None:

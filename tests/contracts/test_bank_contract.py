@@ -17,6 +17,7 @@ from edgemem.config import BankSettings
 from edgemem.errors import InvalidInputError, MemoryBankViolation
 from edgemem.store.bank.rules import scope_of_user, validate_memory_path
 from support.homes import BY_WORDS
+from support.refusals import refusal
 
 BACKENDS = ("files", "database")
 UNSAFE = ("", "/etc/passwd", "plans/../../x.md", "a\\b.md", "a\0.md", "a//b.md", "plans/.hidden", "x" * 300)
@@ -83,8 +84,7 @@ def test_unsafe_paths_are_refused(opened, path):
 @pytest.mark.parametrize("name", ["household", "Shared", " HOUSEHOLD ", ""])
 def test_what_stands_for_others_is_no_name(opened, name):
     """The household and anyone are no people."""
-    with pytest.raises(InvalidInputError):
-        opened().bank.for_person(name)
+    refusal(InvalidInputError, opened().bank.for_person, name)
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "50%", "Zoë ☕", "a\\b", "%2F", "CON"])
@@ -114,17 +114,13 @@ def test_limits_are_kept_by_write_and_append(opened):
     bank.write_file("a.md", "x" * 1000)
     large, deep = ((bank.write_file, "b.md", 1025), (bank.append_to_file, "a.md", 24)), "a/b/c.md"
     for act, path, size in (*large, (bank.write_file, deep, 1), (bank.append_to_file, deep, 1)):
-        with pytest.raises(MemoryBankViolation):
-            act(path, "x" * size)
-    with pytest.raises(MemoryBankViolation):
-        bank.read_file(deep)
+        refusal(MemoryBankViolation, act, path, "x" * size)
+    refusal(MemoryBankViolation, bank.read_file, deep)
     bank.append_to_file("a.md", "x" * 23)
     bank.write_file("b.md", "x" * 1000)
-    with pytest.raises(MemoryBankViolation, match="2,049 bytes, of"):
-        bank.write_file("c.md", "x" * 25)
+    refusal(MemoryBankViolation, bank.write_file, "c.md", "x" * 25, match="2,049 bytes, of")
     bank.write_file("c.md", "x")
-    with pytest.raises(MemoryBankViolation, match="4 files, of"):
-        bank.write_file("d.md", "")
+    refusal(MemoryBankViolation, bank.write_file, "d.md", "", match="4 files, of")
     assert bank.list_files() == ["a.md", "b.md", "c.md"]
     assert bank.read_file("a.md") == "x" * 1000 + "\n" + "x" * 23
 
@@ -140,8 +136,7 @@ def test_a_bank_over_its_limits_can_be_read_and_made_smaller(opened):
     assert bank.read_file("a.md") == "x" * 3000
     assert bank.read_file("b/c.md") == "y"
     assert len(memory.bank.faults()) == 4
-    with pytest.raises(MemoryBankViolation, match="shorten"):
-        bank.append_to_file("a.md", "more")
+    refusal(MemoryBankViolation, bank.append_to_file, "a.md", "more", match="shorten")
     bank.write_file("a.md", "x" * 2500)
     bank.delete_file("b/c.md")
     bank.write_file("a.md", "short")
@@ -153,8 +148,7 @@ def test_what_is_no_text_is_refused(opened, content):
     """What cannot be kept as it is is refused, and nothing is made."""
     bank = opened().bank.for_person("Ann")
     for act in (bank.write_file, bank.append_to_file):
-        with pytest.raises(InvalidInputError):
-            act("a.md", content)
+        refusal(InvalidInputError, act, "a.md", content)
     assert bank.list_files() == []
 
 
@@ -234,5 +228,4 @@ def test_the_statements_of_the_seed_make_its_table():
     assert columns == ["id", "user_id", "topic_id", "path", "content", "created_at", "updated_at"]
     assert "serial" in get_memory_bank_ddl("postgres")[0]
     validate_memory_path("a/b/c.md", max_depth=3)
-    with pytest.raises(MemoryBankViolation):
-        validate_memory_path("a/b/c.md")
+    refusal(MemoryBankViolation, validate_memory_path, "a/b/c.md")

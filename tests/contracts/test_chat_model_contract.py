@@ -14,25 +14,21 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import ChatModel
 from edgemem.llama.server.chat import HttpLlama
 from support.models import grown
+from support.refusals import refusal
 from support.servers import RunningServer
 
 N_CTX = 2048
 Open = Callable[[], Any]
 
 
-@pytest.fixture(scope="module")
-def file(chat_model: Callable[[str], Path]) -> Path:
-    return chat_model("phi-3")
-
-
 @pytest.fixture(scope="module", params=["in process", "over a socket"])
-def open_chat(request, file: Path, tmp_path_factory) -> Iterator[Open]:
+def open_chat(request, phi3: Path, tmp_path_factory) -> Iterator[Open]:
     """Return what opens each implementation in turn, on the same model."""
     if request.param == "in process":
-        yield lambda: LlamaChat(file, n_ctx=N_CTX, threads=1, batch=256)
+        yield lambda: LlamaChat(phi3, n_ctx=N_CTX, threads=1, batch=256)
         return
     program = request.getfixturevalue("llama_server")
-    with RunningServer(program, file, tmp_path_factory.mktemp("server"), n_ctx=N_CTX) as server:
+    with RunningServer(program, phi3, tmp_path_factory.mktemp("server"), n_ctx=N_CTX) as server:
         yield lambda: HttpLlama(server.url)
 
 
@@ -167,16 +163,14 @@ def test_context_window(chat: Any, opening: list[dict[str, Any]]) -> None:
     list(chat.stream(nearly, max_tokens=500))
     assert len(chat.last.ids) <= room
     assert chat.last.stopped in ("length", "eos")
-    with pytest.raises(InvalidInputError):
-        chat.stream(opening, max_tokens=0)
+    refusal(InvalidInputError, chat.stream, opening, max_tokens=0)
 
 
 def test_abandoned_reply(chat: Any, opening: list[dict[str, Any]]) -> None:
     """The model is held by a reply until it is closed, and says so instead of hanging."""
     first = chat.stream(opening, max_tokens=20)
     next(first)
-    with pytest.raises(InvalidInputError, match="still being streamed"):
-        next(chat.stream(opening, max_tokens=20))
+    refusal(InvalidInputError, next, chat.stream(opening, max_tokens=20), match="still being streamed")
     first.close()
     assert chat.last.stopped == "interrupted"
     assert list(chat.stream(opening, max_tokens=2))
@@ -200,8 +194,7 @@ def test_closed(open_chat: Open, opening: list[dict[str, Any]]) -> None:
     assert list(reply) == []
     ask = partial(chat.stream, opening, max_tokens=5)
     for use in (ask, lambda: chat.cut("x"), lambda: chat.tokenizer.encode("x")):
-        with pytest.raises(ClosedError):
-            use()
+        refusal(ClosedError, use)
 
 
 def test_closed_from_another_thread(open_chat: Open, opening: list[dict[str, Any]]) -> None:

@@ -19,6 +19,7 @@ from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.sessions import SQLiteSessionStore
 from support.homes import conversation
 from support.models import Model
+from support.refusals import refusal
 
 STORES = {"sqlite": SQLiteSessionStore, "json": JSONSessionStore}
 
@@ -123,8 +124,7 @@ def test_any_visible_name_is_a_session_of_its_own(make, tmp_path, name):
 @pytest.mark.parametrize("name", ["", " ", "a\x00b", "a\n", "\ud800", "x" * 257, 7, None])
 def test_other_ids_are_refused(store, name):
     """Empty, unprintable and endless ids are one clear error."""
-    with pytest.raises(InvalidInputError, match="session id"):
-        store.save(name, Session(conversation(1)))
+    refusal(InvalidInputError, store.save, name, Session(conversation(1)), match="session id")
     assert store.list_ids() == []
 
 
@@ -137,8 +137,7 @@ def test_a_message_that_cannot_be_saved_is_refused(store, bad):
     store.save("a", session)
     before = list(session.messages)
     session.messages += [{"role": "user", "content": "fine"}, bad]
-    with pytest.raises(InvalidInputError, match="message"):
-        store.save("a", session)
+    refusal(InvalidInputError, store.save, "a", session, match="message")
     assert store.load("a") == Session(before)
     session.messages.pop()
     store.save("a", session)
@@ -181,8 +180,7 @@ def test_a_message_that_was_changed_in_place_is_saved(make):
 def test_what_is_no_session_is_refused(store):
     """None, a list and a session without messages are refused in words, and nothing is stored."""
     for wrong in (None, [], Session(messages=None), Session(state=None)):
-        with pytest.raises(InvalidInputError, match="A session must be"):
-            store.save("s", wrong)
+        refusal(InvalidInputError, store.save, "s", wrong, match="A session must be")
     assert store.list_ids() == []
 
 
@@ -226,8 +224,7 @@ def test_sessions_since_a_time(make, hand):
         store.save("empty", Session())
         assert store.list_ids(since=times["c"] + 30) == ["empty", "a"]
         for wrong in (float("nan"), "today"):
-            with pytest.raises(InvalidInputError, match="since"):
-                store.list_ids(since=wrong)
+            refusal(InvalidInputError, store.list_ids, match="since", since=wrong)
 
 
 def test_delete_leaves_no_byte(make, tmp_path):

@@ -181,7 +181,8 @@ async def test_what_cannot_be_kept_is_refused(memory):
 
 
 def scratch_folders():
-    return {p for place in ("/dev/shm", gettempdir()) for p in Path(place).glob(f"edgemem-{os.getpid()}-*")}
+    name = f".edgemem-scratch-{os.getpid()}-*"
+    return {p for place in ("/dev/shm", gettempdir()) for p in Path(place).glob(name)}
 
 
 @pytest.mark.parametrize(("form", "facts"), [("memory", {}), ("file", {"tea": "black"})])

@@ -16,7 +16,9 @@ from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Reply, ToolCall
 from edgemem.session.tools import Tool
 from support.disks import MODES, TURNS, kill_command
+from support.homes import home_of
 from support.loops import python
+from support.models import Unforgetting
 from support.selection import LONG
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -40,7 +42,7 @@ with edgemem.open({home!r}, worker=False) as memory:
 SECRET = "Between us: the ring is in the piano."
 
 
-class Robot:
+class Robot(Unforgetting):
     """A loop of edgemem's own, whose model stands still at a sentence that asks for it."""
 
     def __init__(self, memory: Memory, stands: Any = lambda: None) -> None:
@@ -58,13 +60,9 @@ class Robot:
             self.stands()
         return Reply("Fine.")
 
-    def cut(self, heard_text: str) -> None:
-        pass
-
 
 def killed(home: Path, body: str) -> None:
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n')
+    home_of(home, '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n')
     program = PROGRAM.format(tests=str(TESTS), home=str(home), body=indent(dedent(body), "    "))
     process = python(program)
     assert process.stdout.readline() == "stands\n"

@@ -17,7 +17,7 @@ import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.store.spool import read_foreign_spool, spool_paths
 from edgemem.store.turns import STATES
-from support.homes import eventually
+from support.homes import eventually, home_of
 from support.kills import TRUTH, rows, select
 from support.selection import LONG
 
@@ -109,12 +109,10 @@ class Talk:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return a home that waits for a slow disk, so that an answer is printed when its turn is durable."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(
+    profile = (
         '[store]\ncommit_wait_s = 60.0\n[llama]\nembedder = ""\n[idle]\nsettle_s = 0.05\nindex_rows = 1\n'
     )
-    return home
+    return home_of(tmp_path / "home", profile)
 
 
 def states(home: Path) -> list[str]:

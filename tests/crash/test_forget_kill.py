@@ -2,12 +2,10 @@
 
 import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,8 +19,8 @@ from edgemem.cli import main
 from edgemem.llama.state import StateHeader, write_state
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reply, ToolCall
-from support.homes import files_with
-from support.models import Caller
+from support.homes import files_with, home_of, snapshot
+from support.models import Caller, Unforgetting
 from support.selection import cases
 
 WORD = "quixotry"  # stands in what is forgotten, and nowhere else
@@ -53,7 +51,7 @@ FORGET[sys.argv[2]](memory)
 """
 
 
-class Obedient:
+class Obedient(Unforgetting):
     """A model that calls one tool for each sentence, and then says that it did."""
 
     calls: ClassVar = {
@@ -67,9 +65,6 @@ class Obedient:
         if messages[-1]["role"] != "user":
             return Reply("Done.")
         return Reply("", (self.calls[messages[-1]["content"].splitlines()[-1]],))
-
-    def cut(self, heard_text: str) -> None:
-        pass
 
 
 def told(memory: Memory, *utterances: str) -> None:
@@ -118,9 +113,8 @@ def recalled(memory: Memory) -> bool:
 
 def make_template(home: Path, how: str) -> None:
     """Make a home that holds the word in the truth, the index, a backup, a kept state, tool calls and blocks."""
-    home.mkdir()
     spoken = how in ("session", "person")
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.1\n')
+    home_of(home, '[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.1\n')
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("bell", "brass", scope="household", heard=Heard(speaker="Ben"))
         memory.store.add_fact("bell", "iron", scope="household", heard=Heard(speaker="Ben"))
@@ -175,10 +169,8 @@ def forget(home: str, how: str, line: Connection) -> None:
 
 
 def read_for(file: Path, seconds: float) -> None:
-    """Read a database as another program does: with a snapshot that stays for a while."""
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)) as other:
-        other.execute("begin")
-        other.execute("select count(*) from sqlite_master").fetchone()
+    """Read a database for a while."""
+    with snapshot(file):
         time.sleep(seconds)
 
 

@@ -23,9 +23,10 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.session.points import BEFORE_LLM
 from edgemem.session.tools import Tool
-from support.cli import run
-from support.homes import check_of, opened
+from support.cli import refused, run
+from support.homes import check_of, home_of, opened, warning_of
 from support.models import write_llama_gguf
+from support.refusals import refusal
 from support.servers import RunningServer, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -225,9 +226,8 @@ def test_a_window_below_the_profiles_is_kept(memory: Memory, models: dict[str, P
             if idle:
                 memory.idle(0.5)
         assert loop.hooks.failures() == []
-        found = check_of(memory, "window")
-        assert found.state == "warn"
-        assert found.detail == "the model's has 1,024 tokens and the profile says 4,096: the model's counts"
+        counts = "the model's has 1,024 tokens and the profile says 4,096: the model's counts"
+        assert warning_of(memory, "window") == counts
 
 
 def test_a_window_below_the_instructions_is_refused(memory: Memory, models: dict[str, Path]) -> None:
@@ -237,12 +237,11 @@ def test_a_window_below_the_instructions_is_refused(memory: Memory, models: dict
     try:
         orders = "Be nice to people. " * 100
         least = r"opened with has 512: .* at least [\d,]+ \(n_ctx"
-        with pytest.raises(ContextOverflowError, match=least) as caught:
-            attach(llm, memory, instructions=orders, memory_tools=False)
-        assert "\n" not in str(caught.value)
+        refusal(
+            ContextOverflowError, attach, llm, memory, match=least, instructions=orders, memory_tools=False
+        )
         fewer = r"The instructions and the tools take .*offer fewer tools\.$"
-        with pytest.raises(ContextOverflowError, match=fewer):
-            attach(llm, memory, instructions="You are Pip.")
+        refusal(ContextOverflowError, attach, llm, memory, match=fewer, instructions="You are Pip.")
         robot = attach(llm, memory, instructions="You are Pip.", memory_tools=False)
         robot.model.max_tokens = 4
         assert robot.run("Hello.").reply
@@ -259,9 +258,7 @@ def test_what_is_too_large_is_what_is_told(models: dict[str, Path]) -> None:
         long = "Be nice to people. " * 100
 
         def ask(*messages: dict[str, Any]) -> str:
-            with pytest.raises(ContextOverflowError) as caught:
-                chat.stream(list(messages), max_tokens=4)
-            return str(caught.value)
+            return refusal(ContextOverflowError, chat.stream, list(messages), max_tokens=4)
 
         text = ask({"role": "system", "content": long}, said)
         assert "the instructions alone take" in text
@@ -290,12 +287,9 @@ def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: P
                 memory.hooks(model=model, instructions="Be nice to people. " * 300)
             much = [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}]
             larger = r"alone take .* start the server with a larger window"
-            with pytest.raises(ContextOverflowError, match=larger):
-                model.stream(much, max_tokens=1)
-            found = check_of(memory, "compaction")
-            assert found.state == "warn"
+            refusal(ContextOverflowError, model.stream, much, match=larger, max_tokens=1)
             without = "summaries are made of sentences that were said: no session has a chat model"
-            assert found.detail.startswith(without)
+            assert warning_of(memory, "compaction").startswith(without)
 
         home = ("--home", memory.home)
         text = run("check", "--server", server.url, *home).stdout
@@ -310,9 +304,7 @@ def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: P
 
 def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> None:
     """`check --llm` tells what a template costs, `inspect --llm` divides the model's window; two models are refused."""
-    home = tmp_path / "other"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    home = home_of(tmp_path / "other", '[llama]\nembedder = ""\n')
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("allergy", "hazelnuts")
     checked = run("check", "--llm", models[REWRITES], "--json", "--home", home).stdout
@@ -328,12 +320,9 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
     assert " -" not in text.partition("The window")[2].partition("recall")[0]
     for command in (("check",), ("inspect", "prompt", "Hello?")):
         both = run(*command, "--llm", models[APPENDS], "--server", "http://127.0.0.1:1", "--home", home)
-        assert both.exit_code == 1
-        assert "not both" in both.stderr
+        assert "not both" in refused(both)
         gone = run(*command, "--server", f"http://127.0.0.1:{free_port()}", "--home", home)
-        assert gone.exit_code == 1
-        assert "No server answers" in gone.stderr
-        assert gone.stderr.count("\n") == 1
+        assert "No server answers" in refused(gone)
 
 
 def test_chat_loads_no_larger_window_than_the_models(models: dict[str, Path], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from support.homes import BY_WORDS
 from support.kills import select
 from support.loops import OwnLoop
 from support.models import Model
+from support.refusals import refusal
 from support.selection import cases
 
 COUNT = "One two three four five."
@@ -167,9 +168,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(memory: Memory, told: di
     """Nothing is cut, and the loop goes on."""
     loop = robot(memory, Reply(RECIPE))
     loop.run("how?")
-    with pytest.raises(InvalidInputError) as caught:
-        loop.interrupt(**told)
-    assert "\n" not in str(caught.value)
+    refusal(InvalidInputError, loop.interrupt, **told)
     assert (newest(memory).state, loop.session.messages[-1]["content"]) == ("complete", RECIPE)
 
 
@@ -356,14 +355,11 @@ def test_words_told_while_the_turn_begins_are_in_its_prompt(memory: Memory) -> N
     loop = AgentLoop(model := Model(BAKE, STOP), hooks=memory.hooks(session_id="k"), speaker="alice")
     loop.run("plan?")
 
-    class Early:
-        points = frozenset({"on_run_start"})
-        priority = 1
+    @edgemem.hook("on_run_start", priority=1)
+    def early(ctx: Any, payload: Any) -> None:
+        loop.interrupt("First we bake")
 
-        def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-            loop.interrupt("First we bake")
-
-    loop.hooks.register(Early())
+    loop.hooks.register(early)
     loop.prepare("stop")
     assert said(model.handed[-1]) == ["plan?", "First we bake", after("First we bake") + "stop"]
 

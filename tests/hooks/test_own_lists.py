@@ -29,8 +29,8 @@ from edgemem.memory import Memory
 from edgemem.records import Epoch, Message, Reply, Session, ToolCall, Turn, text_of
 from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.turn_steps import BeginEpoch
-from support.homes import opened
-from support.loops import ASK, CALL, OwnLoop, side_by_side
+from support.homes import opened, turns_of
+from support.loops import ASK, CALL, OwnLoop, side_by_side, speak
 from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -46,15 +46,21 @@ class OwnList:
         self.messages: list[Message] = []
         self.handed: list[Message] = []
 
-    def turn(self, text: Any, reply: Any = "Fine.", *, ends: Any = AgentResult, **told: Any) -> None:
+    def turn(self, text: Any, reply: Any = "Fine.", *, ends: Any = AgentResult, **told: Any) -> str:
+        """Live a whole turn; return the prompt as a text."""
         self.hear(text, **told)
         self.reply(reply, ends=ends)
+        return str(self.handed)
 
-    def hear(self, text: Any, *, beside: dict[str, Any] | None = None, **told: Any) -> None:
-        """Tell the hooks who said what, if anything is told, and have the prompt made."""
+    def begin(self, text: Any, *, beside: dict[str, Any] | None = None, **told: Any) -> None:
+        """Tell the hooks who said what, if anything is told, and keep the words."""
         if told:
             self.hooks.fire(ON_RUN_START, self.ctx, {"task": text, **told})
         self.messages.append({"role": "user", "content": text, **(beside or {})})
+
+    def hear(self, text: Any, **told: Any) -> None:
+        """Begin, and have the prompt made."""
+        self.begin(text, **told)
         self.ask()
 
     def reply(self, reply: Any, *, ends: Any = AgentResult) -> None:
@@ -115,8 +121,7 @@ def test_an_old_answer_to_the_same_words_is_nobody_elses(loop: OwnList, edited: 
     loop.messages.pop()
     if edited == "after":
         loop.messages[-1] = other
-    loop.turn("And now?", speaker="ben")
-    assert "4711" not in str(loop.handed)
+    assert "4711" not in loop.turn("And now?", speaker="ben")
     assert ("ben", [("user", "Hello.")]) in loop.stored()
 
 
@@ -136,8 +141,7 @@ def test_a_turn_that_failed_and_was_taken_back_is_no_edit(loop: OwnList) -> None
     loop.hear("Oh.", speaker="ben")
     loop.messages.pop()
     loop.ctx.session.messages = loop.messages
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Well.", "speaker": "ben"})
-    loop.messages.append({"role": "user", "content": "Well."})
+    loop.begin("Well.", speaker="ben")
     loop.turn("And now?", speaker="ben")
     assert loop.handed[0]["content"] == "The boat is green."
 
@@ -187,8 +191,7 @@ def test_instructions_in_the_middle_come_back_after_a_restart(tmp_path: Path, ro
             loop.turn(f"Hello {n}.", speaker="alice")
             if n == 0:
                 order: Message = {"role": role, "content": "From now on in French."}
-                loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Where?", "speaker": "alice"})
-                loop.messages.append({"role": "user", "content": "Where?"})
+                loop.begin("Where?", speaker="alice")
                 loop.messages.insert(place, order)
                 loop.ask()
                 loop.reply("There.")
@@ -211,8 +214,7 @@ def test_a_result_that_comes_a_turn_later_joins_its_call(loop: OwnList, place: s
     loop.ask()
     assert str(loop.handed).count("a red cup") == 1
     loop.reply("A cup.")
-    loop.turn("Thank you.")
-    assert str(loop.handed).count("a red cup") == 1
+    assert loop.turn("Thank you.").count("a red cup") == 1
     assert ("tool", "a red cup") in loop.stored()[0][1]
     assert loop.hooks.failures() == []
 
@@ -230,15 +232,13 @@ def test_instructions_of_a_private_turn_are_as_closed_as_it(tmp_path: Path, role
         loop.messages += news if place == "before the utterance" else reversed(news)
         loop.ask()
         loop.reply("It is 4711.")
-        loop.turn("What did she say?", speaker="ben")
-        assert "4711" not in str(loop.handed)
+        assert "4711" not in loop.turn("What did she say?", speaker="ben")
         if place == "in an older epoch":
             memory.sessions.journal.database.write(BeginEpoch(Epoch(session="kitchen", first_turn=2)))
     with opened(tmp_path / "home") as memory:
         messages, loop = loop.messages, OwnList(memory)
         loop.messages = messages
-        loop.turn("And now?", speaker="ben")
-        assert "4711" not in str(loop.handed)
+        assert "4711" not in loop.turn("And now?", speaker="ben")
         loop.turn("And now?", speaker="alice")
         assert ("4711" in str(loop.handed)) or place == "in an older epoch"
         assert loop.hooks.failures() == []
@@ -252,14 +252,12 @@ def test_a_late_result_is_as_closed_as_its_call(tmp_path: Path, place: str, *, i
     with opened(tmp_path / "home") as memory:
         loop = OwnList(memory)
         for speaker, results in (("alice", []), ("ben", ["noon"])):
-            start = {"task": f"Look, {speaker}.", "speaker": speaker, "private": not results}
-            loop.hooks.fire(ON_RUN_START, loop.ctx, start)
-            loop.messages += [{"role": "user", "content": f"Look, {speaker}."}, asked]
+            loop.begin(f"Look, {speaker}.", speaker=speaker, private=not results)
+            loop.messages.append(asked)
             for result in results:
                 loop.messages.append({"role": "tool", "tool_call_id": "call_0", "content": result})
             loop.ask(hop=1)
-            loop.messages.append({"role": "assistant", "content": "I look."})
-            loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("I look."))
+            loop.reply("I look.")
         if is_new_epoch:
             epoch = Epoch(session="kitchen", first_turn=1)
             memory.sessions.journal.database.write(BeginEpoch(epoch))
@@ -273,18 +271,12 @@ def test_a_late_result_is_as_closed_as_its_call(tmp_path: Path, place: str, *, i
         loop.ask()
         assert "4711" not in str(loop.handed)
         loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("Nothing."))
-        loop.turn("And?", speaker="alice")
-        assert str(loop.handed).count("4711") == 1
+        assert loop.turn("And?", speaker="alice").count("4711") == 1
         assert loop.stored()[0][1][-1] == ("tool", "The code is 4711.")
         assert loop.hooks.failures() == []
 
 
 SECRET = "Between us: Ben's ring is in the piano."
-
-
-def turns(memory: Memory) -> list[Turn]:
-    memory.diagnostics.database.flush()
-    return memory.sessions.journal.read_turns("kitchen")
 
 
 def words(turn: Turn) -> list[str | None]:
@@ -301,8 +293,8 @@ def test_history_that_nobody_knows_is_in_nobodys_name(memory: Memory) -> None:
     example = [{"role": "user", "content": "Ping?"}, {"role": "assistant", "content": "Pong."}]
     loop = OwnLoop(memory.hooks(session_id="kitchen"), Session(list(example)))
     assert [message["content"] for message in loop.run("Hello.", "anna")] == ["Ping?", "Pong.", "Hello."]
-    assert [turn.heard for turn in turns(memory)][:1] == [None]
-    assert [(turn.owner, words(turn)) for turn in turns(memory)] == [
+    assert [turn.heard for turn in turns_of(memory)][:1] == [None]
+    assert [(turn.owner, words(turn)) for turn in turns_of(memory)] == [
         (None, ["Ping?", "Pong."]),
         ("anna", ["Hello.", "Fine."]),
     ]
@@ -311,18 +303,15 @@ def test_history_that_nobody_knows_is_in_nobodys_name(memory: Memory) -> None:
 def test_a_turn_that_a_guard_ends_is_not_the_speakers_before(memory: Memory) -> None:
     """A hook that answers before memory's hooks know who speaks: the words are kept under the name that the loop knows."""
 
-    class Guard:
-        points = frozenset({ON_RUN_START})
-        priority = 1000
+    @hook(ON_RUN_START, priority=1000)
+    def guard(ctx: Any, payload: Any) -> HookResult | None:
+        return HookResult.end("I may not say.") if "piano" in payload["task"] else None
 
-        def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-            return HookResult.end("I may not say.") if "piano" in payload["task"] else None
-
-    hooks = [Guard(), *memory.hooks(session_id="kitchen")]
+    hooks = [guard, *memory.hooks(session_id="kitchen")]
     loop = AgentLoop(Model(otherwise="Fine."), hooks=hooks)
     loop.run("Hello.", speaker="ben")
     loop.run(SECRET, speaker="anna", private=True)
-    assert whose(turns(memory)) == [
+    assert whose(turns_of(memory)) == [
         ("ben", "household", "complete", ["Hello.", "Fine."]),
         ("anna", "private", "complete", [SECRET, "I may not say."]),
     ]
@@ -330,7 +319,7 @@ def test_a_turn_that_a_guard_ends_is_not_the_speakers_before(memory: Memory) -> 
     own.begin("the piano?", "anna", private=True)
     own.said.append({"role": "user", "content": "the piano?"})
     own.end("I may not say.")
-    assert whose(turns(memory))[2:] == [(None, "private", "complete", ["the piano?", "I may not say."])]
+    assert whose(turns_of(memory))[2:] == [(None, "private", "complete", ["the piano?", "I may not say."])]
 
 
 def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: Memory) -> None:
@@ -339,7 +328,9 @@ def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: 
     loop.fail("Hello.", "anna")
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
     memory.sessions.journal.mark_unfinished("kitchen")
-    assert [(turn.state, words(turn)) for turn in turns(memory)] == [("unfinished", ["Hello.", "Good day."])]
+    assert [(turn.state, words(turn)) for turn in turns_of(memory)] == [
+        ("unfinished", ["Hello.", "Good day."])
+    ]
 
 
 def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:
@@ -369,7 +360,7 @@ def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
     handed = loop.run("Where is my cup?", "anna")
     asked = [message["content"] for message in handed if message["role"] == "user"]
     assert asked == ["Hello."] + ["Where is my cup?"] * 3
-    assert [(turn.state, words(turn)) for turn in turns(memory)] == [
+    assert [(turn.state, words(turn)) for turn in turns_of(memory)] == [
         ("complete", ["Hello.", "Fine."]),
         *[("unfinished", ["Where is my cup?"])] * 2,
         ("complete", ["Where is my cup?", "Fine."]),
@@ -386,9 +377,8 @@ def test_words_that_are_asked_again_stay_their_speakers(memory: Memory, usual: s
     loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("", error="the model failed"))
     loop.ask()
     loop.reply("Noted.")
-    loop.turn("And now?", speaker="ben")
-    assert "4711" not in str(loop.handed)
-    levels = [(turn.owner, turn.level) for turn in turns(memory)]
+    assert "4711" not in loop.turn("And now?", speaker="ben")
+    levels = [(turn.owner, turn.level) for turn in turns_of(memory)]
     assert levels == [("alice", "private"), ("alice", "private"), ("ben", "household")]
 
 
@@ -432,8 +422,7 @@ def test_a_hook_corrects_the_words_of_a_start(loop: OwnList) -> None:
 def test_instructions_of_the_moment_are_no_edit(loop: OwnList, role: str, place: int | None) -> None:
     """A loop has another one beside each utterance: what was said before stays in the prompt."""
     for n in range(4):
-        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": f"Question {n}?", "speaker": "alice"})
-        loop.messages.append({"role": "user", "content": f"Question {n}?"})
+        loop.begin(f"Question {n}?", speaker="alice")
         kept = list(loop.messages)
         loop.messages.insert(len(kept) if place is None else place, {"role": role, "content": f"10:0{n}."})
         loop.ask()
@@ -492,8 +481,7 @@ def test_what_stands_behind_the_utterance_is_part_of_its_answer(loop: OwnList, m
     """The model reads it where it stood; it is nobody's words, and who may not read the answer is not told it."""
     for speaker in ("alice", "alice", "ben", None):
         private = speaker == "alice"
-        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "And?", "speaker": speaker, "private": private})
-        loop.messages.append({"role": "user", "content": "And?"})
+        loop.begin("And?", speaker=speaker, private=private)
         if private:
             loop.messages += [USE, message] if message is RESULT else [message]
         loop.ask()
@@ -511,10 +499,8 @@ def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(
     memory: Memory, loop: OwnList, *, with_tools: bool
 ) -> None:
     """Nobody told who says what comes next: it is the usual speaker's, and as private as the start was."""
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "Number 0?", "speaker": "alice", "private": True})
     for n in range(3):
-        loop.messages.append({"role": "user", "content": f"Number {n}?"})
-        loop.ask()
+        loop.hear(f"Number {n}?", **({"speaker": "alice", "private": True} if n == 0 else {}))
         if with_tools:
             loop.messages.append({**ASK, "tool_calls": [{**CALL, "id": f"c{n}"}]})
             loop.messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"{n}"})
@@ -523,15 +509,14 @@ def test_an_answer_ends_the_turn_of_a_loop_that_tells_one_start(
     loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("It is 2."))
     said = [(name, words[0][1], words[-1][1]) for name, words in loop.stored()]
     assert said == [("alice" if n == 0 else None, f"Number {n}?", f"It is {n}.") for n in range(3)]
-    assert {turn.level for turn in turns(memory)} == {"private"}
+    assert {turn.level for turn in turns_of(memory)} == {"private"}
 
 
 def test_a_reply_behind_a_reminder_is_kept_without_an_end(loop: OwnList) -> None:
     """The loop's next start ends the turn, with what its list has; words that a loop repeats each turn are nobody's each time."""
     for n in range(3):
-        loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": f"Number {n}?", "speaker": "alice"})
-        loop.messages += [{"role": "user", "content": text} for text in (f"Number {n}?", "Answer briefly.")]
-        loop.ask()
+        loop.begin(f"Number {n}?", speaker="alice")
+        loop.hear("Answer briefly.")
         assert [message["content"] for message in loop.handed[-2:]] == [f"Number {n}?", "Answer briefly."]
         loop.messages.append({"role": "assistant", "content": f"It is {n}."})
     turns = [
@@ -571,8 +556,7 @@ def test_a_message_keeps_what_it_carries_beside_its_words(memory: Memory, loop: 
         loop.turn("Look.", speaker="ben")
         assert [message["role"] for message in loop.handed] == ["user", "assistant"] * n + ["user"]
         assert "iVBO" not in str(loop.handed)
-    loop.turn("And now?", speaker="ben")
-    assert "iVBO" not in str(loop.handed)
+    assert "iVBO" not in loop.turn("And now?", speaker="ben")
 
 
 CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice", "private": True}
@@ -585,13 +569,11 @@ CODE = {"text": "My code is 4711.", "reply": "4711, noted.", "speaker": "alice",
 def test_a_start_told_wrongly_opens_nothing(loop: OwnList, wrong: dict[str, Any], *, first: bool) -> None:
     """The turn goes on as closed as it may have been meant, and one sentence says what was wrong."""
     loop.turn(**{**CODE, **(wrong if first else {})})
-    loop.turn("Ben is here.", **{"speaker": "ben", **({} if first else wrong)})
-    assert "4711" not in str(loop.handed)
+    assert "4711" not in loop.turn("Ben is here.", **{"speaker": "ben", **({} if first else wrong)})
     assert loop.handed[-1]["content"] == "Ben is here."
     assert len(loop.stored()) == 2
     assert [failure.count for failure in loop.hooks.failures()] == [1]
-    loop.turn("And now?", speaker="carl")
-    assert "4711" not in str(loop.handed)
+    assert "4711" not in loop.turn("And now?", speaker="carl")
     assert ("Ben is here." in str(loop.handed)) == (first or wrong.keys() <= {"speaker", "heard"})
 
 
@@ -602,8 +584,7 @@ def test_who_cannot_be_read_is_not_the_usual_speaker(memory: Memory, wrong: dict
     """What an unknown voice says is nobody's, and it hears nothing of the usual speaker's."""
     loop = OwnList(memory, speaker="alice")
     loop.turn("My code is 4711.", reply="4711, noted.", private=True)
-    loop.turn("What did she say?", **wrong)
-    assert "4711" not in str(loop.handed)
+    assert "4711" not in loop.turn("What did she say?", **wrong)
     assert [name for name, _ in loop.stored()] == ["alice", None]
     (failure,) = loop.hooks.failures()
     assert next(iter(wrong)) in failure.message
@@ -629,9 +610,7 @@ def test_a_list_without_the_new_words_lends_no_older_ones(loop: OwnList, shown: 
 
 def test_a_turn_that_goes_on_keeps_no_block_as_words(memory: Memory, loop: OwnList) -> None:
     """A loop keeps the prompt that it was handed, and the quiet ends its turn: what it asks next are the words alone."""
-    with memory.session("attic").turn("My code is 4711.", speaker="alice", private=True) as turn:
-        assert turn.messages
-        turn.reply("Noted.")
+    speak(memory.session("attic"), "My code is 4711.", "Noted.", speaker="alice", private=True)
     loop.hear("What is my code?", speaker="alice")
     assert "4711" in str(loop.handed)
     loop.messages[:] = loop.handed
@@ -704,14 +683,12 @@ def test_what_cannot_be_kept_of_a_turn_that_failed_stops_no_other(memory: Memory
 @pytest.mark.parametrize("ends", [True, False])
 def test_an_aborted_first_turn_is_no_history(loop: OwnList, *, ends: bool) -> None:
     """What was thrown away before the model was asked comes from nowhere else, though the list still has it."""
-    loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": "My code is 4711.", "speaker": "alice", "private": True})
-    loop.messages.append({"role": "user", "content": "My code is 4711."})
+    loop.begin("My code is 4711.", speaker="alice", private=True)
     loop.hooks.fire(ON_ABORT, loop.ctx, {})
     if ends:
         loop.ctx.session.messages = loop.messages
         loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult(""))
-    loop.turn("Hello.", speaker="ben")
-    assert "4711" not in str(loop.handed)
+    assert "4711" not in loop.turn("Hello.", speaker="ben")
     assert loop.stored() == [("ben", [("user", "Hello."), ("assistant", "Fine.")])]
 
 
@@ -728,8 +705,7 @@ def test_an_aborted_first_turn_is_no_history_later(tmp_path: Path, *, asked: boo
             if in_json:
                 loop.hooks = HookRegistry([PersistSessionHook(store, session_id="kitchen")])
             if n == 0:
-                loop.hooks.fire(ON_RUN_START, loop.ctx, {"task": CODE["text"], "speaker": "alice"})
-                messages.append({"role": "user", "content": CODE["text"]})
+                loop.begin(CODE["text"], speaker="alice")
                 if asked:
                     loop.ask()
                 loop.hooks.fire(ON_ABORT, loop.ctx, {})
@@ -790,8 +766,7 @@ def test_loops_that_begin_at_once_tell_each_its_own_words(memory: Memory) -> Non
     ]
     assert ["its loop had its reply" in failure.message for failure in loop.hooks.failures()] == [True]
     third = OwnList(memory)
-    third.turn("And now?", speaker="carl")
-    assert "4711" not in str(third.handed)
+    assert "4711" not in third.turn("And now?", speaker="carl")
 
 
 def test_another_loop_is_none_within_a_tool(memory: Memory) -> None:
@@ -817,8 +792,7 @@ def test_who_speaks_on_the_thread_of_a_tool_is_no_agent(memory: Memory, session:
     second.hooks = first.hooks if session == "kitchen" else second.hooks
     first.hear("My code is 4711.", speaker="alice", private=True)
     first.hooks.fire(BEFORE_TOOL, first.ctx, ToolCallRequest("fetch", {}))
-    second.turn("I like roses.", speaker="ben")
-    assert "4711" not in str(second.handed)
+    assert "4711" not in second.turn("I like roses.", speaker="ben")
     side_by_side(partial(first.hooks.fire, AFTER_TOOL, first.ctx, ToolCallResult("fetch", {}, "here")))
     assert second.stored()[-1] == ("ben", [("user", "I like roses."), ("assistant", "Fine.")])
 
@@ -835,8 +809,7 @@ def test_an_agent_is_in_a_tool_while_one_of_several_runs(memory: Memory, ids: tu
         agent.turn("Alice's code is 4711.", speaker=None)
         loop.hooks.fire(AFTER_TOOL, loop.ctx, ToolCallResult("look", {}, "1", id=call_id))
     loop.reply("Both are done.")
-    other.turn("What now?", speaker="ben")
-    assert "4711" not in str(other.handed)
+    assert "4711" not in other.turn("What now?", speaker="ben")
     said = [(name, words[0][1]) for name, words in loop.stored()]
     assert said == [("alice", "Do two things."), ("ben", "What now?")]
 
@@ -848,11 +821,8 @@ def test_a_tool_that_never_returned_ends_with_the_loop(memory: Memory, loop: Own
     loop.hooks.fire(BEFORE_TOOL, loop.ctx, ToolCallRequest("fetch", {}))
     asked = {"messages": loop.messages, "hop": 1, "task": "Fetch!", "speaker": "alice"}
     loop.hooks.fire(point, loop.ctx, AgentResult("") if point == ON_RUN_END else asked)
-    hall = memory.session("hall")
-    with hall.turn("My bus is late.", speaker="ben") as turn:
-        turn.reply("Oh.")
-    memory.diagnostics.database.flush()
-    assert [turn.owner for turn in memory.sessions.journal.read_turns("hall")] == ["ben"]
+    speak(memory.session("hall"), "My bus is late.", "Oh.", speaker="ben")
+    assert [turn.owner for turn in turns_of(memory, "hall")] == ["ben"]
 
 
 @pytest.mark.parametrize("call", [{"id": "c1", "type": "function", "function": {"name": "look"}}, object()])

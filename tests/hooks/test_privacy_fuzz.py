@@ -17,6 +17,7 @@ from edgemem import AgentLoop, Memory, Recalled
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
 from edgemem.session.tools import Tool, ToolTurn
 from edgemem.store.turns import last_number
+from support.homes import home_of
 from support.models import Unforgetting
 from support.selection import cases
 
@@ -273,9 +274,7 @@ class House:
     """A robot that three people and strangers talk to, in two rooms."""
 
     def __init__(self, home: Path, seed: int, caplog: pytest.LogCaptureFixture) -> None:
-        self.home, self.dice, self.caplog = home, random.Random(seed), caplog
-        home.mkdir()
-        (home / "edgemem.toml").write_text(PROFILE)
+        self.home, self.dice, self.caplog = home_of(home, PROFILE), random.Random(seed), caplog
         self.oracle = Oracle(self.dice)
         self.parrot = Parrot(self.oracle, self.dice)
         self.aloud: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
 """A model reads the prompt of a new epoch in idle time, in the conversation's own context, and yields to speech."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +26,10 @@ REPLY = 8
 IDLE_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def file(chat_model: Callable[[str], Path]) -> Path:
-    return chat_model("phi-3")
-
-
 @pytest.fixture
-def chat(file: Path) -> Iterator[LlamaChat]:
-    with opened(file) as chat:
+def chat(phi3: Path) -> Iterator[LlamaChat]:
+    with opened(phi3) as chat:
         yield chat
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Return a memory whose upkeep runs when it is told to."""
-    with open_home(tmp_path / "home") as memory:
-        yield memory
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +41,13 @@ def opened(file: Path) -> LlamaChat:
     return LlamaChat(file, n_ctx=WINDOW, threads=1, batch=256)
 
 
+BOUNDS = f"window_tokens = {WINDOW}\nreply_tokens = 64\nblock_tokens = 20\nsummary_tokens = 60\n"
+HOME_SETTINGS = f'[chat]\nkeep_state = "off"\n[idle]\nsettle_s = 0.0\n[context]\n{BOUNDS}'
+"""Of a home whose window is full after some fifteen turns."""
+
+
 def open_home(home: Path, *, worker: bool = False) -> Memory:
-    """Open a home whose window is full after some fifteen turns."""
-    bounds = f"window_tokens = {WINDOW}\nreply_tokens = 64\nblock_tokens = 20\nsummary_tokens = 60\n"
-    more = f'[chat]\nkeep_state = "off"\n[idle]\nsettle_s = 0.0\n[context]\n{bounds}'
-    return homes.opened(home, more, worker=worker)
+    return homes.opened(home, HOME_SETTINGS, worker=worker)
 
 
 def never() -> bool:
@@ -110,7 +100,7 @@ def kitchen(memory: Memory, chat: LlamaChat) -> Kitchen:
 
 
 def test_an_epochs_first_turn_reads_only_its_own_words(
-    file: Path, kitchen: Kitchen, memory: Memory, chat: LlamaChat
+    phi3: Path, kitchen: Kitchen, memory: Memory, chat: LlamaChat
 ) -> None:
     """Idle time reads its prompt, and the model says what it would say cold."""
     kitchen.until_prepared()
@@ -119,10 +109,10 @@ def test_an_epochs_first_turn_reads_only_its_own_words(
     assert "Earlier in this conversation:" in handed[1]["content"]
     own = kitchen.own_tokens(handed)
     assert own <= chat.last.evaluated_tokens <= own + 1
-    assert kitchen.answers_as_cold(file, handed)
+    assert kitchen.answers_as_cold(phi3, handed)
 
 
-def test_speech_stops_the_reading_at_once(file: Path, kitchen: Kitchen, chat: LlamaChat) -> None:
+def test_speech_stops_the_reading_at_once(phi3: Path, kitchen: Kitchen, chat: LlamaChat) -> None:
     """Of a prompt that was read in part, the first turn of the epoch reads the rest; a stopped batch leaves no trace."""
     kitchen.until_prepared()
     for _ in range(2):
@@ -135,7 +125,7 @@ def test_speech_stops_the_reading_at_once(file: Path, kitchen: Kitchen, chat: Ll
         assert held_by(llama)[: len(before)] == before
     own, read = kitchen.own_tokens(handed), chat.last.evaluated_tokens
     assert own < read <= chat.last.prompt_tokens - 2 * AHEAD_BATCH
-    assert kitchen.answers_as_cold(file, handed)
+    assert kitchen.answers_as_cold(phi3, handed)
 
 
 def test_a_forgotten_fact_is_read_no_more(memory: Memory, kitchen: Kitchen, chat: LlamaChat) -> None:
@@ -155,7 +145,7 @@ def test_a_forgotten_fact_is_read_no_more(memory: Memory, kitchen: Kitchen, chat
 
 
 def test_the_cache_of_another_conversation_is_left_alone(
-    file: Path, kitchen: Kitchen, memory: Memory, chat: LlamaChat
+    phi3: Path, kitchen: Kitchen, memory: Memory, chat: LlamaChat
 ) -> None:
     """Nothing is read where the model talks with another session since, where its owner lent it, or once it is closed."""
     kitchen.until_prepared()
@@ -163,7 +153,7 @@ def test_the_cache_of_another_conversation_is_left_alone(
     assert kitchen.read_all() == 0
     chat.close()
     assert kitchen.read_all() == 0
-    lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, n_threads_batch=1, verbose=False)
+    lent = Llama(str(phi3), n_ctx=WINDOW, n_threads=1, n_threads_batch=1, verbose=False)
     with LlamaChat.wrap(lent) as borrowed:
         other = Kitchen(memory, borrowed, "garden")
         other.until_prepared()
@@ -171,9 +161,9 @@ def test_the_cache_of_another_conversation_is_left_alone(
     lent.close()
 
 
-def test_a_closed_model_stops_no_other_session(file: Path, memory: Memory, chat: LlamaChat) -> None:
+def test_a_closed_model_stops_no_other_session(phi3: Path, memory: Memory, chat: LlamaChat) -> None:
     """A conversation whose model was closed when an epoch was due is left alone; that of another model goes on."""
-    with opened(file) as other:
+    with opened(phi3) as other:
         closed, open_one = Kitchen(memory, chat), Kitchen(memory, other, "garden")
         for kitchen in (closed, open_one):
             while not kitchen.hook.due():
@@ -187,10 +177,10 @@ def test_a_closed_model_stops_no_other_session(file: Path, memory: Memory, chat:
 
 
 @pytest.mark.parametrize("first", ["chat", "memory"])
-def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
+def test_closing_in_the_middle(phi3: Path, tmp_path: Path, first: str) -> None:
     """Whichever is closed first while the idle worker reads: it stops, nothing fails, and a restart goes on."""
     home = tmp_path / "home"
-    with open_home(home, worker=True) as memory, opened(file) as chat:
+    with open_home(home, worker=True) as memory, opened(phi3) as chat:
         kitchen = Kitchen(memory, chat)
         worker = memory.diagnostics.upkeep
         worker.hold(kitchen)
@@ -204,22 +194,22 @@ def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
         assert first == "memory" or not memory.diagnostics.upkeep.failures()
         with pytest.raises(ClosedError):
             (chat.side_chat if first == "chat" else memory.check)()
-    with open_home(home) as memory, opened(file) as chat:
+    with open_home(home) as memory, opened(phi3) as chat:
         kitchen = Kitchen(memory, chat)
         kitchen.loop.run("Is anybody there?")
         assert not kitchen.loop.hooks.failures()
 
 
-def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
+def test_turns_beside_the_worker(phi3: Path, tmp_path: Path) -> None:
     """With the idle worker at it all the while, a turn reads its own words, and an epoch begins as in a model that is cold."""
-    with open_home(tmp_path / "home", worker=True) as memory, opened(file) as chat:
+    with open_home(tmp_path / "home", worker=True) as memory, opened(phi3) as chat:
         kitchen, begun = Kitchen(memory, chat), set()
         for n in range(40):
             seen = chat.last.prompt_tokens + len(chat.last.ids)
             handed = kitchen.turn()
             first = log_of(kitchen.loop.ctx).prompt_log.epoch.first_turn
             if first not in begun:
-                assert kitchen.answers_as_cold(file, handed)
+                assert kitchen.answers_as_cold(phi3, handed)
             else:
                 assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - seen + 1
             begun.add(first)

@@ -12,6 +12,7 @@ from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks import TurnContext, available, hook, load
 from edgemem.records import Session
 from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookRegistry, HookResult
+from support.refusals import refusal
 
 
 class Doing:
@@ -94,10 +95,8 @@ NO_POINTS: list[Any] = [{"befor_llm"}, "before_llm", 5, None, [5, "before_llm"]]
 )
 def test_what_is_no_hook_is_refused(thing: Any) -> None:
     """The error says what a hook needs, and names a misspelt point; firing one is refused too."""
-    with pytest.raises(InvalidInputError, match=r"is no hook|befor_llm"):
-        HookRegistry().register(thing)
-    with pytest.raises(InvalidInputError, match="no point 'on_run_strat'"):
-        HookRegistry().fire("on_run_strat", None, {})
+    refusal(InvalidInputError, HookRegistry().register, thing, match=r"is no hook|befor_llm")
+    refusal(InvalidInputError, HookRegistry().fire, "on_run_strat", None, {}, match="no point 'on_run_strat'")
 
 
 class Answer:
@@ -149,8 +148,7 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
 )  # fmt: skip
 def test_a_hook_of_the_wrong_thing_says_so(make: Callable[[Any], object], wrong: Any, match: str) -> None:
     """A path or a class in a store's place, and a number as text, are told at once, in one sentence."""
-    with pytest.raises(InvalidInputError, match=match):
-        make(wrong)
+    refusal(InvalidInputError, make, wrong, match=match)
 
 
 @pytest.mark.parametrize("make", [edgemem.MemoryInjectionHook, edgemem.EpisodeLoggerHook])
@@ -158,8 +156,7 @@ def test_a_store_has_two_names(make: Any, tmp_path: Path) -> None:
     """`store` is ours, `memory_store` EdgeVox's; given under both it is refused."""
     with edgemem.JSONMemoryStore(tmp_path / "m.json") as store:
         assert make(store).part.store is make(memory_store=store).part.store is store
-        with pytest.raises(InvalidInputError, match="not both"):
-            make(store, memory_store=store)
+        refusal(InvalidInputError, make, store, match="not both", memory_store=store)
 
 
 def test_a_star_import_leaves_the_builtin_open_alone() -> None:
@@ -197,8 +194,7 @@ def test_a_function_becomes_a_hook() -> None:
 @pytest.mark.parametrize("points", [(), ("before_breakfast",), (print,)])
 def test_a_function_needs_points_that_exist(points: Any) -> None:
     """`@hook` without its points, or with wrong ones, names those that there are."""
-    with pytest.raises(InvalidInputError, match="before_llm"):
-        hook(*points)
+    refusal(InvalidInputError, hook, *points, match="before_llm")
 
 
 def test_small_names_of_the_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -252,13 +248,11 @@ def test_a_file_of_the_operator_loads_by_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["no_such_loop", "/does/not/exist.py"])
 def test_a_missing_hook_is_named(name: str) -> None:
     """The error says what there is."""
-    with pytest.raises(ConfigError, match="llama_cpp_loop"):
-        load(name)
+    refusal(ConfigError, load, name, match="llama_cpp_loop")
 
 
 def test_a_hook_that_fails_while_loading_is_one_sentence(tmp_path: Path) -> None:
     """The file and the cause are named."""
     file = tmp_path / "broken.py"
     file.write_text("1 / 0\n")
-    with pytest.raises(ConfigError, match=r"broken\.py failed while loading: ZeroDivisionError"):
-        load(file)
+    refusal(ConfigError, load, file, match=r"broken\.py failed while loading: ZeroDivisionError")

@@ -15,6 +15,7 @@ from edgemem.fence import fence
 from edgemem.hooks.builtin import part_of
 from edgemem.records import Message, Reply, ToolCall
 from edgemem.session.tools import Tool
+from support.homes import home_of
 from support.models import Unforgetting
 from support.selection import cases
 
@@ -84,9 +85,7 @@ class House(Unforgetting):
     """A home that is opened again and again, with a loop in it; plays the steps and compares with a plain list."""
 
     def __init__(self, home: Path) -> None:
-        home.mkdir()
-        (home / "edgemem.toml").write_text(QUIET)
-        self.home = home
+        self.home = home_of(home, QUIET)
         self.counter = itertools.count()
         self.dropped: set[str] = set()
         self.sessions: list[str] = []

@@ -23,6 +23,7 @@ from edgemem.records import StoredMessage, Turn
 from support.cli import refused, run
 from support.homes import BY_WORDS, opened
 from support.models import Model
+from support.refusals import refusal
 from support.tokenizers import WordTokenizer
 
 WEATHER = """
@@ -298,11 +299,9 @@ def test_time_and_session_are_taken_from_the_line_before(tmp_path: Path) -> None
 def test_a_broken_line_is_named_by_its_number(tmp_path: Path, line: str, complaint: str) -> None:
     """What is wrong with a line is said in one sentence, with where it stands."""
     path = written(tmp_path, f'{{{AT}, "say": "fine"}}', line)
-    with pytest.raises(InvalidInputError) as caught:
-        read_script(path)
-    assert complaint in str(caught.value)
-    assert str(caught.value).startswith("talk.jsonl, line 2: ")
-    assert "\n" not in str(caught.value)
+    sentence = refusal(InvalidInputError, read_script, path)
+    assert complaint in sentence
+    assert sentence.startswith("talk.jsonl, line 2: ")
 
 
 def test_a_line_without_a_reply_is_kept_without_one(memory: Memory, tmp_path: Path) -> None:
@@ -319,14 +318,10 @@ def test_a_line_without_a_reply_is_kept_without_one(memory: Memory, tmp_path: Pa
 def test_binary_empty_and_missing_files_are_refused(tmp_path: Path) -> None:
     """No file, nothing in it, or no text: one sentence each."""
     path = tmp_path / "talk.jsonl"
-    with pytest.raises(InvalidInputError, match="cannot be read"):
-        read_script(path)
+    refusal(InvalidInputError, read_script, path, match="cannot be read")
     path.write_bytes(b"\n \n")
-    with pytest.raises(InvalidInputError, match="holds no lines"):
-        read_script(path)
+    refusal(InvalidInputError, read_script, path, match="holds no lines")
     path.write_bytes(b"\xff\xfe\x00GGUF")
-    with pytest.raises(InvalidInputError, match="line 1"):
-        read_script(path)
+    refusal(InvalidInputError, read_script, path, match="line 1")
     path.write_text('{"say": "no time"}')
-    with pytest.raises(InvalidInputError, match="the first line needs `at`"):
-        read_script(path)
+    refusal(InvalidInputError, read_script, path, match="the first line needs `at`")

@@ -209,7 +209,7 @@ def _beside(
             if n % 2:
                 alone = _alone(other, line, worker, speech_s)
             time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.due() else PAUSE_S))
-            at_work += worker.working and n >= WARM
+            at_work += worker._lock.locked() and n >= WARM
             epoch = log_of(one.loop.ctx).prompt_log.epoch
             cpu = _upkeep_cpu_ms()
             beside = _timed(one, line, speech_s)
@@ -310,7 +310,7 @@ def _upkeep_cpu_ms() -> float:
 def _alone(robot: Robot, line: Line, worker: IdleWorker, speech_s: float) -> _Turn:
     """Play a turn while the other side's worker stands still."""
     worker.hold()
-    while worker.working:
+    while worker._lock.locked():
         time.sleep(0.001)
     try:
         return _timed(robot, line, speech_s)

@@ -137,7 +137,7 @@ def _read(model: str) -> tuple[str, dict[str, Home]]:
             asked = [(tokens(query + each), right, aside) for each, right, aside in home.asked]
             known[home.name] = _home(told, [one for one in asked if len(one[0])])
     finally:
-        encoder.forward.close()
+        encoder.close()
     return name, known
 
 

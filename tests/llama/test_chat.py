@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,12 @@ from edgemem.llama.template.append_only import scenes
 from edgemem.llama.template.chat_template import ChatTemplate
 from edgemem.llama.template.limits import PROBE_TOOL
 from edgemem.loop.replies import Voice
-
-
-@pytest.fixture(scope="module")
-def file(chat_model: Callable[[str], Path]) -> Path:
-    return chat_model("phi-3")
+from support.refusals import refusal
 
 
 @pytest.fixture
-def chat(file: Path) -> Iterator[LlamaChat]:
-    with LlamaChat(file, n_ctx=2048, threads=1, batch=256) as chat:
+def chat(phi3: Path) -> Iterator[LlamaChat]:
+    with LlamaChat(phi3, n_ctx=2048, threads=1, batch=256) as chat:
         yield chat
 
 
@@ -35,7 +31,7 @@ def asked(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
 
 
-def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
+def test_it_answers_as_the_model_does(phi3: Path, chat: LlamaChat) -> None:
     """The ids are those of a conversation at temperature 0, also where a part of the prompt was in the cache."""
     cup = "Where is my cup? " * 30
     prompts = [asked(cup), asked(cup + "And hers?"), asked("Hello.")]
@@ -44,7 +40,7 @@ def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
     assert made[0].evaluated_tokens == made[0].prompt_tokens
     assert made[1].evaluated_tokens < 20 < made[1].prompt_tokens
     for prompt, one in zip(prompts, made, strict=True):
-        with LlamaChat(file, n_ctx=1024, threads=1) as fresh:
+        with LlamaChat(phi3, n_ctx=1024, threads=1) as fresh:
             assert "".join(fresh.stream(prompt, max_tokens=16)).strip() == one.text
             assert (fresh.last.ids, fresh.last.stopped) == (one.ids, one.stopped)
 
@@ -62,9 +58,9 @@ def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: Lla
     assert side.answer(asked("Go."), max_tokens=8, stop=lambda: True).stopped == "interrupted"
 
 
-def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
+def test_closing_the_model_stops_and_closes_it(phi3: Path) -> None:
     """A model that is closed while its second context writes waits for that, and neither can be asked again."""
-    chat = LlamaChat(file, n_ctx=512, threads=1)
+    chat = LlamaChat(phi3, n_ctx=512, threads=1)
     side = chat.side_chat(n_ctx=2048)
     begun = threading.Event()
     ended: list[str] = []
@@ -82,10 +78,8 @@ def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
     chat.close()
     thread.join()
     assert ended in (["interrupted"], ["closed"])
-    with pytest.raises(ClosedError):
-        side.answer(asked("Hello."), max_tokens=5)
-    with pytest.raises(ClosedError):
-        chat.side_chat()
+    refusal(ClosedError, side.answer, asked("Hello."), max_tokens=5)
+    refusal(ClosedError, chat.side_chat)
     side.close()
     chat.close()
 
@@ -95,8 +89,7 @@ def test_what_does_not_fit_is_refused(chat: LlamaChat) -> None:
     side = chat.side_chat(n_ctx=256)
     with pytest.raises(ContextOverflowError, match="summary_ctx"):
         side.answer(asked("Where is my cup? " * 60), max_tokens=10)
-    with pytest.raises(ContextOverflowError):
-        side.answer(asked("Hello."), max_tokens=255)
+    refusal(ContextOverflowError, side.answer, asked("Hello."), max_tokens=255)
 
 
 def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from edgemem.llama.models.catalog import entry_of
 from edgemem.llama.models.convert import convert_bert
 from lab.random_model import key
 from support.models import write_llama_gguf, write_tiny_bert
+from support.refusals import refusal
 
 LONG = "The doctor's appointment was moved to Thursday because of the strike. " * 30
 
@@ -214,8 +215,7 @@ def test_closing_wakes_whoever_waits(minilm: Path) -> None:
         assert all(looks.event.wait(30) for looks in begun)
         embedder.close()
         for each in waiting:
-            with pytest.raises(ClosedError):
-                each.result()
+            refusal(ClosedError, each.result)
 
 
 def test_a_forgotten_embedder_is_closed_and_complained_about(minilm: Path) -> None:
@@ -232,9 +232,7 @@ def test_a_bad_file_is_refused_when_it_is_opened(minilm: Path, tmp_path: Path, v
     cut.write_bytes(minilm.read_bytes()[:1_000_000])
     junk.write_bytes(b"junk" * 1000)
     for path in (cut, junk, tmp_path / "none.gguf", vocabularies / "ggml-vocab-bert-bge.gguf"):
-        with pytest.raises(ModelError) as error:
-            LlamaEmbedder(path)
-        assert "\n" not in str(error.value)
+        refusal(ModelError, LlamaEmbedder, path)
 
 
 def test_what_only_llama_cpp_can_tell_is_an_error_of_every_call(minilm: Path, tmp_path: Path) -> None:
@@ -243,8 +241,7 @@ def test_what_only_llama_cpp_can_tell_is_an_error_of_every_call(minilm: Path, tm
     strange.write_bytes(minilm.read_bytes().replace(b"blk.0.attn_q.weight", b"blk.0.attn_x.weight"))
     with LlamaEmbedder(strange) as embedder:
         for _ in range(2):
-            with pytest.raises(ModelError, match=r"strange\.gguf \(.*attn_q"):
-                embedder.embed_query("hello")
+            refusal(ModelError, embedder.embed_query, "hello", match=r"strange\.gguf \(.*attn_q")
 
 
 def test_a_model_of_nonsense_numbers_is_told(tiny: Path) -> None:
@@ -297,8 +294,7 @@ def test_after_close_every_call_says_so(minilm: Path) -> None:
         lambda: embedder.embed_until(["two"], lambda: False),
         embedder.warm,
     ):
-        with pytest.raises(ClosedError, match="was closed"):
-            call()
+        refusal(ClosedError, call, match="was closed")
         with ThreadPoolExecutor(1) as pool, pytest.raises(ClosedError):
             pool.submit(call).result()
     LlamaEmbedder(minilm).close()

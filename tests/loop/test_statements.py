@@ -117,6 +117,28 @@ def test_a_person_s_value_is_replaced_by_nobody_else(voices: Voices) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("Like Omar, I can't eat celery.", "diet"), ("I'm vegan, just like Gwen.", "diet"), ("I owe Omar sixty euros.", "debt"),
+        ("Genau wie Gundula esse ich kein Fleisch.", "diet"), ("Igual que Álvaro, no como gluten.", "diet"),
+        ("Giống Hạnh, tôi không ăn được tôm.", "diet"), ("跟小吴一样,我不吃辣。", "diet"),
+    ],
+)  # fmt: skip
+def test_who_is_named_beside_the_speaker_is_not_whom_it_is_about(voices: Voices, said: str, key: str) -> None:
+    """A comparison with somebody, or a debt to them, is the speaker's own."""
+    for speaker in ("ines", "lotte"):
+        voices.say(speaker, said, key, f"as said by {speaker}")
+    assert set(voices.kept()) == {f"ines.{key}", f"lotte.{key}"}
+
+
+def test_a_vietnamese_name_in_small_letters_is_seen(voices: Voices) -> None:
+    """Behind a title, and no verb that is spelled alike without its accents."""
+    voices.say("ines", "chị hạnh không ăn được tôm", "diet", "không tôm")
+    voices.say("ines", "chị ăn chay", "food", "chay")
+    assert {key for key in voices.kept() if key.startswith(("hạnh.", "ăn."))} == {"hạnh.diet"}
+
+
 def test_kept_statements_of_two_people(voices: Voices) -> None:
     """Figures alone: of rows that nobody fitted to, each said by two people in turn with values of their own."""
     rows = msgspec.toml.decode(KEPT.read_bytes(), type=dict[str, list[dict[str, str]]])["said"]

@@ -11,6 +11,7 @@ import edgemem
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from support.homes import patient
+from support.loops import block_before
 from support.models import Model
 
 OLDER = (
@@ -40,20 +41,14 @@ def tell(memory: Memory, texts: Iterable[str], session: str, hand: HandClock) ->
     assert loop.hooks.failures() == []
 
 
-def shown(memory: Memory, question: str, session: str) -> str:
-    loop = AgentLoop(
-        Model(otherwise="All right."), hooks=memory.hooks(session_id=session, speaker="ben"), speaker="ben"
-    )
-    content: str = loop.prepare(question).handed[0][-1]["content"]
-    loop.abort()
-    assert loop.hooks.failures() == []
-    return content.removesuffix(question)
-
-
 def found(memory: Memory, told: Iterable[tuple[str, str, str]], *, name: str) -> list[str]:
     """Return the answers that reach the prompt, each asked for in a session of its own."""
     asked = enumerate((question, answer) for _, question, answer in told)
-    return [answer for n, (question, answer) in asked if answer in shown(memory, question, f"{name} {n}")]
+    return [
+        answer
+        for n, (question, answer) in asked
+        if answer in block_before(memory, question, "ben", f"{name} {n}")
+    ]
 
 
 @pytest.fixture
@@ -85,7 +80,7 @@ def test_the_newest_of_what_is_alike_is_found_without_its_vector(memory: Memory,
     memory.idle(60)
     tell(memory, ["The code is K16."], "new code", hand)
     hand.advance(600)
-    assert "K16" in shown(memory, "What is the code?", "asking")
+    assert "K16" in block_before(memory, "What is the code?", "ben", "asking")
 
 
 def test_new_text_has_a_vector_after_two_quiet_seconds(tmp_path: Path, hand: HandClock, minilm: Path) -> None:
@@ -98,6 +93,6 @@ def test_new_text_has_a_vector_after_two_quiet_seconds(tmp_path: Path, hand: Han
         found = ""
         while "Friday" not in found and time.monotonic() < until:
             time.sleep(1)
-            found = shown(memory, "When is the kitty's vet appointment?", f"asking {until}")
+            found = block_before(memory, "When is the kitty's vet appointment?", "ben", f"asking {until}")
         assert "Friday" in found
         assert memory.diagnostics.search.pending()["text"], "the index file has taken it in already"

@@ -21,7 +21,7 @@ from edgemem.errors import StoreError
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker
 from support.embedders import HashEmbedder
-from support.homes import BY_WORDS
+from support.homes import BY_WORDS, home_of
 
 
 def test_a_failing_step_is_counted_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -162,9 +162,7 @@ LATE = ("importlib.metadata", "jinja2", "llama_cpp", "numpy", "rich", "shutil", 
 @pytest.fixture(scope="module")
 def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what a fresh process imported, and how many characters of expressions ours compiled, step by step."""
-    home = tmp_path_factory.mktemp("opening") / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    home = home_of(tmp_path_factory.mktemp("opening") / "home", '[llama]\nembedder = ""\n')
     command = [sys.executable, "-c", _NOTED, str(home)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,5 @@
 """Homes and questions larger than anybody means them: the answer is in the turn that asks, and what no rule can read is found by its words."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from edgemem.inspect.replay import INSTRUCTIONS
@@ -11,7 +8,6 @@ from edgemem.memory import Memory
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
-from support.homes import opened
 from support.models import Model
 from support.selection import LONG
 
@@ -26,12 +22,6 @@ FOODS = [
     "nuts", "milk", "eggs", "fish", "soy", "wheat", "sesame", "celery", "mustard", "kiwi",
     "shrimp", "honey", "lupin", "peach", "apple", "cherry", "corn", "rice", "beef", "leek",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with opened(tmp_path / "home") as memory:
-        yield memory
 
 
 def store(memory: Memory, *said: tuple[str, str], session: str = "") -> None:

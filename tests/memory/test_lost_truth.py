@@ -18,8 +18,9 @@ from edgemem.memory import Memory
 from edgemem.store.backups import backup_paths
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import refused, run
-from support.homes import check_of, home_with, told, turns_of
+from support.homes import check_of, home_of, home_with, told, turns_of, warning_of
 from support.loops import start_in_a_tool
+from support.refusals import refusal
 
 Lose = Callable[[Path], None]
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
@@ -41,6 +42,12 @@ def home(tmp_path: Path) -> Path:
     assert len(backup_paths(path / "backups")) == 2
     assert (path / "db" / "index.db").exists()
     return path
+
+
+def tea_of(home: Path) -> str | None:
+    """Return which tea a home remembers when it is opened."""
+    with opened(home) as memory:
+        return memory.store.get_fact("tea")
 
 
 def cut(home: Path) -> None:
@@ -76,8 +83,7 @@ def test_a_lost_truth_is_never_taken_for_a_new_memory(home: Path, lose: Lose) ->
     lose(home)
     before = sorted(home.rglob("*"))
     newest = backup_paths(home / "backups")[0]
-    with pytest.raises(LostTruthError, match=newest.name):
-        opened(home)
+    refusal(LostTruthError, opened, home, match=newest.name)
     for command in (("facts",), ("facts", "add", "tea", "mint"), ("check",), ("recall", "tea")):
         assert newest.name in refused(run(*command, "--home", home))
     assert sorted(home.rglob("*")) == before
@@ -96,8 +102,7 @@ def test_whatever_is_left_tells_that_there_was_a_truth(home: Path, left: str) ->
             path.unlink()
     if left != "backups":
         shutil.rmtree(home / "backups")
-    with pytest.raises(LostTruthError):
-        opened(home)
+    refusal(LostTruthError, opened, home)
 
 
 def test_the_log_beside_an_empty_truth_is_not_thrown_away(home: Path) -> None:
@@ -105,8 +110,7 @@ def test_the_log_beside_an_empty_truth_is_not_thrown_away(home: Path) -> None:
     cut(home)
     log = home / "db" / "memory.db-wal"
     log.write_bytes(b"what a person may want to look at")
-    with pytest.raises(LostTruthError):
-        opened(home)
+    refusal(LostTruthError, opened, home)
     assert log.exists()
     assert run("restore", "--home", home).exit_code == 0
     (aside,) = (home / "db").glob("memory.db.aside-*-wal")
@@ -120,8 +124,7 @@ def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Lose) -> Non
     lose(home)
     newest, good = backup_paths(home / "backups")
     newest.write_bytes(newest.read_bytes()[:4096] + b"\0" * 8192)
-    with pytest.raises(CorruptError, match=good.name):
-        opened(home)
+    refusal(CorruptError, opened, home, match=good.name)
     done = json.loads(run("restore", "--home", home, "--json").stdout)
     assert done["restored"] == str(good)
     assert [Path(path).exists() for path in done["aside"]] == ([] if lose is delete else [True])
@@ -141,8 +144,7 @@ def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Lose) 
     newest = backup_paths(home / "backups")[0]
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "black"
-        told = check_of(memory, "lost data")
-        assert (told.state, newest.name in told.detail) == ("warn", True)
+        assert newest.name in warning_of(memory, "lost data")
         memory.store.add_fact("tea", "mint")
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "mint"
@@ -161,8 +163,7 @@ def test_without_a_good_backup_it_begins_empty_and_says_so(home: Path, lose: Los
             path.write_bytes(b"\0" * 5000)
         else:
             path.unlink()
-    with pytest.raises(CorruptError, match="edgemem restore --empty"):
-        opened(home)
+    refusal(CorruptError, opened, home, match="edgemem restore --empty")
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
         assert "began empty" in check_of(memory, "lost data").detail
@@ -183,14 +184,12 @@ def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path)
     delete(home)
     with SQLiteMemoryStore(home / "db" / "memory.db") as store:
         store.add_fact("tea", "of another robot")
-    with pytest.raises(LostTruthError, match="not the memory that this home had"):
-        opened(home)
+    refusal(LostTruthError, opened, home, match="not the memory that this home had")
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "of another robot"
         assert check_of(memory, "lost data").state == "warn"
     assert run("restore", home / "db" / "memory.db", "--yes", "--home", home).exit_code == 0
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "of another robot"
+    assert tea_of(home) == "of another robot"
 
 
 KILLED_AT_EACH_STEP = """
@@ -249,13 +248,11 @@ def killed_at_each_step(what: str, folder: Path, *calls: str) -> int:
 def test_a_first_start_that_is_cut_off_is_no_loss(tmp_path: Path) -> None:
     """Before the first durable commit there was nothing: wherever the process dies, the next start opens."""
     for name in ("first", *map(str, range(40))):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+        home_of(tmp_path / name, '[llama]\nembedder = ""\n')
     last = killed_at_each_step("start", tmp_path, "os.fsync", "os.open")
     assert 3 < last < 40
     for n in range(last + 1):
-        with opened(tmp_path / str(n)) as memory:
-            assert memory.store.get_fact("tea") in (("green",) if n == last else (None, "green"))
+        assert tea_of(tmp_path / str(n)) in (("green",) if n == last else (None, "green"))
 
 
 def test_a_restore_that_is_cut_off_loses_nothing(home: Path, tmp_path: Path) -> None:
@@ -313,8 +310,7 @@ def test_what_is_replaced_is_put_aside_and_asked_for(home: Path, tmp_path: Path)
     older = backup_paths(home / "backups")[1]
     unanswered = run("restore", older, "--home", home)
     assert (unanswered.exit_code, "Nothing was changed" in unanswered.stderr) == (1, True)
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "white"
+    assert tea_of(home) == "white"
     assert run("restore", older, "--yes", "--home", home).exit_code == 0
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "green"
@@ -333,8 +329,7 @@ def test_what_cannot_be_restored_is_one_sentence(home: Path, tmp_path: Path, sou
     before = (home / "db" / "memory.db").read_bytes()
     refused(run("restore", *args, "--yes", "--home", home))
     assert (home / "db" / "memory.db").read_bytes() == before
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "white"
+    assert tea_of(home) == "white"
 
 
 def test_beginning_anew_by_hand(home: Path) -> None:
@@ -349,8 +344,7 @@ def test_beginning_anew_by_hand(home: Path) -> None:
             memory.idle(10)
     assert set(backups) <= set(backup_paths(home / "backups"))
     assert run("restore", backups[0], "--yes", "--home", home).exit_code == 0
-    with opened(home) as memory:
-        assert memory.store.get_fact("tea") == "black"
+    assert tea_of(home) == "black"
 
 
 def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
@@ -359,8 +353,7 @@ def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
     with opened(home) as memory:
         memory.store.add_fact("coffee", "mine")
     cut(home)
-    with pytest.raises(CorruptError, match="no good backup"):
-        opened(home)
+    refusal(CorruptError, opened, home, match="no good backup")
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
         assert "began empty" in check_of(memory, "lost data").detail
@@ -375,8 +368,7 @@ def test_nothing_is_replaced_while_a_robot_has_the_home_open(home: Path, command
             lose(home)
             assert "open; stop it" in refused(run(*command, "--home", home))
             if lose is delete:
-                with pytest.raises(BusyError):
-                    edgemem.open(home, profile=hasty, worker=False, restore="newest")
+                refusal(BusyError, edgemem.open, home, profile=hasty, worker=False, restore="newest")
 
 
 def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Path) -> None:
@@ -390,8 +382,7 @@ def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Pat
     for source in (tmp_path / "copy.db", folder, backup_paths(home / "backups")[0]):
         cut(home)
         assert run("restore", source, "--home", home).exit_code == 0
-        with opened(home) as memory:
-            assert memory.store.get_fact("tea") == "white"
+        assert tea_of(home) == "white"
 
 
 def test_a_backup_is_restored_onto_a_new_card(home: Path, tmp_path: Path) -> None:
@@ -400,8 +391,7 @@ def test_a_backup_is_restored_onto_a_new_card(home: Path, tmp_path: Path) -> Non
     assert "no memory at" in refused(run("restore", "--home", card))
     assert not card.exists()
     assert run("restore", backup_paths(home / "backups")[0], "--home", card).exit_code == 0
-    with opened(card) as memory:
-        assert memory.store.get_fact("tea") is not None
+    assert tea_of(card) is not None
 
 
 def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import edgemem
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.cli import ROOT, one_sentence
 from support.disks import UNSHARE, can_mount
-from support.homes import home_with
+from support.homes import home_with, warning_of
 from support.loops import python, robot
 
 _MOUNT = "mount --bind {0} {0} && mount -o remount,bind,ro {0} && exec "
@@ -153,7 +153,7 @@ def test_everything_that_reads_works_and_tells(home: Path, mode: str, leave: Cal
     assert "read-only" in rows["disk"]["detail"]
     assert {name for name, row in rows.items() if row["state"] == "fail"} == {"disk"}
     assert digests(home) == before
-    assert not list(scratch.glob("edgemem-*"))
+    assert not list(scratch.glob(".edgemem-scratch-*"))
 
 
 def test_whatever_would_write_is_refused_in_one_sentence(home: Path) -> None:
@@ -211,8 +211,7 @@ def test_backups_that_are_a_file_are_no_reason_not_to_open(home: Path) -> None:
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("tea", "green")
         memory.idle(5)
-        (row,) = [row for row in memory.check() if row.name == "backups"]
-        assert (row.state, "is no folder" in row.detail) == ("warn", True)
+        assert "is no folder" in warning_of(memory, "backups")
     assert (home / "backups").read_text() == "mine"
 
 
@@ -246,8 +245,7 @@ def test_an_index_of_a_wrong_kind_does_not_stop_opening(home: Path, kind: Callab
             memory.idle(10)
             assert memory.recall("kettle")[0].value == "is blue"
             assert memory.forget("tea")
-            (row,) = [row for row in memory.check() if row.name == "index"]
-            assert (row.state, "index.db cannot be used" in row.detail) == ("warn", True)
+            assert "index.db cannot be used" in warning_of(memory, "index")
     assert (index.stat().st_ino, index.stat().st_mode) == before
     index.rmdir() if index.is_dir() else index.unlink()
     with edgemem.open(home, worker=False) as memory:

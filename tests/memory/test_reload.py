@@ -56,8 +56,7 @@ def like_vim(path: Path) -> None:
 @pytest.mark.parametrize("edit", [in_place, like_sed, like_vim])
 def test_however_a_file_is_saved_it_is_taken(memory: Memory, edit: Callable[[Path], None]) -> None:
     """Each way in which editors write comes out as a change of that file."""
-    write_profile(memory, "[recall]\nk = 6\n")
-    eventually(lambda: memory.profile.recall.k == 6)
+    choose(memory, 6)
     edit(memory.home / "edgemem.toml")
     eventually(lambda: memory.profile.recall.k == 7)
 
@@ -151,41 +150,42 @@ def write_profile(memory: Memory, text: str) -> None:
     _saved(memory.home / "edgemem.toml", PROFILE + text)
 
 
+def choose(memory: Memory, k: int, more: str = "") -> None:
+    """Write another `k` into the profile, and wait until it holds."""
+    write_profile(memory, f"{more}[recall]\nk = {k}\n")
+    eventually(lambda: memory.profile.recall.k == k)
+
+
 def files_line(memory: Memory) -> str:
     return next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "hot reload")
 
 
-def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tmp_path: Path) -> None:
+def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(memory: Memory) -> None:
     """The budget of a block is the old one until the turn ends."""
-    (tmp_path / "edgemem.toml").write_text(PROFILE)
     budgets: list[int] = []
-    with edgemem.open(tmp_path) as memory:
-        hooks = memory.hooks(session_id="s")
-        injection, notes, budget = (part_of(hooks, name) for name in ("memory", "notes", "budget"))
+    hooks = memory.hooks(session_id="s")
+    injection, notes, budget = (part_of(hooks, name) for name in ("memory", "notes", "budget"))
 
-        class EditsMidTurn:
-            points = frozenset({"before_llm"})
-            priority = 99
+    @edgemem.hook("before_llm", priority=99)
+    def edit(ctx: object, payload: object) -> None:
+        if not budgets:
+            write_profile(
+                memory,
+                "[context]\nblock_tokens = 33\nreply_tokens = 300\n[notes]\ninject_chars = 44\n"
+                "[memory]\ndefault_level = 'shared'\n",
+            )
+            # Read already, by the thread that looks.
+            time.sleep(0.5)
+        budgets.append(injection.block_tokens)
 
-            def __call__(self, point: str, ctx: object, payload: object) -> None:
-                if not budgets:
-                    write_profile(
-                        memory,
-                        "[context]\nblock_tokens = 33\nreply_tokens = 300\n[notes]\ninject_chars = 44\n"
-                        "[memory]\ndefault_level = 'shared'\n",
-                    )
-                    # Read already, by the thread that looks.
-                    time.sleep(0.5)
-                budgets.append(injection.block_tokens)
-
-        loop = AgentLoop(ScriptedModel(), hooks=[*hooks, EditsMidTurn()])
-        loop.run("one")
-        assert (budgets, injection.block_tokens) == ([80], 80)
-        loop.run("two")
-        assert budgets == [80, 33]
-        assert notes.max_chars == 44
-        assert budget.max_context_tokens == 4096 - 300
-        assert log_of(loop.ctx).prompt_log.default_level == "shared"
+    loop = AgentLoop(ScriptedModel(), hooks=[*hooks, edit])
+    loop.run("one")
+    assert (budgets, injection.block_tokens) == ([80], 80)
+    loop.run("two")
+    assert budgets == [80, 33]
+    assert notes.max_chars == 44
+    assert budget.max_context_tokens == 4096 - 300
+    assert log_of(loop.ctx).prompt_log.default_level == "shared"
 
 
 def test_how_fast_the_voice_speaks_reaches_a_session_that_runs(memory: Memory) -> None:
@@ -231,8 +231,7 @@ def test_changed_settings_of_tools_reach_those_that_were_made_before(memory: Mem
 )
 def test_a_broken_profile_keeps_what_held(memory: Memory, text: str | None, says: str) -> None:
     """The old settings stay, also where the file is gone, `check` says why in one sentence, and a mended file is taken."""
-    write_profile(memory, "[recall]\nk = 6\n")
-    eventually(lambda: memory.profile.recall.k == 6)
+    choose(memory, 6)
     if text is None:
         (memory.home / "edgemem.toml").unlink()
     else:
@@ -241,15 +240,13 @@ def test_a_broken_profile_keeps_what_held(memory: Memory, text: str | None, says
     assert memory.profile.recall.k == 6
     assert says in files_line(memory)
     assert "What held before stays in use." in files_line(memory)
-    write_profile(memory, "[recall]\nk = 8\n")
-    eventually(lambda: memory.profile.recall.k == 8)
+    choose(memory, 8)
     assert files_line(memory).startswith("ok ")
 
 
 def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     """A key that something was opened with keeps its old value, and is named."""
-    write_profile(memory, "[store]\nwal_limit_mb = 3.0\nmax_episodes = 9\n[recall]\nk = 9\n")
-    eventually(lambda: memory.profile.recall.k == 9)
+    choose(memory, 9, "[store]\nwal_limit_mb = 3.0\nmax_episodes = 9\n")
     assert (memory.store.max_episodes, memory.profile.store.wal_limit_mb) == (9, 16.0)
     said = "store.wal_limit_mb was changed and holds from the next start of edgemem."
     assert files_line(memory) == f"warn {said}"
@@ -257,8 +254,7 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     eventually(lambda: memory.profile.recall.k == 5)
     assert files_line(memory).startswith("ok ")
     more = "[hooks]\ntool_output_chars = 900\n[compaction]\nsummarizer = 'model'\n"
-    write_profile(memory, f"{more}[recall]\nk = 9\n")
-    eventually(lambda: memory.profile.recall.k == 9)
+    choose(memory, 9, more)
     assert files_line(memory) == (
         "warn compaction.summarizer and hooks.tool_output_chars were changed and hold from the next start of edgemem."
     )

@@ -21,6 +21,7 @@ from edgemem.store.kinds import open_truth
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.homes import check_of
 from support.loops import side_by_side
+from support.refusals import refusal
 from support.selection import cases
 
 LONG = (
@@ -85,8 +86,7 @@ def test_nobody_reads_from_files_that_took_their_place(memory: Memory, hand: str
     thread.join()
     assert [*seen, memory.store.get_fact("tea")] == ["black", "black"]
     database = memory.diagnostics.database
-    with pytest.raises(ReplacedError):
-        side_by_side(*[lambda: database.query(LONG)] * 4)
+    refusal(ReplacedError, side_by_side, *[lambda: database.query(LONG)] * 4)
 
 
 def test_a_store_that_is_opened_by_its_path_notices_too(tmp_path: Path) -> None:
@@ -94,8 +94,7 @@ def test_a_store_that_is_opened_by_its_path_notices_too(tmp_path: Path) -> None:
     with SQLiteMemoryStore(tmp_path / "x.db") as store:
         store.add_fact("tea", "green")
         (tmp_path / "x.db").unlink()
-        with pytest.raises(ReplacedError):
-            store.add_fact("tea", "black")
+        refusal(ReplacedError, store.add_fact, "tea", "black")
 
 
 def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> None:

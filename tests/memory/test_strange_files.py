@@ -114,6 +114,89 @@ def test_what_everybody_or_a_stranger_may_write_is_not_read(tmp_path: Path, plac
     assert ("no regular file" in told()) is (place not in ("edgemem.toml", "NOTES.md"))
 
 
+@pytest.mark.parametrize(
+    ("place", "file"), [("hooks", "hooks/own.py"), ("bank", "bank/PROMPT.md"), (".", "edgemem.toml"), (".", "NOTES.md")]
+)  # fmt: skip
+def test_what_lies_in_a_folder_of_others_is_not_read(tmp_path: Path, place: str, file: str) -> None:
+    """Who may write the folder may put any file of ours there: `check` or the command says so, and where a group may write."""
+    home = tmp_path / "home"
+    opened(home, MORE if place == "hooks" else '[bank]\nbackend = "files"\n').close()
+    (home / file).parent.mkdir(exist_ok=True)
+    (home / file).touch()
+    folder = home / place
+
+    def told() -> str:
+        return " ".join(run("check", "--home", home).output.split())
+
+    for mode, says in ((0o707, "others may write it"), (0o770, "The group of"), (0o700, "picked up")):
+        if place != ".":  # a home of ours is closed when it is opened
+            folder.chmod(mode)
+            assert says in told()
+    if os.geteuid() == 0:
+        os.chown(folder, 12345, 12345)
+        assert ("owner is somebody else" in told()) is (place != ".")  # the owner of a home is trusted
+        os.chown(folder, 0, 0)
+        folder.rename(tmp_path / "real")
+        folder.symlink_to(tmp_path / "real")
+        os.chown(folder, 12345, 12345, follow_symlinks=False)
+        if place == "bank":
+            assert "a link of somebody else's" in refused(run("facts", "--home", home))
+        elif place == "hooks":
+            assert "owner is somebody else" in told()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of somebody else's")
+def test_a_link_of_somebody_else_says_not_where_to_write(tmp_path: Path) -> None:
+    """Neither a backup nor an export follows it, nor a folder of a home; one of our own leads on, or the sentence names its end."""
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    with opened(home) as memory:
+        memory.store.add_fact("tea", "green")
+    outside.mkdir()
+    (outside / "x.db").write_text("theirs")
+    for target in (outside / "x.db", outside / "new.db", outside):
+        link = tmp_path / "link.db"
+        link.symlink_to(target)
+        os.chown(link, 12345, 12345, follow_symlinks=False)
+        for command in ("backup", "export"):
+            place = link / "new.db" if target == outside else link
+            assert "link of somebody else's" in refused(run(command, place, "--home", home))
+        link.unlink()
+    shutil.rmtree(home / "backups")
+    (home / "backups").symlink_to(outside)
+    os.chown(home / "backups", 12345, 12345, follow_symlinks=False)
+    assert "link of somebody else's" in refused(run("facts", "--home", home))
+    assert [(file.name, file.read_text()) for file in outside.iterdir()] == [("x.db", "theirs")]
+
+
+def test_a_backup_to_a_link_to_nothing_names_the_missing_folder(tmp_path: Path) -> None:
+    """Where the folder is there, the copy is made at the end of the link."""
+    home = tmp_path / "home"
+    opened(home).close()
+    (tmp_path / "link.db").symlink_to(tmp_path / "stick" / "x.db")
+    assert f"no folder {tmp_path / 'stick'};" in refused(run("backup", tmp_path / "link.db", "--home", home))
+    (tmp_path / "stick").mkdir()
+    assert str(tmp_path / "stick" / "x.db") in run("backup", tmp_path / "link.db", "--home", home).output
+
+
+def test_a_name_of_a_strangers_file_steers_no_terminal(tmp_path: Path) -> None:
+    """A sentence that names it is as plain as what is printed."""
+    result = run("import", tmp_path / "\x1b[31mx\u202e", "--home", tmp_path / "home", color=True)
+    assert result.exit_code == 1
+    assert [part for part in ("\x1b[31mx", "\u202e") if part in result.stderr] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["def hook(memory):\n    raise KeyError('x')\n", "def hook(memory):\n    ret"]
+)
+def test_a_hook_file_that_fails_is_told_in_a_sentence(tmp_path: Path, text: str) -> None:
+    """Whatever it raises when it is asked for its hook."""
+    with opened(tmp_path, MORE) as memory:
+        (tmp_path / "hooks").mkdir()
+        (tmp_path / "hooks" / "own.py").write_text(text)
+        with pytest.raises(ConfigError, match=r"own\.py failed: (Key|Name)Error"):
+            memory.session("kitchen")
+
+
 def test_notes_are_recalled_once_they_are_to_be_trusted(tmp_path: Path) -> None:
     """Rights that change take lines out of recall, and put them in again; a long file's end is recalled, and `check` says so."""
     with opened(tmp_path) as memory:

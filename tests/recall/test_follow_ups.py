@@ -1,7 +1,5 @@
 """Follow-ups: "And when does she come?" is about whom the last exchanges named."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +12,13 @@ from edgemem.memory import Memory
 from edgemem.recall.query import lacks_subject, parse_query, read_question
 from edgemem.records import Heard
 from edgemem.session.log import log_of
-from support.homes import eventually, opened
+from support.homes import eventually
 from support.models import Model
 
 VISITS = {"okafor.visit": "Mrs Okafor comes on Thursday at four", "brandt.visit": "Mr Brandt comes on Monday"}
 
 
-@pytest.fixture
-def memory(tmp_path: Path, hand: HandClock) -> Iterator[Memory]:
-    with opened(tmp_path / "home", "[recall]\ndeadline_ms = 60000\n", clock=hand.clock) as made:
-        yield made
+HOME_SETTINGS = "[recall]\ndeadline_ms = 60000\n"
 
 
 def learn(memory: Memory) -> None:
@@ -70,33 +65,31 @@ TOLD = {
     "osgood": "The spare key of the projection booth is kept in a film can on the top shelf, if anybody asks.",
     "zinnia": "The spare key of the ticket hut is kept behind the calendar.",
 }
-SPOKEN = {
-    "Whereabouts is the spare key kept?": ("They sent me up to the projection booth.", "film can"),
-    "Which size of gloves should I buy?": ("Ikaika has holes in both thumbs.", "twelve"),
-}
+RARE = " ".join(f"a{letter}zt" for letter in "bcdfghjklmnpqrstvwxyzaeiou")
 
 
-@pytest.mark.parametrize("question", SPOKEN)
-def test_what_was_said_before_picks_one_of_what_fits_alike(memory: Memory, question: str) -> None:
-    """Who was named tells of themselves; a question with words of its own may be about it too."""
+@pytest.mark.parametrize(
+    ("said", "question", "answer"),
+    [
+        ("They sent me up to the projection booth.", "Whereabouts is the spare key kept?", "film can"),
+        (
+            f"{RARE}: they sent me up to the projection booth.",
+            "Whereabouts is the spare key kept?",
+            "film can",
+        ),
+        ("Ikaika has holes in both thumbs.", "Which size of gloves should I buy?", "twelve"),
+    ],
+)
+def test_what_was_said_before_picks_one_of_what_fits_alike(
+    memory: Memory, said: str, question: str, answer: str
+) -> None:
+    """Who was named tells of themselves; a question with words of its own may be about it too, however many words no other text has."""
     told = AgentLoop(Model(), hooks=memory.hooks(session_id="yesterday"))
     for speaker, text in TOLD.items():
         told.run(text, speaker=speaker)
-    said, answer = SPOKEN[question]
     Talk(memory).say(said)
     found = memory.recall(question, speaker="li", session="kitchen")
     assert answer in found[0].text
-
-
-def test_words_of_the_conversation_alone_take_no_place(memory: Memory) -> None:
-    """However many of them no other text has."""
-    told = AgentLoop(Model(), hooks=memory.hooks(session_id="yesterday"))
-    for speaker, text in TOLD.items():
-        told.run(text, speaker=speaker)
-    rare = " ".join(f"a{letter}zt" for letter in "bcdfghjklmnpqrstvwxyzaeiou")
-    Talk(memory).say(f"{rare}: they sent me up to the projection booth.")
-    found = memory.recall("Whereabouts is the spare key kept?", speaker="li", session="kitchen")
-    assert "film can" in found[0].text
 
 
 @pytest.mark.parametrize("name", ["Ikaika", "Ikaika Moana"])

@@ -17,6 +17,7 @@ from edgemem.records import Reply, ToolCall
 from edgemem.session.tools import Tool
 from support.loops import block_before
 from support.models import Model
+from support.refusals import refusal
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3600.0
@@ -266,8 +267,7 @@ def test_days_begin_where_the_household_lives(tmp_path: Path) -> None:
 def test_a_zone_that_is_none_is_refused_at_the_start(tmp_path: Path, zone: str) -> None:
     """In one sentence that names the section and the zone."""
     (tmp_path / "edgemem.toml").write_text(f'[time]\nzone = "{zone}"\n')
-    with pytest.raises(ConfigError, match=r"\[time\]: there is no time zone"):
-        edgemem.open(tmp_path, worker=False)
+    refusal(ConfigError, edgemem.open, tmp_path, match=r"\[time\]: there is no time zone", worker=False)
 
 
 @pytest.mark.parametrize(

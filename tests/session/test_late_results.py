@@ -9,7 +9,7 @@ import pytest
 
 import edgemem
 from support.homes import home_with, opened, told, turns_of
-from support.loops import ASK, look_late
+from support.loops import ASK, look_late, speak
 
 
 @pytest.mark.parametrize("locked", ["the call", "the result"])
@@ -50,9 +50,9 @@ def test_a_late_result_is_as_private_as_what_its_agent_has_read(tmp_path: Path, 
             assert "4711" not in str(outer.messages)
             outer.add(ASK)
             outer.reply("I ask.")
-        with memory.session("assistant").turn("What is the doctor number?", within=outer) as inner:
-            assert "4711" in str(inner.messages)
-            inner.reply("It is 4711.")
+        assert "4711" in str(
+            speak(memory.session("assistant"), "What is the doctor number?", "It is 4711.", within=outer)
+        )
         kitchen.result("c1", "It is 4711.")
         if not restart:
             assert "4711" not in str(kitchen.turn("Hello!", speaker="bob").messages)
@@ -133,7 +133,5 @@ def test_a_store_of_messages_keeps_an_unread_result(tmp_path: Path) -> None:
             continue
         with kitchen.turn("Hello!", speaker="bob") as turn:
             assert "sofa" not in str(turn.messages)
-        with kitchen.turn("And?", speaker="alice") as turn:
-            assert str(turn.messages).count("sofa") == 1
-            turn.reply("Well.")
+        assert str(speak(kitchen, "And?", "Well.", speaker="alice")).count("sofa") == 1
         assert kitchen.failures() == []

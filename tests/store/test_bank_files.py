@@ -14,7 +14,8 @@ from edgemem.store.bank.bank import ScopedBank
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import MemoryBankConfig
 from support.cli import run
-from support.homes import files_with, opened
+from support.homes import files_with, opened, warning_of
+from support.refusals import refusal
 
 
 @pytest.fixture
@@ -48,8 +49,7 @@ def test_no_link_is_followed(bank, tmp_path, linked):
         lambda path: bank.write_file(path, "x"),
         lambda path: bank.append_to_file(path, "x"),
     ):
-        with pytest.raises(MemoryBankViolation):
-            act("plans/a.md")
+        refusal(MemoryBankViolation, act, "plans/a.md")
     bank.delete_file("plans/a.md")
     assert bank.list_files() == []
     assert [path.name for path in outside.iterdir() if not path.name.startswith(".")] == ["a.md"]
@@ -73,8 +73,7 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(bank, tmp_path):
                 plans.symlink_to(outside)
             return super().encode(*args)
 
-    with pytest.raises(MemoryBankViolation):
-        bank.write_file("plans/a.md", Swapping("y"))
+    refusal(MemoryBankViolation, bank.write_file, "plans/a.md", Swapping("y"))
     assert list(outside.iterdir()) == []
 
 
@@ -84,8 +83,7 @@ def test_what_is_no_file_is_refused(bank, tmp_path, make):
     bank.write_file("b.md", "x")
     make(tmp_path / "bank" / "Ann" / "one" / "a.md")
     for act in (bank.read_file, lambda path: bank.write_file(path, "x")):
-        with pytest.raises(MemoryBankViolation, match="move that away"):
-            act("a.md")
+        refusal(MemoryBankViolation, act, "a.md", match="move that away")
 
 
 def test_bytes_that_are_no_text_are_read_and_not_written_over(bank, tmp_path):
@@ -94,8 +92,7 @@ def test_bytes_that_are_no_text_are_read_and_not_written_over(bank, tmp_path):
     path = tmp_path / "bank" / "Ann" / "one" / "a.md"
     path.write_bytes(b"caf\xe9")
     assert bank.read_file("a.md") == "caf\ufffd"
-    with pytest.raises(MemoryBankViolation, match="UTF-8"):
-        bank.append_to_file("a.md", "x")
+    refusal(MemoryBankViolation, bank.append_to_file, "a.md", "x", match="UTF-8")
     assert path.read_bytes() == b"caf\xe9"
 
 
@@ -239,5 +236,4 @@ def test_stats_count_and_check_names_what_is_over_its_limits(tmp_path):
         assert gather(memory.diagnostics).counts["bank_files"] == 1
         for n in range(4):
             (memory.home / "bank" / "shared" / f"{n}.md").write_text("x")
-        (check,) = [check for check in memory.check() if check.name == "bank"]
-        assert (check.state, check.detail) == ("warn", "shared: 5 files, of at most 3")
+        assert warning_of(memory, "bank") == "shared: 5 files, of at most 3"

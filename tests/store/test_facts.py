@@ -1,9 +1,7 @@
 """Facts in two times, held against a naive model; ends that are private, and scopes of unknown forms."""
 
 import itertools
-import math
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
 from edgemem.store.kinds import open_truth
 from support.cli import refused, run
-from support.oracles import Assertion, NaiveFacts
+from support.oracles import Assertion, NaiveFacts, has_one_value_at_each_moment
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {"a": [1.5, None, "x"]})
 START = 1_770_000_000.0
@@ -148,17 +146,6 @@ def is_append_only(before, after):
         assert old == new or (closed and old[:6] == new[:6] and old[7] == new[7] and old[9:] == new[9:])
 
 
-def has_one_value_at_each_moment(truth, key_id):
-    """Check that no two rectangles of a key overlap, and that what is believed leaves no gap."""
-    columns = "valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999)"
-    rows = truth.query(f"select {columns} from facts where key_id = ?", (key_id,))
-    for (a, b, c, d), (e, f, g, h) in itertools.combinations(rows, 2):
-        assert not (a < f and e < b and c < h and g < d)
-    believed = sorted((a, b) for a, b, _, d in rows if d == math.inf)
-    assert (believed[0][0], believed[-1][1]) == (-math.inf, math.inf)
-    assert all(left[1] == right[0] for left, right in itertools.pairwise(believed))
-
-
 def test_the_truth_can_be_read_with_plain_sqlite(truth):
     """The view facts_now shows what holds, in words, to anybody with sqlite3."""
     say(truth, "a", "red", valid_from=0.0, heard=Heard("alice"))
@@ -170,13 +157,6 @@ def test_the_truth_can_be_read_with_plain_sqlite(truth):
 
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-def memory(tmp_path: Path, hand: HandClock) -> Iterator[Memory]:
-    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    with edgemem.open(tmp_path, worker=False, watch=False, clock=hand.clock) as memory:
-        yield memory
 
 
 @pytest.mark.parametrize("since", [-5 * DAY, -20 * DAY], ids=["another came", "taken back"])

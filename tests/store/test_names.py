@@ -17,8 +17,9 @@ from edgemem.records import Heard, Reader
 from edgemem.scopes import name_key
 from edgemem.store.rights import SPELLED, reading_rule
 from support.cli import refused, run
-from support.homes import BY_WORDS
+from support.homes import BY_WORDS, home_of
 from support.models import Listener, Model
+from support.refusals import refusal
 from support.selection import LONG
 
 MISTYPED = {
@@ -54,9 +55,7 @@ def test_a_scope_without_a_known_form_is_refused_with_the_right_one(memory: Memo
     (remember,) = (tool for tool in memory.tools(speaker="Mara") if tool.name == "remember_fact")
     for scope, meant in (MISTYPED | UNKNOWN).items():
         for write in (memory.store.add_fact, memory.store.set_preference):
-            with pytest.raises(InvalidInputError, match=meant) as error:
-                write("pin", "4711", scope=scope)
-            assert "\n" not in str(error.value)
+            refusal(InvalidInputError, write, "pin", "4711", match=meant, scope=scope)
         added = run("facts", "add", "pin", "4711", "--scope", scope, "--home", tmp_path / "x")
         assert meant in refused(added)
         with pytest.raises(InvalidInputError, match="There is no scope"):
@@ -71,8 +70,7 @@ def test_the_seeds_stores_refuse_a_mistyped_scope_and_keep_any_other_for_the_ope
         with store:
             for scope, meant in MISTYPED.items():
                 for write in (store.add_fact, store.set_preference):
-                    with pytest.raises(InvalidInputError, match=meant):
-                        write("pin", "4711", scope=scope)
+                    refusal(InvalidInputError, write, "pin", "4711", match=meant, scope=scope)
             assert store.facts() == store.preferences() == []
             for scope in (*UNKNOWN, "agent:7", "a scope of two words"):
                 store.add_fact("pin", scope, scope=scope)
@@ -209,9 +207,7 @@ def test_an_import_keeps_what_has_an_unknown_scope_for_the_operator(memory: Memo
 
 def test_people_called_the_same_in_the_profile_are_refused(tmp_path: Path) -> None:
     """Two people of [speakers] whose names are one name cannot be told apart, which is said."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[speakers]\nMara = ["Mum"]\nMARA = []\n', encoding="utf-8")
+    home = home_of(tmp_path / "home", '[speakers]\nMara = ["Mum"]\nMARA = []\n')
     with pytest.raises(ConfigError, match=r"speakers\.Mara and speakers\.MARA are one name"):
         edgemem.open(home, worker=False)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edgemem.clock import Clock
 from edgemem.errors import DiskFullError, InvalidInputError
 from edgemem.store.notes import CUT, MARKER, NotesFile, newest_part, read_sections
+from support.refusals import refusal
 
 
 @pytest.fixture
@@ -89,8 +90,7 @@ def test_what_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
         lambda: NotesFile("\ud800"),
         lambda: NotesFile(None),  # type: ignore[arg-type]
     ):
-        with pytest.raises(InvalidInputError):
-            wrong()
+        refusal(InvalidInputError, wrong)
     assert not notes.path.exists()
 
 
@@ -178,11 +178,9 @@ def test_a_full_disk_leaves_no_half_note(notes: NotesFile, monkeypatch: pytest.M
         return write(fd, data[:3])
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(DiskFullError, match="No space is left"):
-        notes.append("lost")
+    refusal(DiskFullError, notes.append, "lost", match="No space is left")
     calls.clear()
-    with pytest.raises(DiskFullError):
-        notes.append("x" * 199)
+    refusal(DiskFullError, notes.append, "x" * 199)
     monkeypatch.undo()
     assert notes.read() == "safe\n"
     assert sorted(p.name for p in notes.path.parent.iterdir()) == ["NOTES.md"]
@@ -193,8 +191,7 @@ def test_bounds_that_cannot_hold_are_refused(tmp_path: Path) -> None:
     for largest, low in ((20, None), (200, 200), (200, 30), (-1, None)):
         with pytest.raises(InvalidInputError, match="cannot be kept"):
             NotesFile(tmp_path / "n.md", max_size_chars=largest, low_water_chars=low)
-    with pytest.raises(InvalidInputError, match="not a file"):
-        NotesFile(tmp_path)
+    refusal(InvalidInputError, NotesFile, tmp_path, match="not a file")
 
 
 def test_sections_are_read_by_their_heading(tmp_path: Path, clock: Clock) -> None:

@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,10 @@ from edgemem.store.kinds import KINDS
 from edgemem.store.people import People
 from edgemem.store.users import put_goal, put_summary, read_goals, read_summary
 from support.cli import refused, run
-from support.homes import turns_of
+from support.homes import files_with, opened, turns_of
 from support.kinds import add_row
+from support.loops import speak
+from support.refusals import refusal
 from support.selection import cases
 
 STEPS = 3_000
@@ -234,8 +237,7 @@ def tell(memory: Memory, name: str, key: str, value: str, *, scope: str = "house
 
 
 def say(memory: Memory, name: str, text: str) -> None:
-    with memory.session("hall", speaker=name).turn(text, private=True) as turn:
-        turn.reply("Good.")
+    speak(memory.session("hall", speaker=name), text, "Good.", private=True)
 
 
 def values(memory: Memory) -> set[tuple[str, str]]:
@@ -243,8 +245,7 @@ def values(memory: Memory) -> set[tuple[str, str]]:
 
 
 def stored(memory: Memory, *words: str) -> list[str]:
-    data = b"".join(path.read_bytes() for path in memory.home.rglob("*") if path.is_file())
-    return [word for word in words if word.encode() in data]
+    return [word for word in words if files_with(memory.home, word)]
 
 
 def test_every_kind_follows(memory: Memory) -> None:
@@ -280,6 +281,25 @@ def test_a_voice_gets_its_name(memory: Memory) -> None:
     assert memory.recall("Who is my dentist?", speaker="Bob") == []
     say(memory, "speaker_3", "I moved to Bonn.")
     assert {turn.owner for turn in turns_of(memory, "hall")} == {"Ines"}
+
+
+def test_former_names_go_to_another_robot(memory: Memory, tmp_path: Path) -> None:
+    """Who is heard under one there is that person, also by their own export; a name that is somebody's there stays theirs."""
+    say(memory, "speaker_3", "My dentist is Dr Amara.")
+    say(memory, "Bob\nBo", "I moved to Bonn.")
+    memory.people.rename("speaker_3", "Ines")
+    for name, lines in (("whole", memory.export()), ("own", memory.export(speaker="Ines"))):
+        data = [line.encode() for line in lines]
+        with opened(tmp_path / name) as other:
+            assert other.import_lines(data).added["names"] == 1
+            assert "names" not in other.import_lines(data).added
+            say(other, "SPEAKER_3", "I like tea.")
+            assert turns_of(other, "hall")[-1].owner == "Ines"
+    with opened(tmp_path / "taken") as other:
+        tell(other, "speaker_3", "tea", "green")
+        assert other.import_lines(data).refused == [
+            "The name 'speaker_3' is that of 'speaker_3' here, and stays."
+        ]
 
 
 def test_a_prompt_hears_of_a_new_name(memory: Memory) -> None:
@@ -322,8 +342,7 @@ def test_undoing_after_a_forgetting(memory: Memory) -> None:
     memory.bank.for_person("speaker_3").write_file("door.md", "4711")
     memory.people.rename("speaker_3", "Ines")
     memory.forget(person="speaker_3")
-    with pytest.raises(InvalidInputError, match="no move to undo"):
-        memory.people.undo()
+    refusal(InvalidInputError, memory.people.undo, match="no move to undo")
     assert not stored(memory, "speaker_3", "Ines", "4711")
 
 
@@ -389,11 +408,9 @@ def test_bad_input(memory: Memory) -> None:
         "since the epoch": lambda: people.split("Ines", "Mia", since=float("nan")),
     }  # fmt: skip
     for sentence, call in refused.items():
-        with pytest.raises(InvalidInputError, match=sentence):
-            call()
+        refusal(InvalidInputError, call, match=sentence)
     people.merge("Ines", "Bob")
-    with pytest.raises(InvalidInputError, match="one person"):
-        people.merge("Bob", "Ines")
+    refusal(InvalidInputError, people.merge, "Bob", "Ines", match="one person")
     with memory.session("hall", speaker="Bob").turn("Hello.") as turn:
         assert turn.messages
         for call in (lambda: people.rename("bob", "Mia"), lambda: memory.forget(session="hall", turn=0)):

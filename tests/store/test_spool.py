@@ -25,9 +25,10 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import ROOM, DeferredWrites, Record, Spool, read_foreign_spool, spool_paths
 from support.disks import LOCK, SQLITE, held, no_file_larger_than, ordinary_user
-from support.homes import check_of, told, turns_of
+from support.homes import check_of, home_of, told, turns_of
 from support.loops import loop_of
 from support.models import Listener
+from support.refusals import refusal
 
 
 @pytest.fixture
@@ -144,8 +145,7 @@ def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) ->
         later = DeferredWrites(store := SQLiteMemoryStore(database))
         with held(SQLITE, tmp_path / "m.db"):
             written = [later.write(lambda n=n: store.add_episode("x", {"n": n}, "ok")) for n in range(3)]
-            with pytest.raises(BusyError):
-                database.write(lambda tx: tx.execute("select 1"))
+            refusal(BusyError, database.write, lambda tx: tx.execute("select 1"))
         for each in written:
             each.result(timeout=LONG_S)
         assert [episode.payload["n"] for episode in store.recent_episodes()] == [0, 1, 2]
@@ -157,8 +157,7 @@ def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
         later = DeferredWrites(store)
         wrong = later.write(lambda: store.add_fact("", "x"))
         right = later.write(lambda: store.add_fact("tea", "green"))
-        with pytest.raises(InvalidInputError):
-            wrong.result(timeout=LONG_S)
+        refusal(InvalidInputError, wrong.result, timeout=LONG_S)
         right.result(timeout=LONG_S)
         assert store.get_fact("tea") == "green"
 
@@ -210,10 +209,7 @@ PROFILE = (
 
 
 def home_in(folder: Path, *, busy: float = 0.05) -> Path:
-    home = folder / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(PROFILE.format(busy=busy))
-    return home
+    return home_of(folder / "home", PROFILE.format(busy=busy))
 
 
 @pytest.fixture
@@ -242,8 +238,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         assert len(pending(memory)) == 1
         (failure,) = [f for f in loop.hooks.failures() if f.hook == "session" and f.point == "on_run_end"]
         assert TURNS_WAIT in failure.message
-        with pytest.raises(BusyError):
-            memory.sessions.journal.settle()
+        refusal(BusyError, memory.sessions.journal.settle)
         assert memory.sessions.journal.backlog().turns == 3
         assert check_of(memory, "unwritten turns").state == "warn"
     loop.run("four")
@@ -322,8 +317,7 @@ def test_the_bound_is_kept_and_told(tmp_path: Path) -> None:
         with held(SQLITE, memory.diagnostics.database.path):
             for n in range(3):
                 loop.run(f"number {n}")
-                with pytest.raises(BusyError):
-                    memory.sessions.journal.settle()
+                refusal(BusyError, memory.sessions.journal.settle)
             assert any("is lost" in failure.message for failure in loop.hooks.failures())
         loop.run("number 3")
         memory.diagnostics.database.flush()
@@ -342,11 +336,9 @@ def test_without_a_file_turns_wait_in_memory_and_closing_says_that_they_are_lost
             with ordinary_user():
                 turn = Turn("hall", 0, (StoredMessage("user", "x" * 5000),))
                 written = store.journal.commit(turn)
-                with pytest.raises(DiskFullError):
-                    store.journal.settle()
+                refusal(DiskFullError, store.journal.settle)
                 assert not written.done()
-                with pytest.raises(StoreError, match="are lost"):
-                    store.close()
+                refusal(StoreError, store.close, match="are lost")
         finally:
             folder.chmod(0o700)
         assert spool_paths(database.path) == []
@@ -361,8 +353,7 @@ def test_two_processes_that_wait_leave_each_its_own(tmp_path: Path) -> None:
         with edgemem.open(home, worker=False) as beside:
             assert said(beside) == []
             loop_of(beside, session="hall").run("beside")
-            with pytest.raises(BusyError, match="Another program has turns"):
-                beside.forget(person="alice")
+            refusal(BusyError, beside.forget, match="Another program has turns", person="alice")
         assert len(pending(memory)) == 1
         assert memory.idle(5)
         assert (said(memory), said(memory, "hall")) == (["mine"], ["beside"])
@@ -373,8 +364,7 @@ def test_forgetting_comes_after_what_waits(memory: Memory) -> None:
     loop = loop_of(memory)
     with held(SQLITE, memory.diagnostics.database.path):
         loop.run("my zebra")
-        with pytest.raises(StoreError):
-            memory.forget(person="alice")
+        refusal(StoreError, memory.forget, person="alice")
     memory.forget(person="alice")
     assert said(memory) == []
     assert b"zebra" not in b"".join(path.read_bytes() for path in (memory.home / "db").iterdir())

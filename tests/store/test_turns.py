@@ -23,6 +23,7 @@ from edgemem.store.sessions import SINCE, SQLiteSessionStore
 from edgemem.store.turns import commit_turn, read_turns
 from support.homes import conversation, home_with, told, turns_of
 from support.loops import loop_of, python, robot
+from support.refusals import refusal
 
 
 def turn(n: int, *, reply: str = "Hello.", state: TurnState = "complete", **more: Any) -> Turn:
@@ -36,11 +37,9 @@ def test_a_turn_is_written_once(truth: Database) -> None:
     truth.write(lambda tx: turns.commit_turn(tx, turn(0)))
     truth.write(lambda tx: turns.commit_turn(tx, turn(1)))
     for wrong in (turn(1, reply="other"), turn(0), Turn("kitchen", 2, ()), turn(2, state="open")):
-        with pytest.raises(InvalidInputError):
-            truth.write(lambda tx, wrong=wrong: turns.commit_turn(tx, wrong))
+        refusal(InvalidInputError, truth.write, lambda tx, wrong=wrong: turns.commit_turn(tx, wrong))
     bad = Turn("kitchen", 2, (StoredMessage("assistant", "x", tokens=(2**40,)),))
-    with pytest.raises(InvalidInputError, match="Token ids"):
-        truth.write(lambda tx: turns.commit_turn(tx, bad))
+    refusal(InvalidInputError, truth.write, lambda tx: turns.commit_turn(tx, bad), match="Token ids")
     assert [t.n for t in turns.read_turns(truth, "kitchen")] == [0, 1]
     assert (turns.last_number(truth, "kitchen"), turns.last_number(truth, "nobody")) == (1, -1)
     assert turns.read_turns(truth, "nobody") == []

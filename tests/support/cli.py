@@ -1,5 +1,6 @@
 """The command line in this process, as the tests of commands call it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(*args: object, **settings: Any) -> Result:
     """Run the command line in this process."""
     return CliRunner().invoke(main, [str(arg) for arg in args], **settings)
+
+
+def json_of(*args: object) -> Any:
+    """Return what a command prints as JSON."""
+    result = run(*args, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 def refused(result: Result) -> str:

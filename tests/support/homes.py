@@ -1,11 +1,14 @@
 """Homes of tests: profiles that find by words, memories and indexes that are filled by hand, and what must hold of their files."""
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings, TimeSettings
@@ -38,11 +41,38 @@ def at_day(text: str) -> float:
     return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
 
 
+def home_of(home: Path, profile: str) -> Path:
+    """Return a home that has a profile and may have been made before."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(profile, encoding="utf-8")
+    return home
+
+
 def home_with(home: Path, *, wait: float) -> Path:
     """Make a home whose turns wait so many seconds for the disk."""
-    home.mkdir()
-    (home / "edgemem.toml").write_text(PROFILE.format(wait=wait))
-    return home
+    return home_of(home, PROFILE.format(wait=wait))
+
+
+@contextmanager
+def time_zone(name: str) -> Iterator[None]:
+    """Have local time be that of a zone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", name)
+        time.tzset()
+        try:
+            yield
+        finally:
+            patch.undo()
+            time.tzset()
+
+
+@contextmanager
+def snapshot(file: Path) -> Iterator[None]:
+    """Read a database as another program does, with a snapshot that stays."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)) as other:
+        other.execute("begin")
+        other.execute("select count(*) from sqlite_master").fetchone()
+        yield
 
 
 def turns_of(memory: Memory, session: str = "kitchen") -> list[Turn]:
@@ -79,11 +109,16 @@ def check_of(memory: Memory, name: str) -> Check:
     return row
 
 
+def warning_of(memory: Memory, name: str) -> str:
+    """Return what `edgemem check` warns of under that name."""
+    row = check_of(memory, name)
+    assert row.state == "warn"
+    return row.detail
+
+
 def opened(home: Path, more: str = "", **options: Any) -> Memory:
     """Open a home that finds by words, without a thread of its own; `more` stands in its profile too."""
-    home.mkdir(exist_ok=True)
-    (home / "edgemem.toml").write_text(WORDS_ONLY + more)
-    return edgemem.open(home, **{"worker": False, "watch": False, **options})
+    return edgemem.open(home_of(home, WORDS_ONLY + more), **{"worker": False, "watch": False, **options})
 
 
 def eventually(true: Callable[[], object]) -> None:

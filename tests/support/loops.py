@@ -96,6 +96,16 @@ def start_in_a_tool(home: Path, *more: str) -> subprocess.Popen[str]:
     return process
 
 
+def speak(conversation: Any, text: Any, reply: str, *calls: Any, **how: Any) -> list[Message]:
+    """Tell a whole turn, with the calls of tools in it; return what the model was handed first."""
+    with conversation.turn(text, **how) as turn:
+        messages: list[Message] = turn.messages
+        for call in calls:
+            turn.call(call)
+        turn.reply(reply)
+    return messages
+
+
 def look_late(
     kitchen: Any, text: str = "Look for it.", call_id: str = "c1", *, speaker: str = "alice", **more: Any
 ) -> None:
@@ -106,9 +116,9 @@ def look_late(
         turn.reply("I am looking.")
 
 
-def block_before(memory: Memory, text: str, speaker: str) -> str:
-    """Return what memory puts before what somebody says in a new session."""
-    hooks = memory.hooks(session_id=f"{speaker} {text}", speaker=speaker)
+def block_before(memory: Memory, text: str, speaker: str, session: str = "") -> str:
+    """Return what memory puts before what somebody says in a session, or in a new one."""
+    hooks = memory.hooks(session_id=session or f"{speaker} {text}", speaker=speaker)
     loop = AgentLoop(Listener(), hooks=hooks, speaker=speaker)
     content: str = loop.prepare(text).handed[0][-1]["content"]
     loop.abort()

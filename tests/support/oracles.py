@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any, NamedTuple
+
+from edgemem.store.db.database import Database
 
 
 class Assertion(NamedTuple):
@@ -73,6 +77,17 @@ class NaiveFacts:
     def as_of(self, scope: str, t: float, known_at: int | None = None) -> dict[str, Any]:
         values = {key: self.value(scope, key, t, known_at) for each, key in self.said if each == scope}
         return {key: value for key, value in values.items() if value is not None}
+
+
+def has_one_value_at_each_moment(truth: Database, key_id: int) -> None:
+    """Check that no two rectangles of a key overlap, and that what is believed leaves no gap."""
+    columns = "valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999)"
+    rows = truth.query(f"select {columns} from facts where key_id = ?", (key_id,))
+    for (a, b, c, d), (e, f, g, h) in itertools.combinations(rows, 2):
+        assert not (a < f and e < b and c < h and g < d)
+    believed = sorted((a, b) for a, b, _, d in rows if d == math.inf)
+    assert (believed[0][0], believed[-1][1]) == (-math.inf, math.inf)
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(believed))
 
 
 def _covers(old: Assertion, new: Assertion) -> bool:

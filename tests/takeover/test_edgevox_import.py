@@ -11,6 +11,7 @@ from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 from support.homes import BY_WORDS
+from support.refusals import refusal
 
 START = 1_750_000_000.25
 
@@ -235,8 +236,7 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
     words = "empty|20,000 bytes|no value|b.json|c.bin|d.json|'e'|f.db|g.db|episode ''"
     assert not [word for word in words.split("|") if word not in told], told
     assert take(memory, old).added == {}
-    with pytest.raises(InvalidInputError, match="nothing at"):
-        take(memory, tmp_path / "nowhere")
+    refusal(InvalidInputError, take, memory, tmp_path / "nowhere", match="nothing at")
 
 
 @pytest.mark.parametrize(
@@ -252,5 +252,4 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
 def test_one_file_that_is_not_edgevox_is_refused(memory, tmp_path, name, content, reason):
     """Where nothing else is asked for, what cannot be read is no success with a remark."""
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidInputError, match=reason):
-        take(memory, tmp_path / name)
+    refusal(InvalidInputError, take, memory, tmp_path / name, match=reason)

@@ -12,6 +12,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.store.episodes import tool_stats
 from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
 from support.cli import run
+from support.refusals import refusal
 
 FILES = Path(__file__).parents[1] / "data" / "swarmline"
 
@@ -150,8 +151,7 @@ def test_what_is_none_of_its_files_is_refused(memory, tmp_path, name, data):
     """One sentence says why, and nothing is stored."""
     if data is not None:
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(InvalidInputError):
-        take_over(memory, tmp_path / name)
+    refusal(InvalidInputError, take_over, memory, tmp_path / name)
 
 
 def test_the_command_takes_it_over(tmp_path):

@@ -360,7 +360,7 @@ def _without_dates(
 def _times(line: str) -> list[tuple[str, tuple[float, ...]]]:
     """Return the text of each time of a line, and when it is."""
     readings = zip(*(mentions(line, at, timezone.utc) for at in _MOMENTS), strict=False)
-    return [(at[0].text, tuple(edge for span in at for edge in (span.begin, span.end))) for at in readings]
+    return [(spans[0].text, tuple(t for span in spans for t in (span.begin, span.end))) for spans in readings]
 
 
 def _names(lines: Iterable[str], languages: set[str], known: frozenset[str]) -> Iterator[str]:
@@ -392,9 +392,10 @@ def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
         for mark in marks - own if any(map(str.isdigit, marks)) else ():
             rest = (words & every) - {mark}
             # A clause of a word or two goes on about the one before.
-            near = (it if len(it) > 2 else it | last for (_, last), (_, it) in pairwise(said) if mark in it)
-            alike = [one for marked, one in said if any(each.isdigit() == mark.isdigit() for each in marked)]
-            others = any(rest <= one for one in alike if mark not in one)
+            pairs = ((last, here) for (_, last), (_, here) in pairwise(said) if mark in here)
+            near = (here if len(here) > 2 else here | last for last, here in pairs)
+            alike = [told for known, told in said if any(mark.isdigit() == m.isdigit() for m in known)]
+            others = any(rest <= told for told in alike if mark not in told)
             if others and len(rest) > 1 and mark in every and rest.isdisjoint(set[str]().union(*near)):
                 yield mark
 

@@ -105,14 +105,14 @@ class EpochPlanner:
 
     def plan(self) -> int | None:
         """Return the first turn of the next epoch, or None while there is room."""
-        turns = self._turns()
+        turns = self.log.epoch_turns()
         if not turns or self.size() <= HIGH_WATER * self.room:
             return None
         return self._first([self._cost(turn) for turn in turns], self._fixed())
 
     def plan_now(self, messages: Sequence[Message], tokens: int) -> int | None:
         """Return the first turn of an epoch for a prompt that did not fit, by text sizes alone; None: none would help."""
-        turns = self._turns()
+        turns = self.log.epoch_turns()
         if not turns:
             return None
 
@@ -127,19 +127,15 @@ class EpochPlanner:
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:
         index = first_kept(costs, fixed=fixed, room=self.room, most_turns=self.budget.context.keep_last_turns)
-        return None if index is None else self._turns()[index].n
+        return None if index is None else self.log.epoch_turns()[index].n
 
     def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
         """Note the exact size of the prompt of turn `n`, before its answer or with it."""
         self._newest = _Measured(n, tokens, answered, self.log.epoch.first_turn)
 
-    def forget(self) -> None:
-        """Forget the turns that were measured ahead."""
-        self.prompt_size.forget()
-
     def settle(self, tokens: int, *, tools: Sequence[dict[str, Any]] | None) -> None:
         """Measure ahead, at a turn's end near the limit, for a next prompt that does not fit; takes a millisecond."""
-        turns = self._turns()
+        turns = self.log.epoch_turns()
         if not turns:
             return
         most = sum(len(text_of(message).encode(errors="replace")) for message in turns[-1].messages[-1:])
@@ -150,7 +146,7 @@ class EpochPlanner:
 
     def size(self) -> int:
         """Return the prompt's tokens: as last counted, and the messages since."""
-        turns = self._turns()
+        turns = self.log.epoch_turns()
         n, tokens, answered, first_turn = self._newest
         # A size of an earlier epoch says nothing of this one.
         if not turns or first_turn != self.log.epoch.first_turn:
@@ -172,7 +168,7 @@ class EpochPlanner:
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
         # A summary is made of what the whole household sees; private parts are left out.
-        leaving = [turn for turn in self._turns() if turn.n < first_turn]
+        leaving = [turn for turn in self.log.epoch_turns() if turn.n < first_turn]
         parts = [part for turn in leaving if (part := turn.seen_at("household")) is not None]
         summary = used.summarize(
             [_attributed(part) for part in parts],
@@ -204,7 +200,7 @@ class EpochPlanner:
         """Return the lines of memory that stay when the turns before one leave the prompt."""
         if self._current is None:
             return []
-        parts = [part for turn in self._turns() if (part := turn.seen_at("household")) is not None]
+        parts = [part for turn in self.log.epoch_turns() if (part := turn.seen_at("household")) is not None]
         shown = [(part.n >= first_turn, item) for part in parts for item in part.shown]
         stays = {item.subject for is_kept, item in shown if is_kept and item.subject is not None}
         leaving = [item for is_kept, item in shown if not is_kept]
@@ -219,9 +215,6 @@ class EpochPlanner:
     def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
         text = "".join(f"{item.line}\n" for item in carried)
         return len(self.budget.tokenizer.encode(text)) if text else 0
-
-    def _turns(self) -> list[PromptTurn]:
-        return self.log.epoch_turns()
 
     def _fixed(self) -> int:
         return self.summary_tokens + sum(

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
@@ -45,7 +45,7 @@ from edgemem.llama.models.convert import check_converter, convert_bert, convert_
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
-    from http.client import HTTPMessage, HTTPResponse
+    from http.client import HTTPResponse
 
     from edgemem.llama.models.catalog import Description, ModelEntry, Source
     from edgemem.llama.models.convert import Progress
@@ -297,21 +297,14 @@ def _chunks(answer: HTTPResponse) -> Iterator[bytes]:
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows a redirect only to where a download may come from."""
 
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
+    def redirect_request(self, *args: Any, **_: Any) -> urllib.request.Request | None:
+        answer, url = args[1], args[-1]
         try:
-            _check_url(newurl)
+            _check_url(url)
         except DownloadError:
-            fp.close()
+            answer.close()
             raise
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        return super().redirect_request(*args)
 
 
 def _check_url(url: str) -> None:

@@ -151,8 +151,8 @@ class ServerReply(Reply):
         ids: tuple[int, ...] = (token,)
         if kept_back or "\ufffd" in content:
             ids = self._vocabulary.continue_text(content)
-        for each in ids:
-            self.keep(each, content.encode() if len(ids) == 1 else self._vocabulary.piece(each))
+        for number in ids:
+            self.keep(number, content.encode() if len(ids) == 1 else self._vocabulary.piece(number))
         return self.show(content)
 
 
@@ -204,12 +204,9 @@ class HttpSide(SinglePrompts):
     larger = "the slot {}; raise [compaction] summary_ctx, or start the server with a larger window (-c)"
 
     def __init__(self, server: LlamaServer, tokenizer: LlamaTokenizer, *, n_ctx: int = 1024) -> None:
-        super().__init__(tokenizer)
         self._server = LlamaServer(server.address.text, server.settings)
+        super().__init__(tokenizer, self._server.talking.cut, self._server.talking.mend)
         self.n_ctx = min(n_ctx, self._server.holds.n_ctx)
-
-    def _open(self) -> None:
-        self._server.talking.mend()
 
     def _generate(self, prompt: Prompt, budget: int, stop: Stop) -> Generation:
         vocabulary = cast("ServerVocabulary", self.tokenizer.vocabulary)
@@ -222,15 +219,8 @@ class HttpSide(SinglePrompts):
         reply.text = reply.text.strip()
         return reply.generation(prompt.n, evaluated)
 
-    def rest(self) -> None:
-        """Do nothing: the memory of a slot stays with the server."""
-
-    def close(self) -> None:
-        """Stop writing and leave the server; a second call does nothing."""
-        self._closing = True
-        self._server.talking.cut()
-        with self._lock:
-            self._server.close()
+    def _free(self) -> None:
+        self._server.close()
 
     def _slot(self) -> int:
         """Return the slot named for this, or else one that no conversation in this process has now."""
@@ -276,7 +266,7 @@ class HttpLlama(ChatContext):
             self._server.close()
             raise
         self.n_ctx = self.tokenizer.n_ctx = self._server.holds.n_ctx
-        super().__init__()
+        super().__init__(self._server.talking.cut, self._server.talking.mend)
         self._slot = SLOTS.reserve(self._server.address.place, slots=slots, preferred=named)
 
     @property
@@ -319,12 +309,6 @@ class HttpLlama(ChatContext):
     def _check_model(self) -> None:
         self._server.talking.touch()
         self._server.check()
-
-    def _interrupt(self) -> None:
-        self._server.talking.cut()
-
-    def _mend(self) -> None:
-        self._server.talking.mend()
 
     def _free(self) -> None:
         self._server.close()

@@ -18,6 +18,7 @@ from edgemem.store.db.files import Closable
 if TYPE_CHECKING:
     from edgemem.records import Message
 
+_CACHE_BYTES = 4 << 20  # of known segments
 _BYTES_PER_ID = 36  # a Python integer and its place in a tuple
 
 
@@ -29,17 +30,14 @@ class LlamaTokenizer(Closable, Tokenizer):
 
     exact = True
 
-    def __init__(
-        self, source: str | Path | Vocabulary, *, template: str | None = None, cache_bytes: int = 4 << 20
-    ) -> None:
-        """Take a GGUF, or a vocabulary, which is closed with this; `cache_bytes` hold known segments."""
+    def __init__(self, source: str | Path | Vocabulary, *, template: str | None = None) -> None:
+        """Take a GGUF, or a vocabulary, which is closed with this."""
         self._source = source
         self._vocabulary: Vocabulary | None = None
         self._given_template = template
         self._template: ChatTemplate | None = None
         self._segments: OrderedDict[tuple[str, bool], Segment] = OrderedDict()
         self._weight = 0
-        self._cache_bytes = cache_bytes
         self._lock = threading.RLock()
         self._closed = False
         self.n_ctx: int | None = None
@@ -144,7 +142,7 @@ class LlamaTokenizer(Closable, Tokenizer):
             segments[text] = kept[text, special] = Segment(text, ids)
             self._weight += _weight(segments[text])
             self.tokenised_bytes += len(text.encode("utf-8", "replace"))
-        while self._weight > self._cache_bytes and kept:
+        while self._weight > _CACHE_BYTES and kept:
             self._weight -= _weight(kept.popitem(last=False)[1])
         return [segments[text] for text in texts]
 

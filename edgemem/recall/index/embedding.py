@@ -138,15 +138,15 @@ class Embedding:
         """Whether this was the newest model once: it is not made so again."""
         self._begun: dict[str, Encoding | None] = {}
         """Parts of texts that were interrupted in the middle."""
-        self._new: dict[str, _New] = {}
+        self.new: dict[str, _New] = {}
         """Encodings of docs that are not in the file yet, by text."""
         self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by their text's digest; the next process tries again."""
 
     def follow_removals(self) -> None:
         """Drop vectors from memory that were taken out of the file, and those of texts that the truth has no more."""
-        present = {doc.text for doc in self._originals.read(new.name for new in self._new.values()).values()}
-        self._begun, self._new = {}, {text: new for text, new in self._new.items() if text in present}
+        present = {doc.text for doc in self._originals.read(new.name for new in self.new.values()).values()}
+        self._begun, self.new = {}, {text: new for text, new in self.new.items() if text in present}
         self.vectors.follow_removals()
 
     def waiting(self, state: State) -> int:
@@ -161,15 +161,15 @@ class Embedding:
         """
         if not self._begin():
             return 0
-        rows = self._queued(limit + min(len(self._new), _TOGETHER))
+        rows = self._queued(limit + min(len(self.new), _TOGETHER))
         texts = self._originals.read([(row.kind, row.ref) for row in rows])
         docs = {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
-        ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
+        ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self.new]
         rows = ready + [row for row in rows if row not in ready][:limit]
         # A text that the truth has changed waits for the index to take that in.
         aside = {row.doc for row in rows if row.doc in docs and digest_of(docs[row.doc].text) != row.digest}
         self._make([docs[row.doc] for row in rows if row.doc in docs and row.doc not in aside], stop)
-        by_doc = {number: self._new[doc.text].pieces for number, doc in docs.items() if doc.text in self._new}
+        by_doc = {number: self.new[doc.text].pieces for number, doc in docs.items() if doc.text in self.new}
         # Where somebody began to speak, the rest stays.
         done = list(
             itertools.takewhile(lambda r: r.doc in by_doc or r.doc in aside or r.doc not in docs, rows)
@@ -196,7 +196,7 @@ class Embedding:
         self._database.write(store)
         # From here on it is found in the file.
         written = {docs[row.doc].text for row in done if row.doc in docs}
-        self._new = {text: new for text, new in self._new.items() if text not in written}
+        self.new = {text: new for text, new in self.new.items() if text not in written}
         return len(done)
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
@@ -205,12 +205,8 @@ class Embedding:
         The file takes them with the docs: each commit wears the card.
         """
         self._begin()
-        missing = {doc.text: doc for doc in itertools.islice(docs, _KEPT_NEW) if doc.text not in self._new}
+        missing = {doc.text: doc for doc in itertools.islice(docs, _KEPT_NEW) if doc.text not in self.new}
         return self._make(itertools.islice(missing.values(), limit), stop)
-
-    def holds_new(self) -> bool:
-        """Tell whether memory holds vectors that the file lacks."""
-        return bool(self._new)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return the cosines of docs that the index does not know, from vectors in memory."""
@@ -231,7 +227,7 @@ class Embedding:
         }
 
     def _pieces_new(self, docs: Mapping[int, Doc]) -> list[tuple[int, list[Encoding]]]:
-        new = self._new
+        new = self.new
         return [(number, new[doc.text].pieces) for number, doc in docs.items() if doc.text in new]
 
     def _begin(self) -> bool:
@@ -267,7 +263,7 @@ class Embedding:
 
     def _make(self, docs: Iterable[Doc], stop: Stop | None) -> int:
         """Make missing vectors until `stop()`; return of how many docs."""
-        missing_docs = {doc.text: doc for doc in docs if doc.text not in self._new}
+        missing_docs = {doc.text: doc for doc in docs if doc.text not in self.new}
         pieces = {text: self._pieces(doc) for text, doc in missing_docs.items()}
         parts = list(dict.fromkeys(part for some in pieces.values() for piece in some for part in piece))
         by_text = {part: self._begun[part] for part in parts if part in self._begun}
@@ -291,7 +287,7 @@ class Embedding:
                 doc = missing_docs[text]
                 whole[text] = _New((doc.kind, doc.ref), fit if len(fit) == len(means) else [])
         self._begun = by_text if len(whole) < len(pieces) else {}
-        self._new = dict([*self._new.items(), *whole.items()][-_KEPT_NEW:])
+        self.new = dict([*self.new.items(), *whole.items()][-_KEPT_NEW:])
         return len(whole)
 
     def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Encoding]:

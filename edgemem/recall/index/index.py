@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
     Step = Callable[[int], int]
+    ModelStep = Callable[[Embedding, int], int]
 
 _log = logging.getLogger(__name__)
 
@@ -173,8 +174,7 @@ class Index(Closable):
             rows = [partial(self._take_rows, sources, stop)] if due else []
             return [self._take_changes, *rows, self._take_texts]
 
-        with self._upkeep:
-            return self._work(steps, limit, _SLICE, stop)
+        return self._work(steps, limit, _SLICE, stop)
 
     def take_changes(self, stop: Stop = lambda: False) -> None:
         """Take changes and erasings at once, without waiting for a model that embeds, until `stop`.
@@ -216,30 +216,19 @@ class Index(Closable):
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
         """Make vectors of up to `limit` docs, new and changed first; return of how many."""
-
-        def steps() -> list[Step]:
-            return [] if self.embedding is None else [partial(self.embedding.embed_docs, stop)]
-
-        with self._upkeep:
-            return self._work(steps, limit, limit, stop)
+        return self._embed(lambda model, most: model.embed_docs(stop, most), limit, limit, stop)
 
     def embed_new(self, docs: Sequence[Doc], limit: int, *, stop: Stop | None = None) -> int:
         """Embed up to `limit` docs that the index does not hold, in memory; return how many."""
-
-        def steps() -> list[Step]:
-            return [] if self.embedding is None else [partial(self.embedding.embed_new, docs, stop)]
-
-        with self._upkeep:
-            return self._work(steps, limit, _EMBED_AT_ONCE, stop)
+        return self._embed(lambda model, most: model.embed_new(docs, stop, most), limit, _EMBED_AT_ONCE, stop)
 
     def keep_new(self, limit: int) -> None:
         """Write the vectors that only memory has, with up to `limit` rows for them; nothing is embedded."""
         embedding = self.embedding
-        if embedding is None or not embedding.holds_new():
+        if embedding is None or not embedding.new:
             return
         self.catch_up(limit)
-        with self._upkeep:
-            self._work(lambda: [partial(embedding.embed_docs, lambda: True)], limit, 1, None)
+        self._embed(lambda model, most: model.embed_docs(lambda: True, most), limit, 1, None)
 
     def warm(self, *, stop: Stop | None = None) -> bool:
         """Bring words and vectors into memory for the next question; return whether any were missing."""
@@ -249,30 +238,36 @@ class Index(Closable):
                 self.embedding.vectors.warm(stop)
             return int(self.postings.warm(self.state(), stop))
 
-        with self._upkeep:
-            return self._work(lambda: [warm], 1, 1, stop) > 0
+        return self._work(lambda: [warm], 1, 1, stop) > 0
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self.database.close()
 
+    def _embed(self, step: ModelStep, limit: int, at_once: int, stop: Stop | None) -> int:
+        """Repeat a step of the model in use, if there is one."""
+        return self._work(
+            lambda: [partial(step, self.embedding)] if self.embedding else [], limit, at_once, stop
+        )
+
     def _work(self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None) -> int:
         """Repeat each step until nothing is left, in a file that is made again where it must be."""
         done = 0
-        try:
-            self._mend()
-            for step in steps():
-                while done < limit and not (stop and stop()):
-                    taken = step(min(at_once, limit - done))
-                    done += taken
-                    if not taken:
-                        break
-        except (StoreError, InvalidInputError) as error:
-            if not self.mark_broken(error):
+        with self._upkeep:
+            try:
+                self._mend()
+                for step in steps():
+                    while done < limit and not (stop and stop()):
+                        taken = step(min(at_once, limit - done))
+                        done += taken
+                        if not taken:
+                            break
+            except (StoreError, InvalidInputError) as error:
+                if not self.mark_broken(error):
+                    raise
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                self.suspect(error)
                 raise
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            self.suspect(error)
-            raise
         return done
 
     def _is_due(self, sources: Sequence[Source], least: int, wait_s: float) -> bool:

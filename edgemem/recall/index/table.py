@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
-COLUMNS = """
-  d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.flags,
-  d.called, d.times, d.names, d.terms, d.digest
-"""
-"""The columns of a Row, from `docs d`."""
-
 _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
     "kind": "u1", "level": "u1", "past": "?", "flags": "u2", "dated": "?",
@@ -376,7 +370,7 @@ class ResidentPostings:
             for _, doc in removed or ():
                 table.drop(doc)
                 if self._messages.holds(doc) or self._others.holds(doc):
-                    self._take("d.id = ?", (doc,))  # it may have been replaced under its number
+                    self._take("id = ?", (doc,))  # it may have been replaced under its number
             if removed is not None:
                 return
         self._table = None
@@ -391,12 +385,12 @@ class ResidentPostings:
         for known, newest in self._ranges(state):
             known.begin(newest - NEWEST)
             if known.last < newest:
-                sql = "d.id > ? and d.id <= ? order by d.id limit ?"
+                sql = "id > ? and id <= ? order by id limit ?"
                 numbers = self._take(sql, (known.last, newest, AT_ONCE))
                 known.last = numbers[-1] if len(numbers) == AT_ONCE else newest
                 return True
             if known.first > known.lowest:
-                sql = "d.id > ? and d.id <= ? order by d.id desc limit ?"
+                sql = "id > ? and id <= ? order by id desc limit ?"
                 numbers = self._take(sql, (known.lowest, known.first, AT_ONCE))
                 known.first = numbers[-1] - 1 if len(numbers) == AT_ONCE else known.lowest
                 return True
@@ -404,7 +398,7 @@ class ResidentPostings:
 
     def _take(self, where: str, values: Sequence[int]) -> list[int]:
         """Read some docs in; return their numbers."""
-        sql = f"select {COLUMNS} from docs d where {where}"  # noqa: S608 - our own text
+        sql = f"select {', '.join(Row._fields)} from docs where {where}"  # noqa: S608 - our own text
         numbers: list[int] = []
         try:
             rows: list[tuple[Any, ...]] = self._database.query(sql, values)

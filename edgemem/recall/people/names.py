@@ -292,11 +292,13 @@ def people_in(text: str) -> set[str]:
 def people_told(text: str) -> tuple[list[str], list[str]]:
     """Return names in a statement, in small letters: first names and what follows kin or a title; and other words with a capital."""
     words, lists = all_words().get(language_in(text), all_words()["en"]), _lists()
+    beside = " ".join(words.statements.beside.pattern.findall(small(text)))
     if not words.spaced:
-        return [hit[0] for hit in lists.chinese.finditer(text)], []
+        return [hit[0] for hit in lists.chinese.finditer(text) if hit[0] not in beside], []
     cased, own = people_in(text) - lists.times, common_names() | words.names.first.plain()
     nouns = (words.statements.traits, words.statements.things)
-    sure, rest, after = list[str](), list[str](), False
+    verbs = (words.statements.states, words.statements.deeds)
+    sure, rest, after, before = list[str](), list[str](), False, ""
     for word in _WORD.findall(text):
         name, capital = small(word), word[0].isupper()
         firsts = own | lists.firsts if capital else own
@@ -310,16 +312,18 @@ def people_told(text: str) -> tuple[list[str], list[str]]:
         )
         if capital and (first or (after and not is_kin and not any(noun.stand_in(name) for noun in nouns))):
             sure.append(name)
-        elif (
-            words.stemmer in ("english", "german")
-            and first
-            and not (plain in lists.listed or is_english(plain))
+        elif first and (
+            not (plain in lists.listed or is_english(plain))
+            if words.stemmer in ("english", "german")
+            else (after or before in words.names.before_names.words)
+            and not any(said.stand_in(f"{before} {name}") for said in verbs)
+            and name not in words.stop.words
         ):
-            sure.append(name)  # elsewhere such a word may be no name
+            sure.append(name)  # elsewhere such a word may be no name, unless a title stands before it
         elif plain in cased and not is_kin:
             rest.append(name)
-        after = is_kin
-    return sure, rest
+        after, before = is_kin, name
+    return [name for name in sure if name not in beside], [name for name in rest if name not in beside]
 
 
 def _kin(words: Words) -> list[Exact]:

@@ -127,8 +127,8 @@ class Ranking:
         self._exact = view.exact[slots]
         self._repeats, self._replaced = np.zeros((2, len(slots)), bool)
         """Masks of echoes and copies, and of messages that are surely replaced."""
-        self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
-        """The log odds of each, and their part for being newer."""
+        self.log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
+        """The log odds of each that it answers, and their part for being newer."""
         self._weigh()
         self._chances = self._gated()
         self.scores = self._chances.copy() if period is None else period[1][kept]
@@ -139,7 +139,7 @@ class Ranking:
     @property
     def evidence(self) -> Evidence:
         """Return how well the best remaining candidates fit, for the gate."""
-        features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
+        features, odds = self.candidates.features[self._kept_rows], self.log_odds[self._kept_rows]
         told = features[:, PLACES["asks"]] <= 0
         second, best = np.sort(np.append(odds[told], (NOTHING, NOTHING)))[-2:].tolist()
         near = self._nearness[self._kept_rows]
@@ -154,11 +154,6 @@ class Ranking:
             *(near[read[odds[read].argmax()]].tolist() if len(read) else (NEARNESS, EVEN)),
         )
 
-    @property
-    def log_odds(self) -> Numbers:
-        """Return the log odds of each candidate that it answers."""
-        return self._log_odds
-
     def __len__(self) -> int:
         return len(self.scores)
 
@@ -169,7 +164,7 @@ class Ranking:
         rows, features = view.table.rows, self.candidates.features[told]
         models = (self._model, self._by_words) if self._no_vector.any() else (self._model,)
         odds = [model.answers.odds(features) for model in models]
-        compared = np.concatenate([choose_compared(each, self.candidates, told) for each in odds])
+        compared = np.concatenate([choose_compared(log_odds, self.candidates, told) for log_odds in odds])
         docs = {row: int(rows["id"][slots[row]]) for row in np.unique(compared).tolist()}
         known = contents_of(list(docs.values()))
         stems, vectors = np.full(len(slots), frozenset(), object), np.full(len(slots), None, object)
@@ -255,7 +250,7 @@ class Ranking:
         # The best one's nearness in meaning is unknown while some wait for vectors.
         shares = (self._meaning, 0.0) if waits else (self._meaning,)
         chances = [
-            self._gate.chances(self.utterance, evidence, self._log_odds, meaning=share) for share in shares
+            self._gate.chances(self.utterance, evidence, self.log_odds, meaning=share) for share in shares
         ]
         likeliest = chances[0] if len(chances) == 1 else np.maximum(*chances)
         best: NDArray[np.float64] = 1 - (1 - likeliest) * (1 - self._of_day)
@@ -279,7 +274,7 @@ class Ranking:
         if exact.any() and not exact.all():
             # What has the code that is asked for is never less likely than what is near in meaning alone.
             odds[exact] += max(0.0, float(odds[~exact].max() - odds[exact].max() + _EXACT))
-        self._log_odds[kept] = odds
+        self.log_odds[kept] = odds
         if candidates.contents is not None and np.count_nonzero(replaced) > COMPARED // 2:
             # Of thousands of readings only some are compared, among them the newest.
             replaced |= (self.kinds[kept] == TURN) & ~candidates.contents.stems.astype(bool)
@@ -291,7 +286,7 @@ class Ranking:
         rows = np.array(like, np.intp)
         self._source_row = np.append(self._source_row, rows)
         self.scores = np.append(self.scores, self.scores[rows])
-        self._log_odds = np.append(self._log_odds, self._log_odds[rows])
+        self.log_odds = np.append(self.log_odds, self.log_odds[rows])
         self._of_day = np.append(self._of_day, self._of_day[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))

@@ -207,12 +207,12 @@ class WordSearch:
         """Return names that readable texts tell, with a word of one of some skeletons."""
         return self._view.table.names.sounding_like(sounds, self._view.readable)
 
-    def _compounds(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
+    def _compounds(self, term: str, counts: Mapping[str, int]) -> Sequence[SimilarTerm]:
         """Return the shortest known compounds that end with a term, and the term's parts, if it may be a compound."""
         longer = sorted(self._view.table.similar.ending_in(term), key=lambda other: (len(other), other))
         # Unreadable ones take nobody's place.
         readable = (other for other in longer if self.counts([other])[other])
-        return split_compound(term, islice(readable, MOST), known=known)
+        return split_compound(term, islice(readable, MOST), known=bool(counts.get(term)))
 
     def _find(self, question: ParsedQuery, statistics: Statistics) -> None:
         """Find the words of the question, and those that sound or end like them."""
@@ -229,7 +229,7 @@ class WordSearch:
         sure = question.unknown_words
         language = all_words().get(question.whole.language)
         if language is not None and language.compounds:
-            near = {one: self._compounds(one, known=bool(statistics.counts.get(one))) for one in informative}
+            near = {term: self._compounds(term, statistics.counts) for term in informative}
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
         postings = view.table.find(stems)

@@ -220,16 +220,6 @@ class Analysis(NamedTuple):
 NOTHING = Analysis()
 
 
-class QueryAnalysis(NamedTuple):
-    """A question, cut into words once, with and without its times."""
-
-    whole: Analysis = NOTHING
-    undated: Analysis = NOTHING
-    """Without the times, unless nothing else is left."""
-    date_terms: frozenset[str] = frozenset()
-    """The terms of the times."""
-
-
 class SpokenWord(NamedTuple):
     """A word with its place, without an English genitive."""
 
@@ -252,17 +242,19 @@ def analyse(text: str) -> Analysis:
     return Analysis(text, tuple(_in_pieces(plain)), tokens, _script_of(text) or language)
 
 
-def analyse_query(text: str, times: Mapping[str, bool]) -> QueryAnalysis:
-    """Cut a question into words, with and without its times: phrases, each with whether it surely names a time."""
+def analyse_query(text: str, times: Mapping[str, bool]) -> tuple[Analysis, Analysis, frozenset[str]]:
+    """Cut a question into words, with and without its times: phrases, each with whether it surely names a time.
+
+    The second has them all the same where nothing else is left; the terms of the times come last.
+    """
     undated = text
     for phrase, sure in times.items():
         if sure:
             undated = undated.replace(phrase, " ", 1)
     whole = analyse(text)
     rest = whole if undated == text else analyse(undated)
-    return QueryAnalysis(
-        whole, rest if rest.tokens else whole, frozenset(term for phrase in times for term in terms(phrase))
-    )
+    date_terms = frozenset(term for phrase in times for term in terms(phrase))
+    return whole, rest if rest.tokens else whole, date_terms
 
 
 def spoken_words(text: str) -> list[SpokenWord]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from edgemem.languages.words import DateForm, Dates, Items, Vocabulary, Words, all_words, bare, either
+from edgemem.languages.words import Binding, Dates, Items, Naming, Vocabulary, Words, all_words, bare, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import fold
 
@@ -29,8 +29,8 @@ _FIGURES = {
     "date": r"\d{1,4}(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,4}(?!\d|[-/.]\d)",
 }  # fmt: skip
 _ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d(?:[号日ºª.]|st|nd|rd|th)"
-_NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "weekly", "time")
-_BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "seldom", "every")
+_NAMING = get_args(Naming)
+_BINDING = get_args(Binding)
 _LEAST_MONTHDAY = 4  # the lowest number of a day that stands alone: "the first" is rarely a day
 _NOTATION = str.maketrans({"(": "(?:", "[": "(?:", "]": ")?", " ": r"\s+"})
 _GAP = r"[\w'’]+(?:\s+[\w'’]+){0,3}"
@@ -153,7 +153,7 @@ def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
         ways = "|".join(filter(None, (slots.get(kind), figures)))
         return f"(?P<{'shift' if kind == 'away' else kind}_{n}>{ways})"
 
-    def pattern(kinds: Iterable[DateForm]) -> Pattern:
+    def pattern(kinds: Iterable[Any]) -> Pattern:
         forms = []
         for kind in kinds:
             for form in table.forms.get(kind, ()):

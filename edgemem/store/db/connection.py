@@ -110,21 +110,27 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
     """Run the steps that the file has not seen, each in one transaction with the record that it ran."""
     tick = clock.tick()
     for step in steps:
-        connection.execute("begin immediate")
-        try:
+        with all_or_none(connection):
             for table in _OWN_TABLES:
                 connection.execute(f"create table if not exists {table}")
             if connection.execute("select 1 from migrations where name = ?", (step.name,)).fetchone():
-                connection.execute("rollback")
                 continue
             for statement in step.statements:
                 connection.execute(statement)
             connection.execute("insert into migrations (name, recorded) values (?, ?)", (step.name, tick))
-            connection.execute("commit")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("rollback")
-            raise
+
+
+@contextmanager
+def all_or_none(connection: Any) -> Iterator[None]:
+    """Have all statements of a block written, or none of them."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
 
 
 class Ticks:

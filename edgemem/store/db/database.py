@@ -34,6 +34,7 @@ from edgemem.store.db.connection import (
     FOREIGN,
     Schema,
     Ticks,
+    all_or_none,
     check_schema,
     connect,
     migrate,
@@ -257,23 +258,16 @@ class Database(Closable):
                 f"{self.path} was opened to be read only, because it cannot be written; mount the disk read-write, or mend"
                 " the rights, and open it again."
             )
-        with self._exclusively():
-            connection.execute("begin immediate")
+        with self._exclusively(), all_or_none(connection):
+            self._version = self._ticks.look(connection, self._version)
+            self._running = transaction = Transaction(connection, self.clock)
             try:
-                self._version = self._ticks.look(connection, self._version)
-                self._running = transaction = Transaction(connection, self.clock)
-                try:
-                    result = work(transaction)
-                finally:
-                    transaction.open, self._running = False, None
-                if transaction.erased:
-                    self._ticks.keep(connection, transaction.newest)
-                connection.execute("commit")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
-            return result
+                result = work(transaction)
+            finally:
+                transaction.open, self._running = False, None
+            if transaction.erased:
+                self._ticks.keep(connection, transaction.newest)
+        return result
 
     def _open_writer(self, schema: Schema) -> Any:
         options = self._options

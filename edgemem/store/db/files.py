@@ -281,7 +281,19 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-class FileLock:
+class Descriptor:
+    """An open file of the system's; -1: it is closed, or there is none."""
+
+    _fd = -1
+
+    def close(self) -> None:
+        """Let go of it; a second call does nothing. The file stays: if one removed it unlooked at, two could hold two locks."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class FileLock(Descriptor):
     """An exclusive lock between processes; not re-entrant, used by one thread at a time."""
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:
@@ -315,12 +327,6 @@ class FileLock:
             return os.path.samestat(os.fstat(self._fd), self.path.stat())
         return False
 
-    def close(self) -> None:
-        """Close the file; it stays: two processes could hold two locks if one removed it unlooked at."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
 
 @contextmanager
 def locked_beside(path: Path) -> Iterator[None]:
@@ -339,7 +345,7 @@ def locked_beside(path: Path) -> Iterator[None]:
                 return
 
 
-class HomeLock:
+class HomeLock(Descriptor):
     """Tells whether a home is open: who has it open shares the lock, and who replaces its files holds it alone.
 
     Where no file is there and none may be written, it is held without one: nobody can replace anything there either.
@@ -364,12 +370,6 @@ class HomeLock:
         # A lock shared by two who both want it alone would never be free.
         fcntl.flock(self._fd, fcntl.LOCK_UN)
         _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, busy)
-
-    def close(self) -> None:
-        """Let go of it; a second call does nothing. The file stays, as with `FileLock`."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 def _open_lock(path: Path) -> int:

@@ -76,6 +76,10 @@ class Transaction:
         self._check(sql)
         self.changes = max(self._connection.executemany(sql, rows).rowcount, 0)
 
+    def insert(self, into: str, values: Sequence[Any]) -> None:
+        """Insert a row of values; `into` names the table and its columns."""
+        self.execute(f"insert into {into} values ({', '.join('?' * len(values))})", values)  # noqa: S608 - our own
+
     def announce(self, table: str, rows: Iterable[int]) -> None:
         """Tell the index to look at rows of a table again: they changed, or are gone."""
         sql = "insert into index_queue (id, kind, ref) values (?, ?, ?)"

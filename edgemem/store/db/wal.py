@@ -32,7 +32,7 @@ _HEAD_OF = {2: 12, 5: 12, 10: 8, 13: 8}
 """Bytes of a b-tree page's head, by its type: interior and leaf, of indexes and of tables."""
 _MOST_PAGES = 1 << 25  # from so many pages on, the number of a page could be read as the type of one
 _NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
-_SCRATCH = "edgemem-"
+_SCRATCH = ".edgemem-scratch-"
 _PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that nobody who begins to speak is heard late
 _TRIES = 5  # to copy a file that others write
 _CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
@@ -288,7 +288,7 @@ def scratch_folder() -> Iterator[Path]:
     memory = Path("/dev/shm")  # noqa: S108 - the folder below is ours alone
     place = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
     for left in place.glob(f"{_SCRATCH}*"):
-        if not Path("/proc", left.name.split("-")[1]).exists():
+        if not Path("/proc", left.name.split("-")[2]).exists():
             rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{_SCRATCH}{os.getpid()}-", dir=place) as folder:
         yield Path(folder)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.languages.words import function_words
 from edgemem.records import BlockLine
 from edgemem.scopes import name_key, person_of
 from edgemem.store import facts
@@ -45,8 +46,10 @@ _PEOPLE_BESIDE = " union ".join(
 _TOLD_THEN = "(id between :begun and :end and source = 'llm' and speaker is :speaker)"
 """The versions of a fact, and the doubts, that a model's tools told while a turn was open."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_TELLING = 16
-"""Bytes of an answer's sentence that tells something; a shorter one may be anybody's."""
+_WORD = re.compile(r"[\u0e00-\u0eff\u2e80-\uffdc]{2}|[^\W_]+")  # of a script without spaces, two letters
+_STOPS, _MOST_SENTENCES = ".!?…。！？", 3
+_TELLING, _LEAST_WORDS = 16, 2
+"""Bytes of a sentence that tells something, and words with a meaning of one that was said; what has less may be anybody's."""
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
@@ -243,7 +246,7 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
     """Erase a turn, its utterance and its answer; return how much of each kind went, and what finds copies.
 
     With it go the facts that nothing but its tools told, what goes with messages, and what its speaker's agent keeps of the
-    session; in any conversation, what the memory's tools repeated of it, and what a robot answered with it word for word.
+    session; in any conversation, what the memory's tools repeated of it, and what a robot answered since with sentences of it.
     """
     rows = tx.execute(
         "select t.session_id, t.recorded, t.first_message, t.last_message, t.owner, t.speaker from turns t"
@@ -264,10 +267,8 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
         if text and role in ("user", "assistant")
     ]
     erase_tool_copies(tx, copies)
-    for text in {
-        text for _, role, text in stored if role == "user" and text and len(text.encode()) >= _TELLING
-    }:
-        _erase_quotes(tx, text)
+    for said in {text for _, role, text in stored if role == "user" and text}:
+        _erase_quotes(tx, said, first)
     told = _erase_told(tx, {"begun": begun, "end": first, "speaker": speaker})
     copies += told
     for kind in KINDS:
@@ -285,14 +286,24 @@ def _quotable(role: str, text: str) -> list[str]:
     return [text, *sentences] if role == "user" or sentences else []
 
 
-def _erase_quotes(tx: Transaction, text: str) -> None:
-    """Erase a text from what robots answered, word for word, such as the question whether to forget it."""
-    changed = tx.execute(
-        "update messages set content = replace(content, :text, :erased), unheard = replace(unheard, :text, :erased),"
-        " tokens = null where role = 'assistant' and (instr(content, :text) or instr(unheard, :text)) returning id",
-        {"text": text, "erased": ERASED},
-    )
-    tx.announce("messages", sorted(number for (number,) in changed))
+def _erase_quotes(tx: Transaction, said: str, at: int) -> None:
+    """Erase what was said, and each sentence of it that tells something, from what robots answered since, word for word."""
+    quotes = sorted(_quotes_of(said), key=len, reverse=True)
+    sql = "select id, content, unheard from messages where id >= :at and role = 'assistant' and (instr(content, :quote) or instr(unheard, :quote))"
+    answers = {row[0]: row[1:] for quote in quotes for row in tx.execute(sql, {"at": at, "quote": quote})}
+    pattern = re.compile("|".join(f"{re.escape(quote)}[{_STOPS}]*" for quote in quotes))
+    left = [(*(text and pattern.sub(ERASED, text) for text in texts), n) for n, texts in answers.items()]
+    tx.executemany("update messages set content = ?, unheard = ?, tokens = null where id = ?", left)
+    tx.announce("messages", sorted(answers))
+
+
+def _quotes_of(said: str) -> set[str]:
+    """Return what was said, and neighbours of its sentences that tell something, since a stop may be an abbreviation's; without stops."""
+    places = [0, *(gap.end() for gap in _SENTENCE.finditer(said)), len(said)]
+    runs = (said[a:b] for n, a in enumerate(places) for b in places[n + 1 : n + 1 + _MOST_SENTENCES])
+    telling = [run for run in runs if len({*_WORD.findall(run.lower())} - function_words()) >= _LEAST_WORDS]
+    quotes = {run.strip(f" {_STOPS}") for run in (said, *telling)}
+    return {quote for quote in quotes if len(quote.encode()) >= _TELLING}
 
 
 def _erase_parts(

@@ -125,37 +125,33 @@ class Eraser:
         """Places in which this process last found bytes, and why they stayed."""
         self._lock = threading.Lock()
 
-    def fact(self, key: str, *, scope: str, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
+    def fact(self, key: str, *, scope: str, wait_s: float | None = None) -> Forgotten:
         """Erase a fact with its history, also from what running conversations will say.
 
-        Waits at most `wait_s` seconds for turns that must be written before, and with `at_once` for the bytes to be gone.
+        Waits at most `wait_s` seconds for turns that must be written before; None: also for the bytes to be gone.
         """
-        return self._erase(lambda tx: _one("facts", erase_fact(tx, key, scope=scope)), wait_s, at_once)
+        return self._erase(lambda tx: _one("facts", erase_fact(tx, key, scope=scope)), wait_s)
 
-    def record(
-        self, kind: Kind, record_id: str, *, wait_s: float | None = None, at_once: bool = True
-    ) -> Forgotten:
-        """Erase one row of a kind, such as an episode by its id; the further arguments are those of `fact`."""
-        return self._erase(lambda tx: _one(kind.plural, erase_record(tx, kind, record_id)), wait_s, at_once)
+    def record(self, kind: Kind, record_id: str, *, wait_s: float | None = None) -> Forgotten:
+        """Erase one row of a kind, such as an episode by its id; `wait_s` is that of `fact`."""
+        return self._erase(lambda tx: _one(kind.plural, erase_record(tx, kind, record_id)), wait_s)
 
-    def turn(
-        self, session_id: str, n: int, *, wait_s: float | None = None, at_once: bool = True
-    ) -> Forgotten:
-        """Erase turn `n` of a conversation; the further arguments are those of `fact`. BusyError: it goes on, and its end would write it anew."""
+    def turn(self, session_id: str, n: int, *, wait_s: float | None = None) -> Forgotten:
+        """Erase turn `n` of a conversation; `wait_s` is that of `fact`. BusyError: it goes on, and its end would write it anew."""
         if any((turn.session, turn.n) == (session_id, n) for turn in self._journal.open_turns()):
             raise BusyError(f"Turn {n} of {session_id!r:.80} is open; try again when it has ended.")
-        return self._erase(lambda tx: erase_exchange(tx, session_id, n), wait_s, at_once)
+        return self._erase(lambda tx: erase_exchange(tx, session_id, n), wait_s)
 
     def session(self, session_id: str) -> Forgotten:
         """Erase a conversation."""
-        return self._erase(lambda tx: (erase_session(tx, session_id), []), None, at_once=True)
+        return self._erase(lambda tx: (erase_session(tx, session_id), []))
 
-    def _erase(self, work: Work, wait_s: float | None, at_once: bool) -> Forgotten:
+    def _erase(self, work: Work, wait_s: float | None = None) -> Forgotten:
         self._journal.settle(wait_s=wait_s)
         erased, copies = self._database.write(work)
         for gone in copies:
             self._on_forgotten(gone)
-        return self._forgotten(erased, at_once=at_once and bool(erased))
+        return self._forgotten(erased, at_once=wait_s is None and bool(erased))
 
     def messages(self, session_id: str, person: str, *, keep: int) -> int:
         """Erase what a person said in a conversation, but for the newest messages; return how many went."""
@@ -173,7 +169,7 @@ class Eraser:
         folders = bank.folder.folders_of(name)
         root = bank.folder.root if folders else None
         files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
-        forgotten = self._erase(lambda tx: erase_person(tx, name, bank=root, files=files), None, at_once=True)
+        forgotten = self._erase(lambda tx: erase_person(tx, name, bank=root, files=files))
         beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(
             forgotten,

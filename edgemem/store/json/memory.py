@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, EdgememError
-from edgemem.store.db.connection import migrate, plain_connection, translated_errors
+from edgemem.store.db.connection import all_or_none, migrate, plain_connection, translated_errors
 from edgemem.store.db.files import locked_beside, set_aside
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.json.files import JsonFile, copy_aside
@@ -69,15 +69,9 @@ class MemoryTables:
         """Run `work` in one transaction of a tick (None: a new one) and return its result."""
         with self._turn, translated_errors(self.path):
             self.check_open()
-            self._connection.execute("begin")
-            try:
+            with all_or_none(self._connection):
                 tick = self.clock.tick() if recorded is None else recorded
-                result = work(Transaction(self._connection, self._ids, recorded=tick))
-            except BaseException:
-                self._connection.execute("rollback")
-                raise
-            self._connection.execute("commit")
-            return result
+                return work(Transaction(self._connection, self._ids, recorded=tick))
 
     def close(self) -> None:
         """Drop the tables; may be called twice."""

@@ -9,14 +9,15 @@ names the rest: whole facts, and whole ends of conversations.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, count
-from edgemem.scopes import is_known_form, without_spaces
+from edgemem.scopes import is_known_form, name_key, without_spaces
 from edgemem.store.db.connection import note_tick
 from edgemem.store.db.files import create_private, write_private
 from edgemem.store.declaration import Kind
@@ -33,7 +34,7 @@ from edgemem.store.kinds import (
     TOOL_OUTPUTS,
     TURNS,
 )
-from edgemem.store.rights import spell, spell_heard, spell_scope
+from edgemem.store.rights import spell, spell_heard, spell_scope, spellings
 from edgemem.store.transfer.export import (
     CODECS,
     MESSAGE,
@@ -49,7 +50,7 @@ from edgemem.store.turns import lift_cycle, note_newer
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.bank.bank import MemoryBank, ScopedBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -119,7 +120,8 @@ def import_lines(
         take_notes(notes, merge.notes, merge.report)
     if bank is not None:
         for file in merge.files:
-            _take_file(bank, file, merge.report)
+            find = partial(bank.for_scope, file.bank, file.topic)
+            take_file(find, file.path, file.content, merge.report, file.modified)
     return merge.report
 
 
@@ -172,6 +174,8 @@ class _Merge:
             return
         elif codec.kind is SESSIONS:
             self._take_session(line)
+        elif codec.kind.goes == "person":
+            self._take_name(line)
         elif codec.kind is DOUBTS:
             # Of one that has parted, the sentence about the fact's history says enough.
             if (line.scope, line.key) not in self._parted_facts:
@@ -266,6 +270,15 @@ class _Merge:
             self._add_alone(codec, winner, more)
         if kind is EPISODES and line.details:
             keep_tags(self.tx, line.id, line.details.get("tags", ()))
+
+    def _take_name(self, line: Any) -> None:
+        """Make another name of somebody theirs, unless it is somebody else's here; their rows came before."""
+        name, here = spell(self.tx, line.name), spellings(self.tx, [line.called])[line.called]
+        sql = "insert or ignore into names select :key, :name where :key <> '' and :name <> '' returning 1"
+        if self.tx.execute(sql, {"key": name_key(line.called), "name": name}):
+            self.report.count("names", new=True)
+        elif here != name:
+            self._refuse(f"The name {line.called!r:.80} is that of {here!r:.80} here, and stays.")
 
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
@@ -410,15 +423,17 @@ def _name_of(kind: Kind, line: Any) -> str:
     return f"{name!r} ({', '.join(place)})" if place else repr(name)
 
 
-def _take_file(bank: MemoryBank, given: File, report: ImportReport) -> None:
-    """Write a file of the bank where there is none; one that the bank does not take is refused."""
+def take_file(
+    find: Callable[[], ScopedBank], path: str, content: str, report: ImportReport, at: float | None = None
+) -> None:
+    """Write a file into the bank that `find` returns, where there is none; one that the bank does not take is refused."""
     try:
-        place = bank.for_scope(given.bank, given.topic)
-        here = place.read_file(given.path)
+        place = find()
+        here = place.read_file(path)
         if here is None:
-            place.write_file(given.path, given.content, at=given.modified)
-        elif here != given.content:
-            report.refused.append(f"The bank's file {given.path!r} holds another text here, which stays.")
+            place.write_file(path, content, at=at)
+        elif here != content:
+            report.refused.append(f"The bank's file {path!r} holds another text here, which stays.")
             return
         report.count("files", new=here is None)
     except InvalidInputError as error:

@@ -14,6 +14,7 @@ from edgemem.context.block.select import Uttered, adds_information, fit_lines, s
 from edgemem.context.prompt import PromptLog
 from edgemem.fence import clean
 from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
 from edgemem.recall.text.analyse import analyse, terms
 from edgemem.records import BlockLine, Held, Recalled
 from edgemem.scopes import Level
@@ -367,6 +368,18 @@ def test_what_is_private_never_shares_a_line() -> None:
     assert any("red paint" in line.line for line in open_lines)
 
 
+def blocks_of(memory: Memory, said: str, *questions: str) -> list[str]:
+    """Tell something in the hall; return the blocks of questions in the kitchen."""
+    AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
+    memory.idle(10.0)
+    loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+    blocks = []
+    for question in questions:
+        loop.run(question)
+        blocks.append(log_of(loop.ctx).prompt_log.turns[-1].block)
+    return blocks
+
+
 def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path) -> None:
     """A conversation is told the part that a question asks for, the rest when that is asked for, and nothing twice."""
     said = (
@@ -376,19 +389,13 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
     )
     more = "[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n"
     with opened(tmp_path / "home", more, tokenizer=WordTokenizer()) as memory:
-        told_to = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann"))
-        told_to.run(said)
-        memory.idle(10.0)
-        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
-        blocks = []
-        for question in (
+        blocks = blocks_of(
+            memory,
+            said,
             "Where did we plant nine cherry trees behind the mill?",
             "Behind what did we plant the cherry trees?",
             "Where is the dealer who bought the silver spoons from Grandmother?",
-        ):
-            loop.run(question)
-            prompt_log = log_of(loop.ctx).prompt_log
-            blocks.append(prompt_log.turns[-1].block)
+        )
         assert "cherry trees" in blocks[0]
         assert GAP in blocks[0]
         assert "spoons" not in blocks[0]
@@ -408,11 +415,8 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(tmp_pat
         " behind the rain gauge now so please do not look for it under the pot again and tell the others"
     )
     with opened(tmp_path, "[recall]\ndeadline_ms = 60000\n") as memory:
-        AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
-        memory.idle(10.0)
-        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
-        loop.run("Where is the spare key for the shed?")
-        assert "behind the rain gauge" in log_of(loop.ctx).prompt_log.turns[-1].block
+        (block,) = blocks_of(memory, said, "Where is the spare key for the shed?")
+    assert "behind the rain gauge" in block
 
 
 def test_what_a_story_comes_to_is_told_and_what_lies_between_is_left_out(tmp_path: Path) -> None:
@@ -422,13 +426,9 @@ def test_what_a_story_comes_to_is_told_and_what_lies_between_is_left_out(tmp_pat
         " was the turn of his brother in law, who has opened a bakery down by the harbour. He can fetch it on the ninth."
     )
     with opened(tmp_path, "[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 55\n") as memory:
-        AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
-        memory.idle(10.0)
-        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
-        loop.run("What did the upholsterer say about the armchair?")
-        block = log_of(loop.ctx).prompt_log.turns[-1].block
-        assert f"{GAP} He can fetch it on the ninth" in block.partition("the armchair.")[2]
-        assert "bakery" not in block
+        (block,) = blocks_of(memory, said, "What did the upholsterer say about the armchair?")
+    assert f"{GAP} He can fetch it on the ninth" in block.partition("the armchair.")[2]
+    assert "bakery" not in block
 
 
 _SOME = """

@@ -21,6 +21,7 @@ from edgemem.fence import is_fenced
 from edgemem.records import Message, Reply
 from edgemem.session.tools import Tool
 from edgemem.store.turns import latest_epoch
+from support.homes import home_of
 from support.models import Unforgetting
 from support.tokenizers import WordTokenizer
 
@@ -256,9 +257,7 @@ class Robot(Unforgetting):
     """A robot that is switched off for a month between any two of its days."""
 
     def __init__(self, home: Path) -> None:
-        home.mkdir()
-        (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-        self.home = home
+        self.home = home_of(home, '[llama]\nembedder = ""\n')
         self.now = 1_770_000_000.0
         self.dates: list[float] = []
 

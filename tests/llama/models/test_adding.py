@@ -5,7 +5,6 @@ import json
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +16,10 @@ from edgemem.llama.models.catalog import Pin, describe, pin_path, sha256_of, wri
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import add_model
 from lab.random_model import key
-from support.cli import run
+from support.cli import json_of, refused, run
 from support.disks import no_file_larger_than
 from support.models import WIDTH, write_llama_gguf, write_tiny_bert
+from support.refusals import refusal
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def row(*args: object, home: Path) -> Any:
-    result = run(*args, "--json", "--home", home)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 def test_a_header_tells_what_a_model_is(files: dict[str, Path], minilm: Path) -> None:
     """Whether it embeds or chats, its context, its template and its memory."""
     told = {kind: describe(path) for kind, path in files.items()}
@@ -83,9 +77,7 @@ def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: 
         tmp_path: "no model file",
         tmp_path / "nothing.gguf": "no model file",
     }.items():
-        result = run("models", "add", path, "--home", home)
-        assert result.exit_code == 1
-        assert words in " ".join(result.output.split())
+        assert words in refused(run("models", "add", path, "--home", home))
         assert names(home / "models") == []
 
 
@@ -109,9 +101,7 @@ def test_it_crosses_disks(files: dict[str, Path], folder: Path, monkeypatch: pyt
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".hidden", "-x", "x\0", "\udc80", "ü", "x" * 1000000])
 def test_a_name_that_is_none_is_refused(files: dict[str, Path], folder: Path, name: str) -> None:
     """Nothing is written, there or elsewhere."""
-    with pytest.raises(InvalidInputError) as caught:
-        add_model(files["chat"], folder, name=name)
-    assert len(str(caught.value)) < 500
+    assert len(refusal(InvalidInputError, add_model, files["chat"], folder, name=name)) < 500
     assert not folder.exists()
 
 
@@ -126,13 +116,11 @@ def test_a_file_that_cannot_be_the_named_model_is_refused(
         (files["base"], "phi-3.5-mini-instruct", "a chat model"),
         (files["chat"], "nomic-embed-text-v1.5", "an embedder"),
     ):
-        with pytest.raises(ModelError, match=words):
-            add_model(file, folder, name=name)
+        refusal(ModelError, add_model, file, folder, match=words, name=name)
     other = tmp_path / "all-minilm-l6-v2-q8_0.gguf"
     data = minilm.read_bytes()
     other.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ModelError, match="same size, other bytes"):
-        add_model(other, folder)
+    refusal(ModelError, add_model, other, folder, match="same size, other bytes")
     assert names(folder) == []
 
 
@@ -145,33 +133,30 @@ def test_own_prefixes_are_kept_beside_the_model(files: dict[str, Path], folder: 
         asked = named.embed_query("hello")
         assert asked is not None
         assert np.array_equal(asked, bare.embed_query("robot hello"))
-    with pytest.raises(InvalidInputError, match="Prefixes"):
-        add_model(files["chat"], folder, query_prefix="x")
+    refusal(InvalidInputError, add_model, files["chat"], folder, match="Prefixes", query_prefix="x")
 
 
 def test_chat_takes_a_model_by_its_name(files: dict[str, Path], home: Path) -> None:
     """Of the catalogue, or added; what is not here is told with the command that brings it."""
-    row("models", "add", files["chat"], "--as", "phi-3.5-mini-instruct", home=home)
-    row("models", "add", files["chat"], "--as", "mine", home=home)
+    json_of("models", "add", files["chat"], "--as", "phi-3.5-mini-instruct", "--home", home)
+    json_of("models", "add", files["chat"], "--as", "mine", "--home", home)
     for name in ("phi-3.5-mini-instruct", "mine"):
         said = run("chat", "--llm", name, "--max-tokens", 2, "--json", "--home", home, input="hello\n")
         assert said.exit_code == 0, said.output
         assert json.loads(said.stdout.splitlines()[-1])["said"] == "hello"
     known = "llama-3.2-1b-instruct"
     for name, words in (("nope", "models list"), (known, f"models get {known}")):
-        missing = run("chat", "--llm", name, "--home", home, input="hello\n")
-        assert missing.exit_code == 1
-        assert words in missing.output
+        assert words in refused(run("chat", "--llm", name, "--home", home, input="hello\n"))
 
 
 def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: Path) -> None:
     """As JSON and in words; a changed byte is found, and removing takes the pin along."""
-    added = row("models", "add", files["embedder"], "--as", "mine", home=home)
+    added = json_of("models", "add", files["embedder"], "--as", "mine", "--home", home)
     assert (added["kind"], added["state"]) == ("embedder", "verified")
     assert added["sha256"] == sha256_of(files["embedder"])
-    listed = {each["name"]: each for each in row("models", "list", home=home)}
+    listed = {each["name"]: each for each in json_of("models", "list", "--home", home)}
     assert listed["mine"] == {key: value for key, value in added.items() if key != "chat_template"}
-    assert [each["name"] for each in row("models", "verify", "mine", home=home)] == ["mine"]
+    assert [each["name"] for each in json_of("models", "verify", "mine", "--home", home)] == ["mine"]
     path = Path(added["path"])
     data = path.read_bytes()
     path.unlink()
@@ -179,11 +164,9 @@ def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: 
     bad = run("models", "verify", "mine", "--home", home)
     assert bad.exit_code == 1
     assert bad.output.startswith("bad mine")
-    assert row("models", "remove", "mine", home=home)["bytes"] == len(data)
+    assert json_of("models", "remove", "mine", "--home", home)["bytes"] == len(data)
     assert names(home / "models") == []
-    gone = run("models", "remove", "mine", "--home", home)
-    assert gone.exit_code == 1
-    assert "There is no model mine" in gone.output
+    assert "There is no model mine" in refused(run("models", "remove", "mine", "--home", home))
 
 
 def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, Path], home: Path) -> None:
@@ -191,23 +174,23 @@ def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, 
     (home / "models").mkdir(parents=True)
     path = home / "models" / "mine.gguf"
     path.hardlink_to(files["chat"])
-    listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
+    listed = {each["name"]: each["state"] for each in json_of("models", "list", "--home", home)}
     assert listed["mine"] == "unverified"
     assert "edgemem models add" in run("models", "verify", "mine", "--home", home).output
-    row("models", "add", path, home=home)
-    assert row("models", "verify", "mine", home=home)[0]["ok"]
+    json_of("models", "add", path, "--home", home)
+    assert json_of("models", "verify", "mine", "--home", home)[0]["ok"]
 
 
 def test_removing_a_known_model_forgets_its_pin(files: dict[str, Path], home: Path, folder: Path) -> None:
     """Also where the file is gone already, and where a download has only begun."""
     _, path, _ = add_model(files["chat"], folder, name="qwen2.5-1.5b-instruct")
     path.with_name(f"{path.name}.part").write_bytes(b"GGUF")
-    row("models", "remove", "qwen2.5-1.5b-instruct", home=home)
+    json_of("models", "remove", "qwen2.5-1.5b-instruct", "--home", home)
     assert names(folder) == []
     pinned = Path(os.environ["EDGEMEM_MODELS"]) / "bge-small-en-v1.5-q8_0.gguf"
     pinned.parent.mkdir()
     write_pin(pinned, Pin(sha256="0" * 64, bytes=1, origin="x"))
-    row("models", "remove", "bge-small-en-v1.5", home=home)
+    json_of("models", "remove", "bge-small-en-v1.5", "--home", home)
     assert names(pinned.parent) == []
 
 
@@ -215,9 +198,8 @@ def test_a_damaged_pin_is_named(files: dict[str, Path], folder: Path, home: Path
     """Whoever opens the model hears which file to delete; listing goes on."""
     _, path, _ = add_model(files["embedder"], folder, name="mine")
     pin_path(path).write_bytes(random.Random(0).randbytes(50))
-    with pytest.raises(ModelError, match=r"mine\.gguf\.pin cannot be read"):
-        open_embedder("mine", home=home)
-    listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
+    refusal(ModelError, open_embedder, "mine", match=r"mine\.gguf\.pin cannot be read", home=home)
+    listed = {each["name"]: each["state"] for each in json_of("models", "list", "--home", home)}
     assert listed["mine"] == "damaged"
 
 
@@ -226,6 +208,5 @@ def test_adding_twice_changes_nothing_another_is_refused(files: dict[str, Path],
     add_model(files["chat"], folder, name="mine")
     add_model(files["chat"], folder, name="mine")
     add_model(folder / "mine.gguf", folder)
-    with pytest.raises(ModelError, match="edgemem models remove"):
-        add_model(files["base"], folder, name="mine")
+    refusal(ModelError, add_model, files["base"], folder, match="edgemem models remove", name="mine")
     assert sha256_of(folder / "mine.gguf") == sha256_of(files["chat"])

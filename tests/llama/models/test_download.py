@@ -18,6 +18,7 @@ from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import fetch_model
 from support.disks import no_file_larger_than
 from support.models import WIDTH, write_tiny_bert
+from support.refusals import refusal
 from support.servers import IDENTITY, Served, free_port, serving
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -58,10 +59,7 @@ def names(folder: Path) -> list[str]:
 
 
 def refused(entry: ModelEntry, folder: Path, words: str) -> str:
-    with pytest.raises(ModelError, match=words) as caught:
-        fetch_model(entry, folder)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refusal(ModelError, fetch_model, entry, folder, match=words)
 
 
 def test_a_file_comes_whole_with_licence_and_pin(entry: ModelEntry, folder: Path, served: Served) -> None:
@@ -83,8 +81,7 @@ def test_the_first_download_pins_all_later_ones(entry: ModelEntry, folder: Path,
     fetch_model(entry, folder)
     assert len(served.asked) == 1
     path.write_bytes(served.content[:-1] + b"x")
-    with pytest.raises(ModelError, match="same size, other bytes"):
-        check_file(entry, path)
+    refusal(ModelError, check_file, entry, path, match="same size, other bytes")
     fetch_model(entry, folder)
     assert path.read_bytes() == served.content
     path.unlink()
@@ -144,8 +141,7 @@ def test_https_needs_a_server_that_proves_who_it_is(
     identity.write_bytes(IDENTITY.read_bytes())
     with serving(content, identity=identity) as safe:
         entry = msgspec.structs.replace(entry, web=Web(kind="https", url=safe.url))
-        with pytest.raises(DownloadError, match=r"could not prove who it is.*clock"):
-            fetch_model(entry, folder)
+        refusal(DownloadError, fetch_model, entry, folder, match=r"could not prove who it is.*clock")
         assert safe.asked == []
         monkeypatch.setenv("SSL_CERT_FILE", str(identity))
         safe.cuts = [50_000]
@@ -258,8 +254,7 @@ def test_a_server_that_is_not_there_or_falls_silent_is_told(
         refused(msgspec.structs.replace(entry, web=web), folder, words)
     refused(msgspec.structs.replace(entry, web=None), folder, "edgemem models add FILE --as tiny")
     served.more = 9 * 10**18
-    with pytest.raises(DiskFullError, match="free"):
-        fetch_model(entry, folder)
+    refusal(DiskFullError, fetch_model, entry, folder, match="free")
     monkeypatch.setattr("edgemem.llama.models.fetch.TIMEOUT_S", 0.1)
     served.silent.clear()
     refused(entry, folder, "fell silent")

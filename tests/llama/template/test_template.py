@@ -18,8 +18,9 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reply
-from support.homes import opened
+from support.homes import opened, warning_of
 from support.models import TOOLS, Unforgetting
+from support.refusals import refusal
 
 SHOW = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 ODD = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "templates.toml").read_bytes())
@@ -81,8 +82,7 @@ def test_template_that_prints_no_user(silent: str) -> None:
 )
 def test_template_cannot_leave_its_sandbox(attack: str) -> None:
     """Templates come from strangers: Python's insides, padding without end and the caller's messages are out of reach."""
-    with pytest.raises(TemplateError):
-        ChatTemplate(attack).render([{"role": "user", "content": "hi"}])
+    refusal(TemplateError, ChatTemplate(attack).render, [{"role": "user", "content": "hi"}])
 
 
 def test_a_template_changes_copies_only() -> None:
@@ -99,9 +99,7 @@ def test_an_endless_template_hangs_no_opening(tmp_path: Path, small: LlamaTokeni
     """`open`, and `check`, which tells of it, take no longer than one rendering within its bounds."""
     tokenizer = LlamaTokenizer(small.vocabulary, template=ODD["endless"][endless])
     with opened(tmp_path / "home", tokenizer=tokenizer) as memory:
-        (row,) = [check for check in memory.check() if check.name == "tokenizer"]
-    assert row.state == "warn"
-    assert "was stopped" in row.detail
+        assert "was stopped" in warning_of(memory, "tokenizer")
 
 
 @pytest.mark.parametrize(
@@ -189,9 +187,8 @@ def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand
 @pytest.mark.parametrize("broken", BROKEN)
 def test_broken_template(broken: str) -> None:
     """A template that cannot be read or fails is an error of ours, in one line."""
-    with pytest.raises(TemplateError) as caught:
-        ChatTemplate(BROKEN[broken]).render([{"role": "user", "content": "hi"}])
-    assert "\n" not in str(caught.value)
+    hi = [{"role": "user", "content": "hi"}]
+    refusal(TemplateError, lambda: ChatTemplate(BROKEN[broken]).render(hi))
 
 
 @given(st.text(alphabet="<|im_end>ab \n", max_size=60))

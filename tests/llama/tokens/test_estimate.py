@@ -19,6 +19,7 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.records import Session
 from support.data import LATIN, OTHERS
 from support.models import write_llama_gguf
+from support.refusals import refusal
 
 TALK = [
     {"role": "system", "content": "You help in the kitchen."},
@@ -150,5 +151,4 @@ def test_messages_that_a_template_refuses_are_counted(tmp_path: Path, vocabulari
 @pytest.mark.parametrize("wrong", ["hello", {"role": "user", "content": "hi"}, [None], ["hi"]])
 def test_what_is_no_message_is_refused(wrong: Any) -> None:
     """One sentence says what is wanted."""
-    with pytest.raises(InvalidInputError, match="message"):
-        estimate_tokens(wrong)
+    refusal(InvalidInputError, estimate_tokens, wrong, match="message")

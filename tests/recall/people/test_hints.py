@@ -1,17 +1,7 @@
 """Hints: what a speech recogniser should expect, most important first, and nothing that is not the speaker's to know."""
 
-import pytest
-
-import edgemem
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints, statements
 from edgemem.records import Heard, Reader, StoredMessage, Turn
-from support.homes import BY_WORDS
-
-
-@pytest.fixture
-def memory(tmp_path, clock):
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, clock=clock, worker=False) as memory:
-        yield memory
 
 
 def say(memory, text, reply="Fine.", *, speaker="mai", **options):

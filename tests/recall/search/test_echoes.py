@@ -11,6 +11,7 @@ import edgemem
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from support.cli import run
+from support.homes import home_of
 
 ASKED = "Where is the spare key?"
 PLEASES = "Do you know", "Can you tell me"
@@ -33,10 +34,7 @@ LANGUAGES = {
 @pytest.fixture(params=["all-minilm-l6-v2", ""], ids=["with MiniLM", "by words"])
 def home(request: pytest.FixtureRequest, tmp_path: Path, minilm: Path) -> Path:
     assert minilm
-    path = tmp_path / "home"
-    path.mkdir()
-    (path / "edgemem.toml").write_text(f'[llama]\nembedder = "{request.param}"\n', encoding="utf-8")
-    return path
+    return home_of(tmp_path / "home", f'[llama]\nembedder = "{request.param}"\n')
 
 
 def say(memory: Memory, *spoken: str, speaker: str = "alice") -> None:

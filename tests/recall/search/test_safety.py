@@ -251,28 +251,21 @@ def test_a_lost_index_hides_no_danger(tmp_path: Path, hand: HandClock) -> None:
         assert "walnuts" in block_before(memory, "What shall we cook tonight?", "karl")
 
 
-def test_a_question_and_the_robot_s_words_hurt_nobody(memory: Memory) -> None:
-    """Who only asks about an allergy has none."""
-    tell(memory, "Am I allergic to eggs?", "ines")
-    tell(memory, "who is allergic to eggs here", "ines", "again")
-    memory.idle(60)
-    assert "eggs" not in block_before(memory, "Good morning!", "ines")
-
-
 @pytest.mark.parametrize(
     "said",
     [
         "The queue at the pharmacy took an hour.", "I mustn't forget to post the letter.", "My sister studies medicine.",
         "Ich darf den Brief nicht vergessen.", "Am Ring bauen sie ein Krankenhaus.", "Nhà thuốc lại đóng cửa khi tôi đến.",
         "La farmacia estaba cerrada cuando fui.", "我妹妹在学医。", "I'm allergic to nothing.", "Ich bin gegen nichts allergisch.", "Wir haben keine Allergien, zum Glück.",
-        "No soy alérgica a nada.", "Tôi không bị dị ứng gì cả.", "我对什么都不过敏。",
+        "No soy alérgica a nada.", "Tôi không bị dị ứng gì cả.", "我对什么都不过敏。", "Am I allergic to eggs?",
+        "who is allergic to eggs here",
     ],
 )  # fmt: skip
 def test_what_only_touches_medicine_is_no_danger(memory: Memory, said: str) -> None:
-    """What nobody suffers from, takes or must leave is chat."""
+    """What nobody suffers from, takes or must leave is chat, and who only asks about an allergy has none."""
     tell(memory, said, "ines")
     memory.idle(60)
-    assert said not in block_before(memory, "Good morning!", "ines")
+    assert block_before(memory, "Good morning!", "ines").count("\n") == 1  # what day it is, and no more
 
 
 def test_the_profile_adds_words(tmp_path: Path, hand: HandClock) -> None:

@@ -13,6 +13,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
 from edgemem.store.kinds import open_truth
 from support.loops import side_by_side
+from support.refusals import refusal
 
 NOTES = Schema((Migration("m001_notes", ("create table notes (text)",)),), {})
 
@@ -41,8 +42,7 @@ def test_a_write_is_a_transaction(db):
 
     with pytest.raises(KeyError):
         db.write(fails)
-    with pytest.raises(StoreError, match="no such table"):
-        db.write(lambda tx: tx.execute("select * from nowhere"))
+    refusal(StoreError, db.write, lambda tx: tx.execute("select * from nowhere"), match="no such table")
     db.write(lambda tx: tx.executemany("insert into notes values (?)", [("three",), ("four",)]))
     assert notes(db) == ["one", "three", "four"]
 
@@ -65,15 +65,13 @@ def test_a_transaction_ends_with_its_work(db):
     """A transaction that was carried out of its work refuses to write."""
     kept = []
     db.write(kept.append)
-    with pytest.raises(StoreError, match="has ended"):
-        kept[0].execute("select 1")
+    refusal(StoreError, kept[0].execute, "select 1", match="has ended")
 
 
 def test_waiting_for_oneself_is_refused(db):
     """A write that asks for its own end gets an error; what runs after a commit may write again."""
     for wait in (db.flush, db.checkpoint):
-        with pytest.raises(StoreError, match="its own end"):
-            db.write(lambda tx, wait=wait: wait())
+        refusal(StoreError, db.write, lambda tx, wait=wait: wait(), match="its own end")
     again = []
     db.submit(note("one")).add_done_callback(lambda _: again.append(db.write(note("two"))))
     db.flush()
@@ -91,8 +89,7 @@ def test_submitted_work_runs_in_order_and_flush_waits_for_it(db):
 
 def test_reading_connections_cannot_write(db):
     """A query that would write is refused."""
-    with pytest.raises(ReadOnlyError):
-        db.query("insert into notes values ('x')")
+    refusal(ReadOnlyError, db.query, "insert into notes values ('x')")
 
 
 def test_every_thread_reads_what_is_committed(db):
@@ -116,8 +113,7 @@ def test_a_closed_database_says_so(tmp_path):
     db.close()
     assert last[-1].done()
     for use in (lambda: db.query("select 1"), lambda: db.write(note("x")), db.flush, db.checkpoint, db.now):
-        with pytest.raises(ClosedError, match="open it again"):
-            use()
+        refusal(ClosedError, use, match="open it again")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.db", "x.db.lock"]
     plain = sqlite3.connect(tmp_path / "x.db")
     assert plain.execute("select count(*) from notes").fetchone() == (20,)
@@ -154,8 +150,7 @@ def test_another_program_that_holds_the_lock_or_the_file_is_named(db):
     lock.close()
     shell = sqlite3.connect(db.path, isolation_level=None)
     shell.execute("begin immediate")
-    with pytest.raises(BusyError, match="Another process"):
-        db.write(note("x"))
+    refusal(BusyError, db.write, note("x"), match="Another process")
     assert notes(db) == []
     shell.close()
     db.write(note("y"))
@@ -178,17 +173,14 @@ def test_an_impossible_path_is_one_sentence(tmp_path, path, monkeypatch):
     """A folder, a path below a file and a name that is too long are refused."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidInputError):
-        open_truth(path if path == ":memory:" else tmp_path / path)
+    refusal(InvalidInputError, open_truth, path if path == ":memory:" else tmp_path / path)
 
 
 @pytest.mark.parametrize("value", ["half \ud800", 2**70])
 def test_a_value_that_sqlite_cannot_hold_is_one_sentence(db, value):
     """Half characters and huge numbers raise InvalidInputError, in writing and in asking."""
-    with pytest.raises(InvalidInputError, match="cannot be stored"):
-        db.write(note(value))
-    with pytest.raises(InvalidInputError, match="cannot be stored"):
-        db.query("select ?", (value,))
+    refusal(InvalidInputError, db.write, note(value), match="cannot be stored")
+    refusal(InvalidInputError, db.query, "select ?", (value,), match="cannot be stored")
 
 
 def test_a_forked_child_is_told_to_open_its_own(db):

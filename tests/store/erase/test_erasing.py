@@ -29,26 +29,12 @@ from edgemem.store.db.database import Database
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.turns import append_epoch, commit_turn, latest_epoch, read_turns
-from support.cli import run
-from support.homes import BY_WORDS, files_with
+from support.cli import json_of, refused, run
+from support.homes import files_with
 from support.loops import Robot, tool_named
 from support.models import Listener
 
 ANN, BO = Heard(speaker="Ann"), Heard(speaker="Bo")
-
-
-@pytest.fixture
-def memory(tmp_path):
-    with edgemem.open(tmp_path / "home", worker=False) as opened:
-        yield opened
-
-
-def files_of(memory):
-    return b"".join(file.read_bytes() for file in (memory.home / "db").iterdir())
-
-
-def everything(memory):
-    return b"".join(file.read_bytes() for file in memory.home.rglob("*") if file.is_file())
 
 
 def say(memory, text, heard, shown=(), block=""):
@@ -71,9 +57,8 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     say(memory, "the bicycle is in the hall", BO)
     memory.idle(5)
     assert memory.forget(person="Ann").erased == {"facts": 3, "preferences": 1, "episodes": 1, "turns": 1}
-    data = files_of(memory)
-    for word in (b"vermilion", b"Mistigri", b"zebra", b"bagpipes", b"xylophone", b"canoe", b"Ann"):
-        assert word not in data, word
+    for word in ("vermilion", "Mistigri", "zebra", "bagpipes", "xylophone", "canoe", "Ann"):
+        assert files_with(memory.home, word) == [], word
     assert [f.value for f in fact_queries.facts_as_of(memory.diagnostics.database, 150.0)] == ["ochre"]
     assert fact_queries.facts_as_of(memory.diagnostics.database, 250.0) == []
     assert [f.value for f in fact_queries.facts_as_of(memory.diagnostics.database, 350.0)] == ["ochre"]
@@ -104,7 +89,7 @@ def test_what_was_lived_through_leaves_no_byte(memory, way):
     users.save_tool_event("Ann", ToolEvent("hall", "drive", {"to": "zebra-5"}, {"error": "zebra-6"}))
     steps = (ProcedureStep("drive", {"to": "zebra-7"}),)
     memory.procedures.store(Procedure("fetch", "Fetch", "", "fetch it", steps, **lived))
-    words = {f"zebra-{n}".encode() for n in range(1, 8)}
+    words = {f"zebra-{n}" for n in range(1, 8)}
     if way == "a person":
         users.upsert_fact("Ann", "place", {"street": "zebra-8"}, topic_id="hall")
         users.save_goal("Ann", GoalState("hall", "zebra-9", plan={"next": "zebra-10"}))
@@ -114,14 +99,14 @@ def test_what_was_lived_through_leaves_no_byte(memory, way):
         memory.bank.for_person("Ann", "hall").write_file("plan.md", "zebra-16")
         own = {"owner": "Ann", "level": "private"}
         memory.procedures.store(Procedure("own", "zebra-17", "", "zebra-18", steps, **own))
-        words |= {f"zebra-{n}".encode() for n in range(8, 19)}
+        words |= {f"zebra-{n}" for n in range(8, 19)}
     memory.idle(5)
-    assert {word for word in words if word in everything(memory)} == words
+    assert {word for word in words if files_with(memory.home, word)} == words
     if way == "a turn":
         assert users.delete_messages_before("Ann", "hall", keep_last=0) == 1
     else:
         assert memory.forget(**{"a person": {"person": "Ann"}, "a session": {"session": "hall"}}[way])
-    assert {word for word in words if word in everything(memory)} == set()
+    assert {word for word in words if files_with(memory.home, word)} == set()
     assert memory.procedures.get("fetch").steps[0].tool_name == "drive"
     assert memory.procedures.get("own") is None
 
@@ -207,12 +192,11 @@ BEN = Heard(speaker="Ben")
 
 
 @pytest.fixture
-def lived(tmp_path):
-    with edgemem.open(tmp_path / "home", worker=False) as opened:
-        opened.store.add_episode("tool_call", LOST, "ok", heard=BEN)
-        opened.store.add_episode("tool_call", WON, "ok", heard=BEN)
-        assert opened.idle(30)
-        yield opened
+def lived(memory):
+    for payload in (LOST, WON):
+        memory.store.add_episode("tool_call", payload, "ok", heard=BEN)
+    assert memory.idle(30)
+    return memory
 
 
 def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(lived):
@@ -279,13 +263,10 @@ def test_the_command_forgets_the_episode_whose_id_recall_tells(lived):
     asked = run("forget", "--episode", lost.id, "--home", home, input="n\n")
     assert asked.exit_code == 1
     assert "quixotry" in asked.output
-    done = run("forget", "--episode", lost.id, "--yes", "--json", "--home", home)
-    assert done.exit_code == 0
-    assert json.loads(done.stdout) == {"episode": lost.id, "pending": {}}
+    done = json_of("forget", "--episode", lost.id, "--yes", "--home", home)
+    assert done == {"episode": lost.id, "pending": {}}
     assert files_with(lived.home, STEM) == []
-    again = run("forget", "--episode", lost.id, "--yes", "--home", home)
-    assert again.exit_code == 1
-    assert "no episode" in again.output
+    assert "no episode" in refused(run("forget", "--episode", lost.id, "--yes", "--home", home))
 
 
 SECRET, SAID = "TOOLX77", 'say "hi"\nnow'
@@ -336,39 +317,35 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
     assert files_with(home, SECRET) == []
 
 
-def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
+def test_the_ids_of_an_erased_call_go_with_it(memory: Memory) -> None:
     """The ids that the model generated for a call would spell the value out."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        _remembered(memory)
-        memory.forget("alice.pin", scope="household")
-        calls = "select tokens, extra from messages where extra like '%tool_calls%'"
-        rows = memory.diagnostics.database.query(calls)
-        assert [tokens for tokens, extra in rows if "remember_fact" in extra] == [None, None]
-        assert any(tokens for tokens, extra in rows if "list_facts" in extra)
+    _remembered(memory)
+    memory.forget("alice.pin", scope="household")
+    calls = "select tokens, extra from messages where extra like '%tool_calls%'"
+    rows = memory.diagnostics.database.query(calls)
+    assert [tokens for tokens, extra in rows if "remember_fact" in extra] == [None, None]
+    assert any(tokens for tokens, extra in rows if "list_facts" in extra)
 
 
-def test_what_a_person_said_stays(tmp_path: Path) -> None:
+def test_what_a_person_said_stays(memory: Memory) -> None:
     """A turn in a person's own words is theirs to be forgotten, and no copy of ours; so is another tool's result."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        loop, model = _remembered(memory)
-        model.calls("open_door", pin=SECRET)
-        loop.run(f"my pin is {SECRET}", speaker="alice")
-        memory.forget("alice.pin", scope="household")
-        said = memory.sessions.load("k")
-        left = [message for message in said.messages if SECRET in json.dumps(message)]
-        assert [message["role"] for message in left] == ["user", "assistant"]
+    loop, model = _remembered(memory)
+    model.calls("open_door", pin=SECRET)
+    loop.run(f"my pin is {SECRET}", speaker="alice")
+    memory.forget("alice.pin", scope="household")
+    said = memory.sessions.load("k")
+    left = [message for message in said.messages if SECRET in json.dumps(message)]
+    assert [message["role"] for message in left] == ["user", "assistant"]
 
 
-def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
+def test_a_summary_does_not_bring_it_back(memory: Memory) -> None:
     """Lines of the memory's tools leave stored summaries, and those that a running conversation still makes."""
     summary = f"Alice: Good morning.\nremember_fact -> Remembered: alice.pin: {SECRET}.\nlights -> on"
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        loop, _ = _remembered(memory)
-        memory.diagnostics.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
-        memory.forget("alice.pin", scope="household")
-        kept = memory.diagnostics.database.query("select summary from epochs where first_turn = 1")
-        assert kept == [("Alice: Good morning.\nlights -> on",)]
-        loop.session.messages.clear()
+    _remembered(memory)
+    memory.diagnostics.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
+    memory.forget("alice.pin", scope="household")
+    kept = memory.diagnostics.database.query("select summary from epochs where first_turn = 1")
+    assert kept == [("Alice: Good morning.\nlights -> on",)]
     gone = [Erased.with_values("household", "pin", [SECRET])]
     assert summary_without(summary, gone) == "Alice: Good morning.\nlights -> on"
 

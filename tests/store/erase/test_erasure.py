@@ -3,8 +3,7 @@
 import sqlite3
 import threading
 import time
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 
@@ -12,7 +11,7 @@ import edgemem
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
 from support.cli import run
-from support.homes import files_with
+from support.homes import files_with, home_of, snapshot
 from support.loops import after_a_yes
 from support.models import Caller, Listener
 
@@ -21,22 +20,12 @@ STEM = "quixot"  # what files hold of the forgotten word; the index has its stem
 
 @pytest.fixture
 def home(tmp_path):
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.2\n')
+    folder = home_of(tmp_path / "home", '[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.2\n')
     with edgemem.open(folder, worker=False) as memory:
         memory.store.add_fact("gate.code", "quixotry four")
         memory.store.add_fact("bell", "brass")
         assert memory.idle(30)
     return folder
-
-
-@contextmanager
-def reading(file: Path):
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)) as other:
-        other.execute("begin")
-        other.execute("select count(*) from sqlite_master").fetchone()
-        yield
 
 
 def erasing(memory) -> tuple[str, str]:
@@ -48,7 +37,7 @@ def erasing(memory) -> tuple[str, str]:
 def test_where_somebody_reads_a_file_the_rest_is_erased_and_it_goes_on_by_itself(home, file):
     """Forgetting says which file still holds bytes, `check` too; idle time is not done before they are gone."""
     with edgemem.open(home, worker=False) as memory:
-        with reading(home / "db" / file):
+        with snapshot(home / "db" / file):
             forgotten = memory.forget("gate.code")
             assert forgotten
             assert forgotten.erased == {"facts": 1}
@@ -69,7 +58,7 @@ def test_turns_are_written_while_a_forget_waits_for_a_reader(home):
     """What is said meanwhile is durable before the reader is gone: between two looks the file is free."""
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 30\n')
     with edgemem.open(home, worker=False) as memory:
-        with reading(home / "db" / "memory.db"):
+        with snapshot(home / "db" / "memory.db"):
             forgetting = threading.Thread(target=lambda: memory.forget("gate.code"))
             forgetting.start()
             while not memory.diagnostics.eraser.pending():
@@ -109,7 +98,7 @@ def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home)
         assert memory.recall("gate code")
         began = memory.diagnostics.clock.now()
         (forget,) = memory.tools(include=["forget_fact"])
-        with reading(home / "db" / "index.db"):
+        with snapshot(home / "db" / "index.db"):
             answer = after_a_yes(forget, key="gate.code")
             assert answer.startswith("Forgotten; erased from this device within moments.")
             assert memory.diagnostics.eraser.pending()
@@ -135,7 +124,7 @@ def test_the_worker_erases_what_a_tool_forgot(home):
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[idle]\nsettle_s = 0.01\n')
     with edgemem.open(home) as memory:
         (forget,) = memory.tools(include=["forget_fact"])
-        with reading(home / "db" / "memory.db"):
+        with snapshot(home / "db" / "memory.db"):
             after_a_yes(forget, key="gate.code")
             time.sleep(0.2)
             assert files_with(home, STEM)
@@ -168,7 +157,7 @@ def test_the_command_says_with_its_exit_code_that_bytes_are_left(home, how):
         (episode,) = memory.store.recent_episodes()
         how = [episode.id if word == "ID" else word for word in how]
         assert memory.idle(30)
-    with reading(home / "db" / "index.db"):
+    with snapshot(home / "db" / "index.db"):
         kept = run("forget", *how, "--yes", "--home", home)
         assert kept.exit_code == 3, kept.output
         assert "Erased" in kept.output
@@ -185,7 +174,7 @@ def test_a_store_that_stands_alone_finishes_when_it_is_opened(tmp_path, kind):
     sessions.save("hall", edgemem.Session([{"role": "user", "content": "quixotry"}]))
     store.database.checkpoint()
     # The second keeps the log from being emptied by the store's closing.
-    with reading(path), closing(sqlite3.connect(path)) as other:
+    with snapshot(path), closing(sqlite3.connect(path)) as other:
         assert other.execute("select count(*) from facts").fetchone()
         assert store.database.write(lambda tx: edgemem.store.erase.delete_rows.erase_session(tx, "hall"))
         store.database.write(lambda tx: edgemem.store.erase.delete_rows.erase_fact(tx, "gate.code"))

@@ -10,6 +10,7 @@ import pytest
 import edgemem
 from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
+from edgemem.memory import Memory
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
 from edgemem.session.tools import Tool
 from edgemem.store.pending_erasures import last_forgotten
@@ -142,20 +143,19 @@ def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
     assert files_with(tmp_path, "JAM4711") == []
 
 
-def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_path: Path) -> None:
+def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(memory: Memory) -> None:
     """The transaction of the turn looks once more, since another process may have been quicker."""
-    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
-        memory.store.add_fact("gate.code", "YETI4711")
-        before = last_forgotten(memory.diagnostics.database)
-        said = (StoredMessage("user", "the gate code?"), StoredMessage("assistant", "Well."))
-        turn = Turn("k", 0, said, block="<memory>YETI4711</memory>", shown=("fact:1",))
-        memory.forget("gate.code")
-        memory.sessions.journal.commit(turn, forgotten=(before, before)).result()
-        later = msgspec.structs.replace(turn, n=1, block="<memory>tea</memory>")
-        now = last_forgotten(memory.diagnostics.database)
-        memory.sessions.journal.commit(later, forgotten=(now, now)).result()
-        kept = memory.diagnostics.database.query("select block from turns order by n")
-        assert kept == [(None,), ("<memory>tea</memory>",)]
+    memory.store.add_fact("gate.code", "YETI4711")
+    before = last_forgotten(memory.diagnostics.database)
+    said = (StoredMessage("user", "the gate code?"), StoredMessage("assistant", "Well."))
+    turn = Turn("k", 0, said, block="<memory>YETI4711</memory>", shown=("fact:1",))
+    memory.forget("gate.code")
+    memory.sessions.journal.commit(turn, forgotten=(before, before)).result()
+    later = msgspec.structs.replace(turn, n=1, block="<memory>tea</memory>")
+    now = last_forgotten(memory.diagnostics.database)
+    memory.sessions.journal.commit(later, forgotten=(now, now)).result()
+    kept = memory.diagnostics.database.query("select block from turns order by n")
+    assert kept == [(None,), ("<memory>tea</memory>",)]
 
 
 def test_a_doubt_goes_with_its_fact(tmp_path: Path) -> None:

@@ -94,6 +94,29 @@ def test_what_was_said_once_leaves_no_byte_and_nothing_else_goes(tmp_path: Path,
         assert attic.state == {"last": "nothing"}
 
 
+@pytest.mark.parametrize(
+    ("said", "answer", "left"),
+    [
+        ("I'm at the clinic on Monday. Please wake me at six.", "You said: Please wake me at six", "You said: (erased)"),
+        ("Pip! Please wake me at six. Thanks.", "Please wake me at six, you said. Thanks.", "(erased), you said. Thanks."),
+        ("I'm at Dr. Vogel's on Monday. Thanks.", "Well: I'm at Dr. Vogel's on Monday!", "Well: (erased)"),
+        ("Ich bin am Montag im Spital. Weck mich um sechs Uhr.", "Du sagtest: Weck mich um sechs Uhr.", "Du sagtest: (erased)"),
+        ("我周一在诊所。请六点叫我起床。", "你说：请六点叫我起床。", "你说：(erased)"),
+        ("That's all okay. I take heart pills.", "That's all okay. Good night.", "That's all okay. Good night."),
+        ("No!!!!!!!!!!!!!!!!! " + "!" * 20, "No! Good night.", "No! Good night."),
+    ],
+)  # fmt: skip
+def test_each_sentence_of_it_goes_from_what_a_robot_answered(
+    memory: Memory, said: str, answer: str, left: str
+) -> None:
+    """Word for word, with or without its full stop; what anybody may say stays."""
+    tell(memory, said, "kitchen")
+    quoted = (StoredMessage("user", "What did I say?"), StoredMessage("assistant", answer))
+    memory.diagnostics.database.write(lambda tx: commit_turn(tx, Turn("den", 0, quoted)))
+    assert memory.forget(session="kitchen", turn=0)
+    assert messages_of(memory, "den")[1] == left
+
+
 def test_a_value_that_was_told_anew_goes_with_its_turn(tmp_path: Path) -> None:
     """Of a fact that two turns told, the value of the turn that is forgotten leaves no byte; the other stays in its history."""
     with opened(tmp_path / "home") as memory:
@@ -140,30 +163,29 @@ def test_of_forty_turns_with_the_words_the_newest_ten_are_told(tmp_path: Path) -
         assert told in refused(run("forget", *args, "--yes", "--home", home))
 
 
-def test_the_tool_asks_which_and_erases_only_what_the_speaker_said(tmp_path: Path) -> None:
+def test_the_tool_asks_which_and_erases_only_what_the_speaker_said(memory: Memory) -> None:
     """Several are listed with their ids; what others said is not even told, and an unknown voice erases nothing."""
-    with opened(tmp_path / "home") as memory:
-        for n, (text, who) in enumerate(
-            (
-                ("My exam is on Monday.", "alice"),
-                ("I failed the exam.", "alice"),
-                ("Her exam is a secret.", "bob"),
-            )
-        ):
-            tell(memory, text, "hall", n, speaker=who)
-        robot = Robot(memory)
-        told = robot.answer("Forget the test.", "forget_fact", key="exam")
-        assert "Ask which is meant" in told
-        names = re.findall(r"- .*: (.*) \[(turn:\d+)\]", told)
-        assert [text for text, _ in names] == ["I failed the exam.", "My exam is on Monday."]
-        for speaker in ("bob", None):
-            for key in ("exam", names[0][1]):
-                answer = robot.answer("Forget that.", "forget_fact", key=key, speaker=speaker)
-                assert "failed" not in answer
-        assert "shall I erase" in robot.answer("The first one.", "forget_fact", key=names[0][1])
-        assert "said no" in robot.answer("No.", "forget_fact", key=names[0][1])
-        assert "Forgotten" in robot.forget("Forget the first one.", names[0][1])
-        assert messages_of(memory, "hall") == ["My exam is on Monday.", "Her exam is a secret."]
+    for n, (text, who) in enumerate(
+        (
+            ("My exam is on Monday.", "alice"),
+            ("I failed the exam.", "alice"),
+            ("Her exam is a secret.", "bob"),
+        )
+    ):
+        tell(memory, text, "hall", n, speaker=who)
+    robot = Robot(memory)
+    told = robot.answer("Forget the test.", "forget_fact", key="exam")
+    assert "Ask which is meant" in told
+    names = re.findall(r"- .*: (.*) \[(turn:\d+)\]", told)
+    assert [text for text, _ in names] == ["I failed the exam.", "My exam is on Monday."]
+    for speaker in ("bob", None):
+        for key in ("exam", names[0][1]):
+            answer = robot.answer("Forget that.", "forget_fact", key=key, speaker=speaker)
+            assert "failed" not in answer
+    assert "shall I erase" in robot.answer("The first one.", "forget_fact", key=names[0][1])
+    assert "said no" in robot.answer("No.", "forget_fact", key=names[0][1])
+    assert "Forgotten" in robot.forget("Forget the first one.", names[0][1])
+    assert messages_of(memory, "hall") == ["My exam is on Monday.", "Her exam is a secret."]
 
 
 def test_the_right_one_of_messages_alike_is_found_by_what_one_types(tmp_path: Path, minilm: Path) -> None:

@@ -21,6 +21,7 @@ from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 from support.kills import kill_after, start
 from support.models import Model
+from support.refusals import refusal
 
 
 @pytest.fixture
@@ -240,16 +241,14 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path):
     """Half a character, NUL, a name of 300 letters, a path of thousands, and none."""
     for wrong in ("a\0b", "\ud800", tmp_path / ("x" * 300), "y/" * 3000, None):
         for kind in (JSONMemoryStore, JSONSessionStore):
-            with pytest.raises(InvalidInputError, match="cannot be at"):
-                kind(wrong)
+            refusal(InvalidInputError, kind, wrong, match="cannot be at")
 
 
 def test_a_newer_file_is_left_alone(path):
     """A file of a later format is not understood halfway: it is an error, and the file stays as it is."""
     path.parent.mkdir()
     path.write_text('{"format": 2, "facts": [{"key": "a", "value": "x"}]}')
-    with pytest.raises(NewerSchemaError, match="update edgemem"):
-        JSONMemoryStore(path)
+    refusal(NewerSchemaError, JSONMemoryStore, path, match="update edgemem")
     assert written(path)["format"] == 2
 
 
@@ -400,5 +399,4 @@ def test_a_link_is_followed_and_a_folder_is_refused(path, tmp_path):
         store.add_fact("a", "red")
     assert link.is_symlink()
     assert written(path)["facts"][0]["value"] == "red"
-    with pytest.raises(InvalidInputError, match="is a folder"):
-        JSONMemoryStore(tmp_path)
+    refusal(InvalidInputError, JSONMemoryStore, tmp_path, match="is a folder")

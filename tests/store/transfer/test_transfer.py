@@ -178,7 +178,7 @@ def test_every_table_of_the_truth_is_carried(homes):
     home = homes()
     live(home, 5, 60)
     assert '"record":"dropped"' in "\n".join(home.export())
-    derived = {"meta", "migrations", "index_queue", "erasings", "episode_tags", "names"}
+    derived = {"meta", "migrations", "index_queue", "erasings", "episode_tags"}
     elsewhere = {"fact_keys", "bank_files"}  # with each fact; from the bank, wherever it is kept
     tables = {name for (name,) in home.db.query("select name from sqlite_master where type = 'table'")}
     assert tables - derived - elsewhere == CODECS.keys()
