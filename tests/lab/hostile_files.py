@@ -49,7 +49,7 @@ class Place(NamedTuple):
         if self.rng.random() < 0.3:
             target, end = self.outside.parent / "hop", target
             target.symlink_to(end)
-        self.path.symlink_to(self.rng.choice([target, os.path.relpath(target, self.path.parent)]))
+        self.path.symlink_to(self.rng.choice([str(target), os.path.relpath(target, self.path.parent)]))
         os.chown(self.path, STRANGER, STRANGER, follow_symlinks=False)
 
     def owned(self, bits: int, *, by: int = 0) -> None:
