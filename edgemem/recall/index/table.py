@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 COLUMNS = """
   d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.flags,
-  d.called, d.times, d.names, d.terms, d.digest
+  d.called, d.times, d.names, d.terms, d.digest, d.metadata
 """
 """The columns of a Row, from `docs d`."""
 
@@ -75,6 +75,7 @@ class Row(NamedTuple):
     names: str | None
     terms: str
     digest: int
+    metadata: str | None = None
 
     @property
     def spans(self) -> list[Span]:
@@ -127,7 +128,7 @@ class DocTable:
         self._spans: NDArray[np.float64] = np.zeros((0, 5))
         self._last_span = 0
         self._postings: dict[str, array[int]] = {}
-        """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words."""
+        """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words. By trait the same."""
         self.similar = SimilarTerms()
         """The terms by their sounds and ends."""
         self.names = NamesBySound()
@@ -172,6 +173,8 @@ class DocTable:
                 packed = self._postings[term] = array("I")
                 self.similar.add(term)
             packed.append(slot << 8 | min(times, _OFTEN))
+        for trait in row.metadata.split("\n") if row.metadata else ():
+            self._postings.setdefault(trait, array("I")).append(slot << 8)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
             if row.subject:
