@@ -446,6 +446,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is a list that the query names; a model that adds to it must know all of it."""
     safety: bool = False
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
+    metadata: dict[str, Any] = {}
+    """The caller's; see `memory.recall(filters=…)`."""
 
 
 class CutOff(list[Recalled]):

@@ -7,10 +7,10 @@ Their times are texts in ISO 8601, in UTC, as that page has them; seconds since 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -103,6 +103,8 @@ TRANSITIONS: Mapping[LifecycleStatus, frozenset[LifecycleStatus]] = {
 
 Metadata = dict[str, Any]
 """Scalars, and such dicts."""
+Filters = tuple[frozenset[str], ...]
+"""For each path that is asked for, the traits one of which a record must have; see `traits_of`."""
 
 
 class ThoughtRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,6 +247,40 @@ _THOUGHT_TIMES = (
 )  # fmt: skip
 
 
+class Validity(TypedDict, total=False):
+    """When a thing that has valid times shall hold; moments are texts as in records, or seconds since the epoch."""
+
+    valid_now: bool
+    valid_at: str | float
+    valid_between: tuple[str | float, str | float]  # a time that it overlaps
+    valid_within: tuple[str | float, str | float]  # a time in which it begins and ends
+
+
+_VALIDITY = {
+    "valid_at": "ifnull(valid_from <= :at, 1) and ifnull(valid_to > :at, 1)",
+    "valid_between": "ifnull(valid_from <= :between_end, 1) and ifnull(valid_to > :between, 1)",
+    "valid_within": "valid_from >= :within and valid_to <= :within_end",
+}
+
+
+def validity_rule(now: float, asked: Validity) -> tuple[str, dict[str, float | None]]:
+    """Return a condition on the columns valid_from and valid_to, and its values; raise InvalidInputError for wrong moments."""
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if given.pop("valid_now", False):
+        given.setdefault("valid_at", now)
+    values: dict[str, float | None] = {}
+    for name, value in given.items():
+        if name not in _VALIDITY:
+            raise InvalidInputError(f"There is no {name!r:.40}; take valid_now, {', '.join(_VALIDITY)}.")
+        span = (value, value) if name == "valid_at" else value
+        if not isinstance(span, (tuple, list)) or len(span) != len(("begin", "end")):
+            raise InvalidInputError(f"{name} must be a pair of times, not {repr(value)[:40]}.")
+        begin, end = (utc(moment, name) for moment in span)
+        _check_interval(begin, end)
+        values |= {name[len("valid_") :]: seconds(begin), f"{name[len('valid_') :]}_end": seconds(end)}
+    return " and ".join(("1", *(_VALIDITY[name] for name in given))), values
+
+
 def check_transition(before: LifecycleStatus, after: LifecycleStatus | str) -> None:
     """Raise InvalidTransitionError unless a thought may go from one status to another, or stays in it."""
     status = named(LifecycleStatus, after)
@@ -317,6 +353,54 @@ def flattened(metadata: Mapping[str, Any], path: str = "$") -> list[tuple[str, A
     return pairs
 
 
+def traits_of(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """Return path and value of each scalar of metadata as one text; true, 1 and "1" make three, 1 and 1.0 one."""
+    return frozenset(_trait(path, value) for path, value in flattened(metadata))
+
+
+def scalar_part(value: Mapping[str, Any]) -> Metadata:
+    """Return the part of a dict that metadata can hold; empty where that is too much."""
+    parts = {name: scalar_part(part) if isinstance(part, dict) else part for name, part in value.items()}
+    try:
+        return checked_metadata({name: part for name, part in parts.items() if not isinstance(part, list)})
+    except InvalidInputError:
+        return {}
+
+
+def checked_filters(filters: Mapping[str, Any] | None) -> Filters:
+    """Return the traits that filters ask for; raise InvalidInputError unless they give a scalar, or several, for each path."""
+    if filters is None:
+        return ()
+    asked = []
+    for path, values in filters.items() if isinstance(filters, Mapping) else [("", filters)]:
+        several = values if isinstance(values, (list, tuple, set, frozenset)) else [values]
+        if not isinstance(path, str) or not path.strip() or not all(map(_is_scalar, several)):
+            raise InvalidInputError(
+                "filters must be a dict with a value, or a list of values, for each path of metadata, such as"
+                f" {{'room': 'kitchen', 'place.floor': [1, 2]}}, not {repr(filters)[:80]}."
+            )
+        full = f"$.{storable(path.removeprefix('$.'))}"
+        asked.append(frozenset(_trait(full, value) for value in several))
+    return tuple(asked)
+
+
+def pass_filters(traits: Collection[str], filters: Filters) -> bool:
+    """Tell whether something with these traits has one that is asked for of each path."""
+    return all(not asked.isdisjoint(traits) for asked in filters)
+
+
+def _trait(path: str, value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_CYCLE:
+        value = int(value)
+    return msgspec.json.encode([path, storable(value) if isinstance(value, str) else value]).decode()
+
+
+def _is_scalar(value: Any) -> bool:
+    whole = isinstance(value, int) and abs(value) < MOST_CYCLE
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value is None or isinstance(value, (bool, str)) or whole or finite
+
+
 def _checked_value(value: Any, name: Any, depth: int) -> Any:
     if not isinstance(name, str) or not name.strip():
         raise InvalidInputError(f"A key of metadata must be text, not {repr(name)[:40]}.")
@@ -326,13 +410,7 @@ def _checked_value(value: Any, name: Any, depth: int) -> Any:
         return {storable(key): _checked_value(part, key, depth + 1) for key, part in value.items()}
     if isinstance(value, str):
         return storable(value)
-    whole = isinstance(value, int) and abs(value) < MOST_CYCLE
-    if (
-        value is None
-        or isinstance(value, bool)
-        or whole
-        or (isinstance(value, float) and math.isfinite(value))
-    ):
+    if _is_scalar(value):
         return value
     raise InvalidInputError(
         f"metadata {name!r:.60} must be text, a number, true, false or a dict of such, not {repr(value)[:40]}."

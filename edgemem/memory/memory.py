@@ -10,10 +10,10 @@ One `Memory` belongs to one process; several processes may open the same home.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -37,6 +37,7 @@ from edgemem.store.db.files import Closable
 from edgemem.store.kinds import EPISODES
 from edgemem.store.turns import turn_of
 from edgemem.store.validation import checked_number, checked_text, item_count, whole_number
+from edgemem.thoughts import checked_filters
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
@@ -131,6 +132,7 @@ class Memory(Closable):
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
+        filters: Mapping[str, Any] | None = None,
     ) -> list[Recalled]:
         """Return memories about something, best first.
 
@@ -145,8 +147,10 @@ class Memory(Closable):
                 three exchanges within ten minutes count, as far as the speaker may know them.
             asked: False: the query is what somebody said, which may want nothing of the memory, and scores less then.
             include_past: None: the question decides.
-            valid_at: facts as they held then, seconds since the epoch, as in `store.facts_as_of`; all else is found all the same.
+            valid_at: facts and stored thoughts as they held then, seconds since the epoch, as in `store.facts_as_of`; all else,
+                which is true of no time, is found all the same.
             known_at: facts as they were believed then (of `valid_at`, if given), and all else that had been learnt by then.
+            filters: only records with this metadata: `{"room": "kitchen", "place.floor": [1, 2]}`; a list means one of these.
 
         Raises:
             InvalidInputError: a value is of the wrong kind or out of range, or memory knew nothing then.
@@ -164,6 +168,7 @@ class Memory(Closable):
                 include_past=include_past,
                 valid_at=valid_at,
                 known_at=known_at,
+                filters=checked_filters(filters),
             ),
         )
 

@@ -7,7 +7,7 @@ memory.thoughts.create_edge(EdgeRecord(edge_id="e1", from_thought_id="mug", to_t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -47,21 +47,27 @@ from edgemem.thoughts import (
     ThoughtRecord,
     ThoughtType,
     ThoughtVisibility,
+    checked_filters,
     named,
     seconds,
     utc,
+    validity_rule,
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from edgemem.recall.recall import Recall
     from edgemem.records import Kind, Reader
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.edges import Direction
     from edgemem.store.erase.eraser import Eraser
     from edgemem.store.memory_store import SQLiteMemoryStore
+    from edgemem.thoughts import Validity
 
 _MARKED = frozenset(("priority", "pinned", "expires_at", "aloud", "metadata"))
 _STORED: tuple[Kind, ...] = ("thought",)
+_TIMED: frozenset[Kind] = frozenset(("fact", "thought"))
 _NEAR = 3  # likely thoughts among which one of the same words is looked for
 _DOORS = {
     "fact": "memory.store.add_fact", "doubt": "memory.store.add_fact", "preference": "memory.store.set_preference",
@@ -209,7 +215,7 @@ class Thoughts:
         if not OURS.match(checked_text(thought_id, "a thought_id")):
             return self._database.write(lambda tx: _change(tx, thought_id, changes))
 
-        def mark(tx: Transaction) -> None:
+        def change_mark(tx: Transaction) -> None:
             if (before := read_thought(tx, thought_id)) is None:
                 raise ThoughtNotFoundError(f"There is no {thought_id!r:.80}.")
             others = sorted(changes.keys() - _MARKED)
@@ -219,18 +225,12 @@ class Thoughts:
                     f" {', '.join(sorted(_MARKED))}."
                 )
             after = before.evolve(**changes)
-            level, owner = edges.find_ends(tx, [thought_id])[thought_id]
             kept = read_marks(tx, [thought_id]).get(thought_id, Mark())
             priority = after.priority if "priority" in changes else kept.priority
-            put_mark(
-                tx,
-                thought_id,
-                Mark(priority, after.pinned, after.aloud, after.expires_at, after.metadata),
-                level=level,
-                owner=owner,
-            )
+            mark = Mark(priority, after.pinned, after.aloud, after.expires_at, after.metadata)
+            put_mark(tx, thought_id, mark)
 
-        self._database.write(mark)
+        self._database.write(change_mark)
         return self._there(thought_id)
 
     def restore_thought(self, thought_id: str, *, current_cycle: int | None = None) -> ThoughtRecord:
@@ -282,8 +282,10 @@ class Thoughts:
         include_expired: bool = False,
         limit: int = 50,
         offset: int = 0,
+        **validity: Unpack[Validity],
     ) -> list[ThoughtRecord]:
-        """Return stored thoughts that pass all filters, those of the highest cycle first."""
+        """Return stored thoughts that pass all filters, those of the highest cycle first; without a time, of all times."""
+        rule, moments = validity_rule(self._database.now(), validity)
         where, values = self._where(priority, lifecycle_status, thought_type, include_expired=include_expired)
         for name, sign, cycle in (("least", ">=", min_cycle), ("most", "<=", max_cycle)):
             if cycle is not None:
@@ -295,8 +297,8 @@ class Thoughts:
             where += f" and not ({_LEVEL_OF[named(ThoughtVisibility, exclude_visibility)]})"
         return find_thoughts(
             self._database,
-            where,
-            values,
+            f"{where} and {rule}",
+            {**values, **moments},
             limit=checked_count(limit, "limit"),
             offset=checked_count(offset, "offset"),
         )
@@ -387,18 +389,19 @@ class Thoughts:
         *,
         edge_type: EdgeType | str | None = None,
         source: KnowledgeSource | str | None = None,
+        filters: Mapping[str, Any] | None = None,
         limit: int = 5000,
         reader: Reader | None = None,
     ) -> list[EdgeRecord]:
-        """Return stored edges, the newest first."""
+        """Return stored edges, the newest first; `filters` are those of `memory.recall`."""
         given = {
             "type": None if edge_type is None else named(EdgeType, edge_type),
             "source_type": None if source is None else named(KnowledgeSource, source),
         }
         values = {name: value for name, value in given.items() if value is not None}
         where = " and ".join(("1", *(f"e.{name} = :{name}" for name in values)))
-        most = item_count(limit, "limit")
-        return edges.list_edges(self._database, where, values, limit=most, reader=reader)
+        asked, most = checked_filters(filters), item_count(limit, "limit")
+        return edges.list_edges(self._database, where, values, filters=asked, limit=most, reader=reader)
 
     def delete_edge(self, edge_id: str) -> bool:
         """Delete an edge; tell whether there was one."""
@@ -425,13 +428,19 @@ class Thoughts:
         reflections: bool | None = None,
         include_archived: bool = False,
         reader: Reader | None = None,
+        filters: Mapping[str, Any] | None = None,
+        **validity: Unpack[Validity],
     ) -> list[tuple[str, float]]:
-        """Return ids of thoughts, stored or shown, with the scores of `recall`, best first.
+        """Return ids of thoughts, stored or shown, with the scores of `recall`, best first; without a time, of what holds now.
 
         Args:
             reflections: only them, or none of them; None: among all else.
         """
         known = () if reflections is None else self._database.query(_REFLECTIONS)
+        rule, values = validity_rule(self._database.now(), validity)
+        spans = validity.keys() - {"valid_now", "valid_at"}
+        if "valid_within" in spans:  # without bounds nothing is within any
+            kinds = _TIMED.intersection(kinds or _TIMED)
         request = Request(
             reader=reader,
             k=item_count(top_k, "top_k"),
@@ -439,6 +448,10 @@ class Thoughts:
             refs=[ref for (ref,) in known] if reflections else None,
             exclude=[] if reflections else [f"thought:{ref}" for (ref,) in known],
             include_archived=include_archived,
+            filters=checked_filters(filters),
+            valid_at=None if spans else values.get("at"),
+            validity=(rule, values) if spans else None,
+            include_past=True if spans else None,
         )
         items = self._search.recall(checked_text(query, "the query"), request)
         return [

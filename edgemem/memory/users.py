@@ -36,6 +36,7 @@ from edgemem.store.validation import (
     json_text,
     whole_number,
 )
+from edgemem.thoughts import scalar_part
 
 if TYPE_CHECKING:
     from edgemem.recall.recall import Recall
@@ -299,6 +300,7 @@ class EpisodicMemory:
             tags=episode.tags,
             session=episode.session_id or None,
             heard=Heard(event_time=min(moment.timestamp(), LATEST)),
+            metadata=scalar_part(episode.metadata),  # lists come back, and no filter asks for one
         )
 
     def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:

@@ -12,7 +12,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.docs import only_greets, safety_odds
-from edgemem.recall.index.sources import KINDS, TURN, BankSections, written
+from edgemem.recall.index.sources import FACT, KINDS, THOUGHT, TURN, BankSections, written
 from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
 from edgemem.recall.results import FactTimes, Rows
@@ -33,14 +33,21 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.search.ranking import Ranking
+    from edgemem.recall.times import When
     from edgemem.records import Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
+    from edgemem.thoughts import Filters
 
 _EXCHANGES, _EXCHANGES_S = 3, 600.0
 """So many exchanges of the last ten minutes tell the subject of an utterance that names none."""
 _PROCEDURES: tuple[Kind, ...] = ("procedure",)
 _TURNS: tuple[Kind, ...] = ("turn",)
+_OF_A_TIME = {
+    FACT: "select origin from facts where known_to is null and value is not null",
+    THOUGHT: "select id from stored_thoughts where 1",
+}
+"""Rows that have valid times, by kind."""
 _SHARE = 0.05  # of the least score that helps, down to which others are told beside one that reaches it
 _STEMS = 2  # of a word, in its language and in English
 _PART = 5  # letters of a word that is looked for within longer ones; a shorter one begins a word
@@ -86,6 +93,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Only rows with these ids, where `kinds` names one kind; None: all."""
     include_archived: bool = False
     """Whether archived thoughts are found too."""
+    filters: Filters = ()
+    """Only records with such metadata."""
+    validity: tuple[str, Mapping[str, Any]] | None = None
+    """Of kinds that have valid times only what holds then, as `validity_rule` tells it; with `include_past`."""
     noted: bool = True
     """Whether `last` records it."""
 
@@ -161,20 +172,17 @@ class Recall:
             safety=request.safety or not request.asked,
             safety_keys=settings.safety_keys,
         )
-        held = (
-            None
-            if when is None or (request.kinds and "fact" not in request.kinds)
-            else held_at(self._truth, when.valid_at, known_at=when.known_at, reader=reader)
-        )
+        kind_refs = self._refs(request, when, reader)
         allowed = Filter(
             reader,
             kinds=request.kinds,
             session_id=self._session_id(request.session),
             turns=turns if request.skip_turns is None else request.skip_turns,
-            past=past or held is not None,
+            past=past or FACT in kind_refs,
             known_at=None if when is None else when.known_tick,
-            facts=held,
+            kind_refs=kind_refs,
             refs=request.refs,
+            metadata=request.filters,
         )
         people = request.called
         if people:
@@ -202,6 +210,7 @@ class Recall:
             reader=reader,
             times=times,
             doubtful_below=self._settings.now.memory.doubtful_below,
+            filters=request.filters,
         )
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
@@ -313,6 +322,8 @@ class Recall:
             with self._tail_lock:
                 # Read here: an older one than that of `UnindexedDocs` would give the same text twice.
                 state = self._index.state() if indexed else None
+                if allowed.metadata and state is not None:
+                    allowed = allowed._replace(changed=self._index.changes(state)[1])
                 search = Search(self._index, state, embedder, allowed, limits, now=self._clock.now())
                 self._unindexed.refresh(state)
                 who = reader.speaker if reader else None
@@ -325,6 +336,18 @@ class Recall:
             outcome = self._search(asked, reader, names, allowed, limits, embedder, indexed=False)
             self._index.mark_broken(error)
             return outcome
+
+    def _refs(self, request: Request, when: When | None, reader: Reader | None) -> dict[int, Sequence[int]]:
+        """Return the ids of the rows that count at the time asked for, by the kinds where not all do."""
+        if when is not None:
+            if request.kinds and "fact" not in request.kinds:
+                return {}
+            return {FACT: held_at(self._truth, when.valid_at, known_at=when.known_at, reader=reader)}
+        if request.validity is None:
+            return {}
+        rule, values = request.validity
+        rows = {kind: self._truth.query(f"{sql} and {rule}", values) for kind, sql in _OF_A_TIME.items()}
+        return {kind: [ref for (ref,) in refs] for kind, refs in rows.items()}
 
     def _read(self, query: str, session: str, reader: Reader | None) -> tuple[Question, list[int]]:
         """Return a question with the last words of its session that its hearers may know, and the numbers of those turns."""

@@ -13,6 +13,8 @@ from datetime import tzinfo
 from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from edgemem.clock import local
 from edgemem.recall.index.sources import (
     BANK,
@@ -28,6 +30,7 @@ from edgemem.recall.index.sources import (
     read_paragraphs,
     speaker_of,
 )
+from edgemem.recall.thoughts import read_thought, read_thoughts
 from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
 from edgemem.store.db.transaction import bound, placeholders
@@ -35,8 +38,9 @@ from edgemem.store.episodes import stored_text, text_of
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.store.thoughts import expired_marks
+from edgemem.store.thoughts import Mark, read_marks
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
+from edgemem.thoughts import Priority, pass_filters, seconds, traits_of
 
 if TYPE_CHECKING:
     from edgemem.recall.index.sources import BankSections
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.declaration import Kind
     from edgemem.store.notes import NotesFile
+    from edgemem.thoughts import Filters
 
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
@@ -119,10 +124,17 @@ class FactTimes(NamedTuple):
             return _PAST_FACT, {"now": self.now, "latest": math.inf if self.future else self.now}
         return _PRESENT_FACT, {"now": self.now}
 
+    @property
+    def moment(self) -> float:
+        """Return the moment at which a thing shall hold, and not have expired."""
+        return self.now if self.when is None else self.when.valid_at
+
     def bounds(self) -> dict[str, Any]:
         """Return the values by which thoughts are held to these times."""
-        at = self.now if self.when is None else self.when.valid_at
-        return {"at": at, "any_time": self.past or self.when is not None, "archived": self.archived}
+        past = self.past and self.when is None
+        latest = math.inf if past and self.future else self.moment
+        bounds = {"at": self.moment, "latest": latest, "now": self.now}
+        return {**bounds, "any_time": past, "archived": self.archived}
 
 
 class Rows:
@@ -137,8 +149,9 @@ class Rows:
         reader: Reader | None,
         times: FactTimes,
         doubtful_below: float,
+        filters: Filters = (),
     ) -> None:
-        self._truth, self._notes, self._sections = truth, notes, sections
+        self._truth, self._notes, self._sections, self._filters = truth, notes, sections, filters
         self._reader, self._times, self._doubtful = reader, times, {"doubtful": doubtful_below}
         self._items: dict[tuple[int, int], Recalled | None] = {}
 
@@ -151,11 +164,27 @@ class Rows:
         for kind, ids in by_kind.items():
             self._items.update(dict.fromkeys([(kind, ref) for ref in ids]))
             items = {f"{item.kind}:{item.id}": item for item in self._of_kind(kind, ids)}
-            expired = () if self._times.when else expired_marks(self._truth, [*items], self._times.now)
-            self._items.update(
-                {(kind, int(item.id)): item for name, item in items.items() if name not in expired}
-            )
-        return {ref: item for ref in refs if (item := self._items[ref]) is not None}
+            marks = read_marks(self._truth, [*items])
+            for name, item in items.items():
+                mark = marks.get(name, Mark())
+                metadata = item.metadata or mark.metadata
+                # The truth has the last word, as of who may read it.
+                passes = pass_filters(traits_of(metadata), self._filters)
+                if passes and (seconds(mark.expires_at) or math.inf) > self._times.moment:
+                    self._items[kind, int(item.id)] = msgspec.structs.replace(item, metadata=metadata)
+        return {ref: kept for ref in refs if (kept := self._items[ref]) is not None}
+
+    def importance(self, refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Priority, bool]]:
+        """Return of some rows by kind and id the priority, P1 to P4, and whether nothing has confirmed them: the least comes first."""
+        ranks = dict.fromkeys(refs, (Priority.P3, True))
+        names = {
+            item.key if at[0] == THOUGHT else f"{item.kind}:{item.id}": at
+            for at, item in self.read(refs).items()
+        }
+        for name, shown in read_thoughts(self._truth, [*map(str, names)], reader=self._reader).items():
+            told = read_thought(self._truth, name, reader=self._reader) if names[name][0] == FACT else shown
+            ranks[names[name]] = shown.priority, told is None or not told.confirmation_count
+        return ranks
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
         if kind == FACT:
@@ -208,13 +237,15 @@ class Rows:
         who, rest = _OTHERS[kind]
         level_of = MESSAGE_LEVEL.format(m="f") if kind == TURN else f"{who}level"
         rule, values = reading_rule(self._reader, who, level=level_of)
+        metadata = "f.metadata" if kind in _DESCRIBED else "null"
         rows: list[tuple[Any, ...]] = self._truth.query(
-            f"select f.id, {level_of}, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
+            f"select f.id, {metadata}, {level_of}, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
             {**bound(ids), **values, **self._doubtful, **self._times.bounds()},
         )
-        for ref, level, owner, recorded, *columns in rows:
+        for ref, given, level, owner, recorded, *columns in rows:
             yield Recalled(
-                KINDS[kind], str(ref), score=0.0, recorded_at=recorded / 1e6, level=LEVELS[level], owner=owner, **_fields(kind, columns)
+                KINDS[kind], str(ref), score=0.0, recorded_at=recorded / 1e6, level=LEVELS[level], owner=owner,
+                metadata=msgspec.json.decode(given) if given else {}, **_fields(kind, columns),
             )  # fmt: skip
 
     def _notes_of(self, ids: Sequence[int]) -> Iterable[Recalled]:
@@ -274,10 +305,10 @@ _OTHERS = {
     THOUGHT: (
         "f.",
         """
-        f.id, f.name, f.essence, f.source, f.valid_from, f.valid_to, ifnull(f.valid_to <= :at, 0)
+        f.id, f.name, f.essence, f.source, f.valid_from, f.valid_to, ifnull(f.valid_to <= :now, 0)
         from (select * from stored_thoughts
           where (level < 2 or owner is not null) and (:archived or lifecycle <> 'ARCHIVED')
-            and ifnull(valid_from <= :at, 1) and (:any_time or ifnull(valid_to > :at, 1) and ifnull(expires > :at, 1))) f
+            and ifnull(valid_from <= :latest, 1) and (:any_time or ifnull(valid_to > :at, 1) and ifnull(expires > :at, 1))) f
         """,
     ),
 }
@@ -296,6 +327,8 @@ def _select(kind: Kind) -> str:
 
 
 _KIND_OF = {number: kind for number, doc in KINDS.items() for kind in STORED if kind.doc == doc}
+_DESCRIBED = {number for number, kind in _KIND_OF.items() if "metadata" in kind.names}
+"""Kinds whose rows have metadata; of others marks have it."""
 _OTHERS |= {n: ("f.", _select(kind)) for n, kind in _KIND_OF.items() if n not in (FACT, *_OTHERS)}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -20,11 +21,12 @@ from edgemem.store.kinds import SHOWN
 from edgemem.store.rights import LEVELS, reading_rule, spell
 from edgemem.store.turns import current_cycle, lift_cycle
 from edgemem.store.validation import MOST, as_text
-from edgemem.thoughts import EdgeRecord, seconds, utc
+from edgemem.thoughts import EdgeRecord, pass_filters, seconds, traits_of, utc
 
 if TYPE_CHECKING:
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.thoughts import Filters
 
 Direction = Literal["BOTH", "IN", "OUT"]
 
@@ -147,15 +149,16 @@ def edges_of(
 
 
 def list_edges(
-    db: Tables, where: str, values: dict[str, Any], *, limit: int, reader: Reader | None
+    db: Tables, where: str, values: dict[str, Any], *, filters: Filters, limit: int, reader: Reader | None
 ) -> list[EdgeRecord]:
-    """Return stored edges by a condition of ours, the newest first."""
+    """Return stored edges by a condition of ours and by their metadata, the newest first."""
     rule, more = reading_rule(reader, "e.")
     rows = db.query(
         f"select {_COLUMNS} from stored_edges e where {where} and {rule} order by e.id desc limit :limit",  # noqa: S608 - our own
-        {**values, **more, "limit": limit},
+        {**values, **more, "limit": -1 if filters else limit},
     )
-    return readable_edges(db, map(_edge_of, rows), reader)
+    passing = (edge for edge in map(_edge_of, rows) if pass_filters(traits_of(edge.metadata), filters))
+    return readable_edges(db, islice(passing, limit), reader)
 
 
 def readable_edges(db: Tables, edges: Iterable[EdgeRecord], reader: Reader | None) -> list[EdgeRecord]:
@@ -223,23 +226,10 @@ def _write(tx: Transaction, edge: EdgeRecord, level: int, owner: str | None) -> 
 
 
 def _edge_of(row: tuple[Any, ...]) -> EdgeRecord:
-    (
-        name,
-        source_id,
-        target_id,
-        edge_type,
-        weight,
-        cycle,
-        source,
-        valid_from,
-        valid_to,
-        metadata,
-        level,
-        owner,
-    ) = row
+    name, source_id, target_id, edge_type, weight, cycle, source, *times, metadata, level, owner = row
     return EdgeRecord(
         edge_id=name, from_thought_id=source_id, to_thought_id=target_id, edge_type=edge_type, weight=weight,
-        created_cycle=cycle, source=source, valid_from=utc(valid_from, "valid_from"),
-        valid_until=utc(valid_to, "valid_until"), metadata=msgspec.json.decode(metadata) if metadata else {},
+        created_cycle=cycle, source=source, valid_from=utc(times[0], "valid_from"),
+        valid_until=utc(times[1], "valid_until"), metadata=msgspec.json.decode(metadata) if metadata else {},
         level=LEVELS[level], owner=owner,
     )  # fmt: skip

@@ -85,6 +85,7 @@ class Described(TypedDict, total=False):
     session: str | None
     turn: int | None
     latency_ms: float | None
+    metadata: dict[str, Any] | None
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -74,6 +74,15 @@ class Whose(TypedDict, total=False):
     owner: str | None  # of a private fact
     trust: int | None  # 0 to 3; None: as `trust_of` has it
     topic: str | None  # its key bears it too
+    metadata: dict[str, Any] | None  # kept as the mark of its row
+
+
+class Outcome(NamedTuple):
+    """What became of a statement."""
+
+    is_news: bool
+    thought_id: str = ""
+    """The id by which its row is shown as a thought: of the fact that says so, or of the doubt; empty: there is none."""
 
 
 class FactVersion(NamedTuple):
@@ -121,8 +130,8 @@ def assert_fact(
     valid_from: float | None = None,
     doubtful_below: float = 0.0,
     **stated: Any,
-) -> bool:
-    """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; tell whether that is news.
+) -> Outcome:
+    """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; return what became of it.
 
     Args:
         value: text or JSON (`validation.NULL` is its null); None says that it has none.
@@ -155,8 +164,8 @@ def assert_version(
     doubtful_below: float,
     number: int | None = None,
     recorded: int | None = None,
-) -> bool:
-    """Believe a statement about a key from now on (or the tick `recorded`), or doubt it; tell whether that is news.
+) -> Outcome:
+    """Believe a statement about a key from now on (or the tick `recorded`), or doubt it; return what became of it.
 
     `doubtful_below` is that of `assert_fact`; `number` is the id of its row (None: a new one).
     """
@@ -165,9 +174,12 @@ def assert_version(
     outranked = any(old.outranks(statement.trust) for old in touched)
     differs = not touched or any(old.content != statement.content for old in touched)
     if outranked and differs:
-        if statement.value is not None and not _is_pending(tx, key_id, statement):
-            _note_doubt(tx, key_id, statement, number, low_confidence=not well)
-        return False
+        if statement.value is None:
+            return Outcome(is_news=False)
+        doubt = _pending_doubt(tx, key_id, statement)
+        if doubt is None:
+            doubt = _note_doubt(tx, key_id, statement, number, low_confidence=not well)
+        return Outcome(is_news=False, thought_id=f"doubt:{doubt}")
     needed = max((old.trust for old in touched if old.value is not None), default=UNKNOWN)
     again = _first_heard(tx, key_id, statement, trust=needed) is not None
     if not again and statement.value is not None and not well:
@@ -176,8 +188,7 @@ def assert_version(
         against = [a for a in touched if a.value is not None and a.content[:2] != statement.content[:2]]
         # A value of low confidence that was heard twice is as good as a confident one.
         if any(not old.is_unsure(doubtful_below) or old.origin in confirmed for old in against):
-            _note_doubt(tx, key_id, statement, number)
-            return False
+            return Outcome(is_news=False, thought_id=f"doubt:{_note_doubt(tx, key_id, statement, number)}")
     # The same value is news when it is heard well at last, or from somebody of more trust: then it is safe from values of
     # low confidence, and of less trusted speakers.
     gains = (
@@ -188,13 +199,13 @@ def assert_version(
     if not differs and (statement.value is None or not gains):
         if well:
             _settle_doubts(tx, key_id, statement, touched[0].origin, statement.trust)
-        return False
+        return Outcome(is_news=False, thought_id=f"fact:{touched[0].origin}")
     number = _believe(tx, key_id, statement, touched, (number, recorded))
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
         _note_doubt(tx, key_id, statement)
     _settle_doubts(tx, key_id, statement, number, statement.trust)
-    return True
+    return Outcome(is_news=True, thought_id=f"fact:{number}")
 
 
 def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, int, str | None, int]]) -> None:
@@ -435,9 +446,12 @@ def _note_doubt(
     number: int | None = None,
     *,
     low_confidence: bool = True,
-) -> None:
-    place = (tx.tick() if number is None else number, key_id, low_confidence)
+) -> int:
+    """Write a doubt; return its id."""
+    doubt = tx.tick() if number is None else number
+    place = (doubt, key_id, low_confidence)
     tx.insert(f"doubts (id, key_id, low_confidence, {STATEMENT_COLUMNS})", (*place, *statement.stated))
+    return doubt
 
 
 def _settle_doubts(tx: Transaction, key_id: int, statement: FactVersion, fact: int, rank: int) -> None:
@@ -466,11 +480,12 @@ def _first_heard(
     return first
 
 
-def _is_pending(tx: Transaction, key_id: int, statement: FactVersion) -> bool:
-    """Tell whether the same waits as a doubt already, of no shorter time and no less trust."""
-    sql = f"select 1 from doubts where {_DOUBTED} and {_SAME} and trust >= ? and valid_from <= ? and coalesce(valid_to, 9e999) >= ?"  # noqa: S608 - ours
+def _pending_doubt(tx: Transaction, key_id: int, statement: FactVersion) -> int | None:
+    """Return the id of a doubt that says the same already, of no shorter time and no less trust; None: there is none."""
+    sql = f"select max(id) from doubts where {_DOUBTED} and {_SAME} and trust >= ? and valid_from <= ? and coalesce(valid_to, 9e999) >= ?"  # noqa: S608 - ours
     bound = _bound(key_id, statement)
-    return bool(tx.execute(sql, (*bound, *statement.content, statement.trust, *bound[:0:-1])))
+    waiting: int | None = tx.execute(sql, (*bound, *statement.content, statement.trust, *bound[:0:-1]))[0][0]
+    return waiting
 
 
 def _bound(key_id: int, statement: FactVersion) -> tuple[Any, ...]:

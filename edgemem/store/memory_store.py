@@ -29,7 +29,9 @@ from edgemem.store.rights import (
     scope_in_sql,
     spell_scope,
 )
+from edgemem.store.thoughts import put_metadata
 from edgemem.store.validation import checked_count, checked_heard, lookup
+from edgemem.thoughts import checked_metadata
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -78,8 +80,11 @@ class TableMemoryStore(Closable):
     def _checked_scope(self, scope: str) -> str:
         return not_mistyped(scope)
 
-    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> bool:
-        """Believe something from now on, or doubt it; tell whether that is news."""
+    def _checked_metadata(self, metadata: dict[str, Any] | None) -> dict[str, Any]:
+        return checked_metadata(metadata or {})
+
+    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> facts.Outcome:
+        """Believe something from now on, or doubt it; return what became of it."""
         return facts.assert_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
 
     def _episode_id(self, _tx: Transaction) -> int | None:
@@ -215,17 +220,22 @@ class TableMemoryStore(Closable):
             valid_to: the same; None is for ever.
             heard: how it came to the robot's ears.
             whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said it,
-                the operator where `heard` does not tell; `topic`, the conversation that it is about.
+                the operator where `heard` does not tell; `topic`, the conversation that it is about; `metadata`, a dict of
+                text, numbers and such dicts, by which recall filters.
         """
         if value is None:
             raise InvalidInputError(
                 f"The value of {key!r:.80} must not be None; to end a fact call retract_fact, to erase it forget_fact."
             )
         scope = self._checked_scope(scope)
+        metadata = self._checked_metadata(whose.pop("metadata", None))
         stated = {"scope": scope, "source": source, "heard": heard, **whose}
-        self._write(
-            lambda tx: self._assert_fact(tx, key, value, valid_from=valid_from, valid_to=valid_to, **stated)
-        )
+
+        def state(tx: Transaction) -> None:
+            outcome = self._assert_fact(tx, key, value, valid_from=valid_from, valid_to=valid_to, **stated)
+            put_metadata(tx, outcome.thought_id, metadata)
+
+        self._write(state)
 
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
@@ -243,9 +253,9 @@ class TableMemoryStore(Closable):
 
         def retract(tx: Transaction) -> bool:
             # The end of a value has no owner: the level only matters for values.
-            return facts.find_key(tx, scope, key) is not None and self._assert_fact(
-                tx, key, None, scope=scope, valid_from=valid_from, level="shared"
-            )
+            ends = {"scope": scope, "valid_from": valid_from, "level": "shared"}
+            is_there = facts.find_key(tx, scope, key) is not None
+            return is_there and self._assert_fact(tx, key, None, **ends).is_news
 
         return self._write(retract)
 
@@ -291,19 +301,24 @@ class TableMemoryStore(Closable):
         Args:
             heard: how its cause was heard; its `event_time` is when it happened, also in the future.
             described: `name`, an id of your own, in place of the episode that has it; `summary`, in words: it is found by these
-                and by its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened; `latency_ms` of a call of a tool.
+                and by its `decisions`, `tags` and `tools`; `session` and `turn` in which it happened; `latency_ms` of a call of a tool;
+                `metadata`, as of a fact.
         """
+        metadata = self._checked_metadata(described.pop("metadata", None))
         fields: dict[str, Any] = {**described, "agent": agent, "heard": heard, "owner": owner}
         for name in ("decisions", "tools", "tags"):
             fields[name] = episodes.checked_texts(fields.get(name, ()), f"the {name} of an episode")
         fields["level"] = level_of_episode(level, checked_heard(heard))
         # As it is now, whatever the caller does with it.
         episode = Episode(kind, msgspec.json.decode(episodes.checked_payload(payload)), outcome, **fields)
-        self._write(
-            lambda tx: episodes.append_episode(
+
+        def store(tx: Transaction) -> None:
+            number = episodes.append_episode(
                 tx, episode, keep=self.max_episodes, episode_id=self._episode_id(tx)
             )
-        )
+            put_metadata(tx, f"episode:{number}", metadata)
+
+        self._write(store)
 
     def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
         """Erase one episode, from the file too; tell whether there was one."""

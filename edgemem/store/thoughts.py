@@ -11,6 +11,7 @@ import msgspec
 from edgemem.errors import InvalidInputError, ThoughtNotFoundError
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, in_batches, placeholders
+from edgemem.store.edges import find_ends, record_of
 from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.kinds import SHOWN
 from edgemem.store.rights import LEVELS, drop_unused, spell
@@ -158,11 +159,28 @@ class Mark(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
 
-def put_mark(tx: Transaction, subject: str, mark: Mark, *, level: int, owner: str | None) -> None:
+def put_metadata(tx: Transaction, subject: str, metadata: dict[str, Any]) -> None:
+    """Keep metadata in a record's mark, in place of what it had; an empty one changes nothing."""
+    if metadata:
+        kept = read_marks(tx, [subject]).get(subject, Mark())
+        put_mark(tx, subject, msgspec.structs.replace(kept, metadata=metadata))
+
+
+def announce_mark(tx: Transaction, subject: str) -> None:
+    """Tell the index to look at a record again, whose mark has changed."""
+    if record := record_of(subject):
+        for kind in SHOWN[record[0]]:
+            rows = tx.query(f"select id from {kind.table} where id = ?", record[1:])  # noqa: S608 - ours
+            tx.announce(kind.table, [number for (number,) in rows])
+
+
+def put_mark(tx: Transaction, subject: str, mark: Mark) -> None:
     """Set a record's mark, as private as the record is; one that says nothing is no row."""
+    announce_mark(tx, subject)
     if mark == Mark():
         tx.execute("delete from marks where subject = ?", (subject,))
         return
+    level, owner = find_ends(tx, [subject])[subject]
     tx.execute(
         "insert into marks (id, subject, priority, pinned, aloud, expires, metadata, level, owner)"
         " values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (subject) do update set id = excluded.id,"
@@ -192,14 +210,6 @@ def read_marks(db: Tables, subjects: Sequence[str]) -> dict[str, Mark]:
             for subject, priority, pinned, aloud, expires, metadata in rows
         }  # fmt: skip
     return marks
-
-
-def expired_marks(db: Tables, subjects: Sequence[str], now: float) -> frozenset[str]:
-    """Return those of some records that have expired by their marks; mostly there are no marks."""
-    if not db.query("select 1 from marks where expires <= ? limit 1", (now,)):
-        return frozenset()
-    marks = read_marks(db, subjects)
-    return frozenset(name for name, mark in marks.items() if (seconds(mark.expires_at) or now + 1) <= now)
 
 
 def _row_of(thought: ThoughtRecord) -> dict[str, Any]:

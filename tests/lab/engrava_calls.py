@@ -143,7 +143,9 @@ def sequences(count: int, seed: int) -> list[Sequence]:
 
     def one() -> Sequence:
         without = CYCLES if chance.random() < 0.5 else ()
-        begun: list[tuple[Any, Any, Any]] = [(CALLS[1][0], [{**THOUGHT, "thought_id": name}], {}) for name in "ab"]
+        begun: list[tuple[Any, Any, Any]] = [
+            (CALLS[1][0], [{**THOUGHT, "thought_id": name}], {}) for name in "ab"
+        ]
         some = [*begun, *(chance.choice(CALLS) for _ in range(chance.randint(1, 28)))]
         return [
             Call(method, drawn(given, without), drawn(keywords, without)) for method, given, keywords in some

@@ -1,17 +1,24 @@
 """Thoughts and edges of a memory: stored ones, what is shown as one, cycles, marks, and what goes with what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgemem.errors import DuplicateEdgeError, InvalidInputError, InvalidTransitionError, ThoughtNotFoundError
 from edgemem.memory import Memory
+from edgemem.memory.users import Episode
 from edgemem.records import Heard, Reader
-from edgemem.thoughts import ThoughtRecord
-from support.homes import ALICE, BOB, STRANGER, opened, tell
+from edgemem.session.tools import ToolTurn
+from edgemem.thoughts import ThoughtRecord, flattened
+from support.embedders import HashEmbedder
+from support.homes import ALICE, BOB, STRANGER, opened, patient, tell
 from support.thoughts import an_edge, thought
+
+HALL = {"room": "hall"}
 
 
 @pytest.fixture
@@ -344,3 +351,180 @@ def test_a_look_up_goes_by_an_index(memory: Memory) -> None:
         plan = " ".join(str(row[3]) for row in database.query(f"explain query plan {sql}"))
         assert "SEARCH" in plan
         assert "SCAN" not in plan
+
+
+def put(memory: Memory, kind: str, name: str, metadata: dict[str, Any]) -> str:
+    """Store a record of a canoe with metadata; return its id."""
+    text = f"the canoe {name}"
+    if kind == "fact":
+        return fact(memory, f"canoe.{name}", text, metadata=metadata)
+    if kind == "thought":
+        record = thought(name, essence=text, content=text, metadata=metadata)
+        return memory.thoughts.create_thought(record).thought_id
+    tell(memory, text, name)
+    ((turn, _),) = memory.thoughts.search(text, kinds={"turn"}, top_k=1)
+    return memory.thoughts.update_thought(turn, metadata=metadata).thought_id
+
+
+def found(memory: Memory, filters: Mapping[str, Any] | None, **more: Any) -> set[str]:
+    return {name for name, _ in memory.thoughts.search("the canoe", top_k=50, filters=filters, **more)}
+
+
+def passing(metadata: dict[str, Any], filters: dict[str, list[Any]]) -> bool:
+    """Tell by a look at each value whether metadata passes."""
+    kept = [(path[2:], type(value) is bool, value) for path, value in flattened(metadata)]
+    asked = {path.removeprefix("$."): values for path, values in filters.items()}
+    return all(any((path, type(v) is bool, v) in kept for v in values) for path, values in asked.items())
+
+
+_NAMES, _VALUES = st.sampled_from("ab"), st.sampled_from((True, 1, "1", 1.0, 0, False, None, 2.5, "x\u2028y"))
+_METADATA = st.dictionaries(_NAMES, _VALUES | st.dictionaries(_NAMES, _VALUES), max_size=2)
+_KINDS, _PATHS = st.sampled_from(("fact", "thought", "turn")), st.sampled_from(("a", "$.b", "a.a", "$.b.a"))
+_FILTERS = st.dictionaries(_PATHS, st.lists(_VALUES, max_size=3), max_size=2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(_KINDS, _METADATA, st.none() | _METADATA, st.booleans()), max_size=7),
+    st.lists(_FILTERS, min_size=3, max_size=6),
+)
+def test_a_filter_finds_what_passes_and_nothing_else(tmp_path_factory: Any, stored: Any, asked: Any) -> None:
+    """Whatever was stored, indexed, and changed before or after that, a search with a filter finds as a look at each record."""
+    with opened(tmp_path_factory.mktemp("home")) as memory:
+        held: dict[str, dict[str, Any]] = {}
+        for number, (kind, metadata, later, is_indexed) in enumerate(stored):
+            shown = put(memory, kind, f"number{number}", metadata)
+            if is_indexed:
+                memory.idle(seconds=2)
+            if later is not None:
+                memory.thoughts.update_thought(shown, metadata=later)
+            held[shown] = metadata if later is None else later
+        assert found(memory, None) == held.keys()
+        for _ in range(2):
+            for filters in asked:
+                assert found(memory, filters) == {n for n, kept in held.items() if passing(kept, filters)}
+            memory.idle(seconds=2)
+
+
+def test_a_filter_comes_before_the_ranking_by_meaning(tmp_path: Path) -> None:
+    """Of hundreds that are nearer in meaning and do not pass none takes the place of the one that does."""
+    with opened(tmp_path, embedder=HashEmbedder(means={"boat": "canoe"}), profile=patient()) as memory:
+        memory.thoughts.bulk_store([thought(f"n{n}", content=f"My canoe {n}.") for n in range(300)])
+        memory.thoughts.create_thought(thought("it", content="Her old canoe leaks badly.", metadata=HALL))
+        memory.idle(seconds=20)
+        assert [name for name, _ in memory.thoughts.search("boat", filters=HALL)] == ["it"]
+
+
+def test_metadata_is_shown_with_what_it_was_given_for(memory: Memory) -> None:
+    """Of a fact that is new, told again, or only a doubt, and of episodes, the record, recall and an import have it."""
+    room = {"room": "kitchen"}
+    held = put(memory, "fact", "red", room)
+    plain = [line.encode() for line in memory.export()]
+    assert put(memory, "fact", "red", HALL) == held, "the same value is no news"
+    doubt = "doubt" + fact(memory, "canoe.red", "sunk", heard=Heard(asr_confidence=0.1), metadata=room)[4:]
+    memory.episodes.store(Episode("e", "the canoe race", metadata={**room, "crew": ["ann", {"n": [1]}]}))
+    assert memory.episodes.recall_recent()[0].metadata["crew"] == ["ann", {"n": [1]}]
+    episode = f"episode:{memory.store.recent_episodes(1)[0].id}"
+    kept = {held: HALL, doubt: room, episode: room}
+    assert [item.metadata for item in memory.recall("the canoe", filters={"$.room": ["hall"]})] == [HALL]
+    lines = [line.encode() for line in memory.export()]
+    with opened(memory.home.parent / "other") as other:
+        other.import_lines(plain)
+        other.idle(seconds=2)
+        other.import_lines(lines)
+        for here in (memory, other):
+            assert {n: here.thoughts.get_thought(n).metadata for n in kept} == kept  # type: ignore[union-attr]
+            assert (found(here, HALL), found(here, room)) == ({held}, {episode})
+
+
+@pytest.mark.parametrize("wrong", ["room", {1: "a"}, {" ": 1}, {"a": {"b": 1}}, {"a": [[1]]}, {"a": 2**70}])
+def test_a_wrong_filter_is_refused(memory: Memory, wrong: Any) -> None:
+    """It gives no scalar for a path, and one sentence says so."""
+    with pytest.raises(InvalidInputError, match="filters must be a dict"):
+        memory.recall("canoe", filters=wrong)
+
+
+def test_a_filter_opens_nothing(memory: Memory) -> None:
+    """Who may not read a record finds it by no metadata; a value of a past time obeys the filter too, and edges before their limit."""
+    fact(memory, "canoe", "leaks", "user:alice", metadata=HALL)
+    fact(memory, "oar", "blue", valid_from=0.0)
+    oar = fact(memory, "oar", "red", metadata=HALL)
+    for _ in range(2):
+        assert memory.recall("the canoe", speaker="bob", filters=HALL) == []
+        past = memory.recall("Which oar was there in 2020?", speaker="bob", filters=HALL)
+        assert [item.value for item in past] == ["red"]
+        memory.idle(seconds=2)
+    memory.thoughts.bulk_store([thought("a"), thought("b")])
+    memory.thoughts.create_edge(an_edge("old", "a", oar, metadata=HALL))
+    memory.thoughts.create_edge(an_edge("new", "b", oar))
+    assert [edge.edge_id for edge in memory.thoughts.list_edges(filters=HALL, limit=1)] == ["old"]
+
+
+def test_a_search_obeys_valid_times(memory: Memory) -> None:
+    """Facts and thoughts are found by when they held; what is true of no time is left out only where bounds are asked for."""
+    fact(memory, "canoe.name", "Wal", valid_from=100.0, valid_to=200.0)
+    memory.thoughts.create_thought(thought("t", content="the canoe", valid_from=150.0, valid_until=300.0))
+    memory.thoughts.create_thought(thought("open", content="the canoe", valid_from=250.0))
+    put(memory, "turn", "is blue", {})
+    for _ in range(2):
+        for validity, expected in (
+            ({}, {"open", "turn"}), ({"valid_now": True}, {"open", "turn"}), ({"valid_at": 160.0}, {"fact", "t", "turn"}),
+            ({"valid_at": "1970-01-01T00:04:50Z"}, {"t", "open", "turn"}), ({"valid_between": (0, 140)}, {"fact", "turn"}),
+            ({"valid_within": (100, 300)}, {"fact", "t"}), ({"valid_within": (100, 300), "valid_at": 210}, {"t"}),
+        ):  # fmt: skip
+            assert {name.partition(":")[0] for name in found(memory, None, **validity)} == expected
+        memory.idle(seconds=2)
+    assert [t.thought_id for t in memory.thoughts.list_thoughts(valid_within=(0, 300))] == ["t"]
+    for wrong in ({"valid_between": 5}, {"valid_within": (2, 1)}, {"valid_at": "soon"}, {"valid_ago": 1}):
+        with pytest.raises(InvalidInputError):
+            found(memory, None, **wrong)
+
+
+def test_a_thought_is_recalled_as_of_a_time(memory: Memory) -> None:
+    """One that was stored later was not known; one that ended, or whose mark expired, is told of the time before alone."""
+    before = memory.diagnostics.clock.now()
+    end = before + 500
+    memory.thoughts.create_thought(thought("t", content="the canoe", valid_from=9.0, valid_until=end))
+    memory.thoughts.update_thought(put(memory, "fact", "red", {}), expires_at=end)
+    known = memory.recall("the canoe", known_at=memory.diagnostics.clock.now())
+    assert {item.kind for item in known} == {"thought", "fact"}
+    for moment in ({"known_at": before - 1}, {"valid_at": end + 1}, {"valid_at": 5.0}):
+        assert memory.recall("the canoe", **moment) == []
+
+
+def test_neither_prompt_nor_tool_tells_what_is_over(memory: Memory) -> None:
+    """Of thoughts in much the same words the one that holds is told, and none that ended or expired."""
+    over = memory.diagnostics.clock.now() - 5
+    for name, times in (("lake", {"valid_until": over}), ("weir", {"expires_at": over}), ("dock", {})):
+        text = f"The canoe of Ines is at the {name}."
+        memory.thoughts.create_thought(thought(name, essence=text, content=text, **times))
+    memory.thoughts.bulk_store(
+        [thought(f"box {n}", content=f"Box {n} is on shelf {7 * n}.") for n in range(30)]
+    )
+    query = "Where is the canoe of Ines?"
+    (tool,) = memory.tools(speaker="alice", include=["search_memory"])
+    for _ in range(2):
+        with memory.session("kitchen", speaker="alice").turn(query) as turn:
+            told = [str(turn.messages), tool.run(ToolTurn(query, ALICE), query=query)]
+            turn.abort()
+        places = [[word for word in ("dock", "lake", "weir") if word in text] for text in told]
+        assert places == [["dock"], ["dock"]]
+        memory.idle(seconds=2)
+
+
+def test_of_equal_scores_the_more_important_comes_first(memory: Memory) -> None:
+    """P1 comes before P4, confirmed before not, and no score changes by it."""
+    ranks = {"p1": ("P1", 0), "p2 again": ("P2", 1), "p2": ("P2", 0), "p4": ("P4", 3)}
+    for name, (priority, times) in ranks.items():
+        memory.thoughts.create_thought(thought(name, priority=priority, confirmation_count=times))
+    scopes = ["household", "env:attic", "user:alice"]
+    held = [fact(memory, "canoe", "red", scope) for scope in scopes]
+    memory.thoughts.update_thought(held[0], priority="P1")
+    for speaker in ("ann", "bob"):
+        tell(memory, "red", speaker, speaker=speaker)
+        ((turn, _), *_) = memory.thoughts.search("red", kinds={"turn"}, top_k=1)
+        memory.thoughts.create_edge(an_edge(speaker, held[1], turn, edge_type="DERIVED_FROM"))
+    mugs = memory.recall("the blue mug", kinds={"thought"}, k=9)
+    facts = memory.recall("canoe", kinds={"fact"})
+    assert ([item.key for item in mugs], [item.scope for item in facts]) == (list(ranks), scopes)
+    assert len({item.score for item in mugs}) == len({item.score for item in facts}) == 1

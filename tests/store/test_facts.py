@@ -24,7 +24,7 @@ START = 1_770_000_000.0
 
 
 def say(truth, key, value, **options):
-    return truth.write(lambda tx: facts.assert_fact(tx, key, value, **options))
+    return truth.write(lambda tx: facts.assert_fact(tx, key, value, **options)).is_news
 
 
 def at(truth, t, known_at=None, scope="global"):

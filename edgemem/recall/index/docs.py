@@ -172,7 +172,7 @@ def replace_doc(tx: Transaction, doc: Doc, zone: tzinfo | None = None) -> None:
     """Take a changed doc in under its old number."""
     same = tx.execute(
         """
-        select id, past from docs where ref = ? and kind = ? and level = ? and owner is ? and who is ? and digest = ?
+        select id, past, metadata from docs where ref = ? and kind = ? and level = ? and owner is ? and who is ? and digest = ?
         """,
         (doc.ref, doc.kind, doc.level, doc.owner, doc.who, digest_of(doc.text)),
     )
@@ -183,7 +183,10 @@ def replace_doc(tx: Transaction, doc: Doc, zone: tzinfo | None = None) -> None:
         else:
             _add(tx, [read_row(number, doc, zone)])
         return
-    number, past = same[0]
+    number, past, metadata = same[0]
+    if metadata != doc.metadata:
+        tx.execute("update docs set metadata = ? where id = ?", (doc.metadata, number))
+        note_removals(tx, [number])
     if bool(past) == doc.past:
         return
     tx.execute("update docs set past = ? where id = ?", (int(doc.past), number))
@@ -207,6 +210,7 @@ def read_row(number: int, doc: Doc, zone: tzinfo | None = None) -> Row:
         number, doc.kind, doc.ref, doc.level, doc.owner, doc.who, doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject,
         doc.relation, flags, called or None, msgspec.json.encode(times).decode() if times else None,
         msgspec.json.encode(sorted(names)).decode() if names else None, " ".join(terms(doc.text)), digest_of(doc.text),
+        doc.metadata,
     )  # fmt: skip
 
 

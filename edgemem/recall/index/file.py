@@ -49,7 +49,7 @@ _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past: a
     # fact that holds no more. terms: the stems of the text. flags, called, times: see `docs`.
-    # names: those that it tells, as JSON. digest: of its text, which says whether its vectors are still right.
+    # names: those that it tells, as JSON. metadata: its traits, one a line. digest: of its text, which says whether its vectors are still right.
     """
     create table docs (
       id integer primary key,
@@ -69,6 +69,7 @@ _TABLES = (
       times text,
       names text,
       terms text not null,
+      metadata text,
       digest integer not null
     )
     """,

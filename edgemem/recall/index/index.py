@@ -329,15 +329,11 @@ class Index(Closable):
             self._follow_removals()
         return taken
 
-    def _take_changes(self, limit: int) -> int:
-        """Bring the index in line with the next rows of the truth's queue; return how many."""
-        state = self.state()
+    def changes(self, state: State, limit: int = -1) -> tuple[list[int], list[Doc], list[tuple[int, int]]]:
+        """Return the rows that wait in the truth's queue, the docs that they name as these are now, and kind and ref of those that are gone."""
         rows = self.truth.query(
             "select id, kind, ref from index_queue where id > ? order by id limit ?", (state.queue, limit)
         )
-        if not rows:
-            return 0
-        upto = rows[-1][0]
         changed: list[Doc] = []
         erased: list[tuple[int, int]] = []
         for source in SOURCES:
@@ -349,8 +345,14 @@ class Index(Closable):
             docs = read_docs(self.truth, source, refs, self.truth.clock.now())
             changed.extend(docs.values())
             erased.extend((source.kind, ref) for ref in refs - docs.keys())
+        return [number for number, _, _ in rows], changed, erased
 
-        zone = self._zone
+    def _take_changes(self, limit: int) -> int:
+        """Bring the index in line with the next rows of the truth's queue; return how many."""
+        rows, changed, erased = self.changes(self.state(), limit)
+        if not rows:
+            return 0
+        upto, zone = rows[-1], self._zone
 
         def work(tx: Transaction) -> None:
             if get_meta(tx, "queue") >= upto:

@@ -26,6 +26,7 @@ from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import MOST_CHARS, read_sections
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
+from edgemem.thoughts import traits_of
 
 if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
@@ -68,30 +69,33 @@ _NOW_OR_LATER = """
 # Only the last eight intervals of each key: the others are over.
 
 _FACTS = f"""
-  select f.id, k.scope, k.key, f.value, f.level, f.owner, f.speaker, f.event_time, not {_NOW_OR_LATER}
+  k.scope, k.key, f.value, f.level, f.owner, f.speaker, f.event_time, not {_NOW_OR_LATER}
   from facts f join fact_keys k on k.id = f.key_id
   where f.id = f.origin and f.value is not null and
-"""  # noqa: S608 - our own constants
+"""
 _PREFERENCES = """
-  select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
+  f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
 """
 _MESSAGES = f"""
-  select f.id, f.session_id, f.turn, f.role, f.content, f.extra, {MESSAGE_LEVEL.format(m="f")}, t.owner,
+  f.session_id, f.turn, f.role, f.content, f.extra, {MESSAGE_LEVEL.format(m="f")}, t.owner,
     {SPEAKER.format(m="f")}, t.event_time
   from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
   where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
-"""  # noqa: S608 - our own constant
+"""
 _SUMMARIES = f"""
-  select f.id, f.summary, f.level, f.owner, null, null from {SUMMARIES} f where
-"""  # noqa: S608 - our own constant
+  f.summary, f.level, f.owner, null, null from {SUMMARIES} f where
+"""
 
 
 def _select(kind: StoredKind) -> str:
-    """Return the select of a kind whose rows are docs by themselves: id, text columns, level, owner, person and time."""
+    """Return the select of a kind's docs: metadata, its own or its mark's, id, text columns, level, owner, person and time."""
     person = "f.speaker" if "speaker" in kind.names else "f.owner" if kind.doc != "summary" else "null"
-    time = kind.time("f")
     words = ", ".join(f"f.{column}" for column in kind.found_by)
-    return f"select f.id, {words}, f.level, f.owner, {person}, {time} from {kind.table} f where"  # noqa: S608 - ours
+    rest = _READ.get(
+        kind.table, f"{words}, f.level, f.owner, {person}, {kind.time('f')} from {kind.table} f where"
+    )
+    marked = f"(select metadata from marks where subject = '{kind.doc}:' || f.id)"  # noqa: S608 - ours
+    return f"select {'f.metadata' if 'metadata' in kind.names else marked}, f.id, {rest}"
 
 
 class Doc(NamedTuple):
@@ -114,6 +118,8 @@ class Doc(NamedTuple):
     """Stems of the first part of a fact's key, if there are several,"""
     relation: str | None = None
     """and the words after it."""
+    metadata: str | None = None
+    """The traits of its metadata, one a line."""
 
 
 class Source(NamedTuple):
@@ -128,11 +134,7 @@ _READ = {
     FACTS.table: _FACTS, PREFERENCES.table: _PREFERENCES, MESSAGES.table: _MESSAGES, EPOCHS.table: _SUMMARIES,
 }  # fmt: skip
 _NUMBER_OF = {doc: number for number, doc in KINDS.items()}
-SOURCES = tuple(
-    Source(_NUMBER_OF[kind.doc], kind.table, _READ.get(kind.table) or _select(kind))
-    for kind in STORED
-    if kind.doc
-)
+SOURCES = tuple(Source(_NUMBER_OF[kind.doc], kind.table, _select(kind)) for kind in STORED if kind.doc)
 
 FACT_SOURCE = SOURCES[:1]
 
@@ -146,14 +148,14 @@ def read_between(truth: Database, source: Source, after: int, last: int, limit: 
     """Return the docs of rows after one id and up to another, oldest first."""
     sql = f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit"
     rows = truth.query(sql, {"after": after, "last": last, "limit": limit, "now": now})
-    return [_doc(source, row) for row in rows]
+    return [_doc(source, *row) for row in rows]
 
 
 def read_newest(truth: Database, source: Source, after: int, limit: int, now: float) -> list[Doc]:
     """Return the docs of the newest rows after an id, oldest first."""
     sql = f"{source.select} f.id > :after order by f.id desc limit :limit"
     rows = truth.query(sql, {"after": after, "limit": limit, "now": now})
-    return [_doc(source, row) for row in reversed(rows)]
+    return [_doc(source, *row) for row in reversed(rows)]
 
 
 def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) -> dict[int, Doc]:
@@ -161,7 +163,7 @@ def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) 
     docs: dict[int, Doc] = {}
     for some in in_batches(sorted(refs)):
         rows = truth.query(f"{source.select} f.id in ({placeholders(some)})", {**bound(some), "now": now})
-        docs.update((row[0], _doc(source, row)) for row in rows)
+        docs.update((row[1], _doc(source, *row)) for row in rows)
     return docs
 
 
@@ -192,8 +194,9 @@ def speaker_of(role: str, speaker: str | None, extra: str | None) -> str | None:
     return speaker if role == "user" else None
 
 
-def _doc(source: Source, row: tuple[Any, ...]) -> Doc:
+def _doc(source: Source, given: str | None, *row: Any) -> Doc:
     kind = source.kind
+    metadata = None if given is None else "\n".join(sorted(traits_of(msgspec.json.decode(given))))
     if kind in (FACT, PREFERENCE):
         if kind == FACT:
             ref, scope, key, value, level, owner, speaker, at, past = row
@@ -204,16 +207,18 @@ def _doc(source: Source, row: tuple[Any, ...]) -> Doc:
         subject, relation = split_key(key)
         text = fact_text(key, value)[:MAX_CHARS]
         return Doc(
-            kind, ref, text, level, owner, who, at=at or ref / 1e6, past=bool(past), subject=subject, relation=relation
+            kind, ref, text, level, owner, who, at=at or ref / 1e6, past=bool(past), subject=subject, relation=relation,
+            metadata=metadata,
         )  # fmt: skip
     if kind == TURN:
         ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
         who = speaker_of(role, speaker, extra)
-        return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
+        text, at = content[:MAX_CHARS], at or ref / 1e6
+        return Doc(kind, ref, text, level, owner, who, session_id, turn, at, metadata=metadata)
     # A summary is of no session: its turns already have its words, which would count twice.
     ref, *words, level, owner, who, at = row
     text = text_of(_KIND_OF[source.table], words)
-    return Doc(kind, ref, text[:MAX_CHARS], level, owner, who, at=at or ref / 1e6)
+    return Doc(kind, ref, text[:MAX_CHARS], level, owner, who, at=at or ref / 1e6, metadata=metadata)
 
 
 def notes_stamp(notes: NotesFile) -> Stamp:

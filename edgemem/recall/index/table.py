@@ -69,6 +69,7 @@ class Row(NamedTuple):
     names: str | None
     terms: str
     digest: int
+    metadata: str | None = None
 
     @property
     def spans(self) -> list[Span]:
@@ -121,7 +122,7 @@ class DocTable:
         self._spans: NDArray[np.float64] = np.zeros((0, 5))
         self._last_span = 0
         self._postings: dict[str, array[int]] = {}
-        """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words."""
+        """By term, its texts' slots times 256, plus its count in each: about 200 bytes for a text of ten words. By trait the same."""
         self.similar = SimilarTerms()
         """The terms by their sounds and ends."""
         self.names = NamesBySound()
@@ -166,6 +167,8 @@ class DocTable:
                 packed = self._postings[term] = array("I")
                 self.similar.add(term)
             packed.append(slot << 8 | min(times, _OFTEN))
+        for trait in row.metadata.split("\n") if row.metadata else ():
+            self._postings.setdefault(trait, array("I")).append(slot << 8)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
             if row.subject:

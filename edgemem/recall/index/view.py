@@ -7,8 +7,9 @@ message's neighbours are the same before and after.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.preload import np
@@ -27,6 +28,7 @@ from edgemem.recall.index.sources import (
     read_newest,
 )
 from edgemem.recall.index.table import NOBODY
+from edgemem.thoughts import pass_filters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from edgemem.recall.index.table import DocTable
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
+    from edgemem.thoughts import Filters
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
@@ -160,10 +163,14 @@ class Filter(NamedTuple):
     """Whether facts that hold no more are found too."""
     known_at: int | None = None
     """Only docs known by this tick; None: all."""
-    facts: Sequence[int] | None = None
-    """The only facts that count, by their statements' ids; None: all that `past` lets through."""
+    kind_refs: Mapping[int, Sequence[int]] = MappingProxyType({})
+    """By kinds that are true of some time the only rows that count, by their ids; of other kinds all do."""
     refs: Collection[int] | None = None
     """Only rows with these ids; None: all."""
+    metadata: Filters = ()
+    """Only docs that pass these,"""
+    changed: Sequence[Doc] = ()
+    """of which these are not yet in the index as they are now."""
 
 
 class QueryView:
@@ -217,12 +224,28 @@ class QueryView:
         if code is not None and asked.turns:
             here = np.flatnonzero(rows["session"][:n] == code)
             may[here] &= np.isin(rows["turn"][here], list(asked.turns), invert=True)
-        if asked.facts is not None:
-            here = np.flatnonzero(kind == FACT)
-            may[here] &= np.isin(rows["ref"][here], np.array(asked.facts, np.int64))
+        for number, refs in asked.kind_refs.items():
+            here = np.flatnonzero(kind == number)
+            may[here] &= np.isin(rows["ref"][here], np.array(refs, np.int64))
+        if asked.metadata:
+            may &= self._passing(asked)
         if asked.known_at is not None:
             may &= np.where(np.isin(kind, _BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n]) <= asked.known_at
         return allowed
+
+    def _passing(self, asked: Filter) -> NDArray[np.bool_]:
+        """Tell which docs have the metadata that is asked for."""
+        kind, ref = (self.table.rows[name][: self.n] for name in ("kind", "ref"))
+        passing = np.ones(self.n, bool)
+        for traits in asked.metadata:
+            having = np.zeros(self.n, bool)
+            for _, slots, _ in self.table.find(traits):
+                having[slots] = True
+            passing &= having
+        for doc in asked.changed:
+            here = np.flatnonzero((ref == doc.ref) & (kind == doc.kind))
+            passing[here] = pass_filters((doc.metadata or "").split("\n"), asked.metadata)
+        return passing
 
     def size(self) -> tuple[int, int]:
         """Count the texts, of any kind, that the reader may read, and their words."""

@@ -15,7 +15,7 @@ import msgspec
 from edgemem.errors import ClosedError, ModelError
 from edgemem.preload import np
 from edgemem.recall.index.file import FIRST_OTHER, State
-from edgemem.recall.index.sources import TURN, Doc
+from edgemem.recall.index.sources import FACT, TURN, Doc
 from edgemem.recall.index.table import DocTable
 from edgemem.recall.index.vectors import late_interaction
 from edgemem.recall.index.view import QueryView
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from edgemem.recall.index.view import Filter, UnindexedDocs
     from edgemem.recall.query import ParsedQuery, Question
 
+    Ids = NDArray[np.int64]
     Slots = NDArray[np.intp]
 
 _NEWEST = 8  # messages, for a question that says nothing
@@ -165,11 +166,17 @@ class Search:
         with self._index.postings.lock:
             view.follow()
             most = max(1, self._limits.candidates // 2)
-            find_near(view, vectors, vector, question, new=embedding.near_new(vector, self._new), most=most)
+            new = embedding.near_new(vector, self._new)
+            among = None
+            if self._filter.metadata:
+                among = np.sort(view.table.rows["id"][: view.n][view.findable[: view.n]])
+                new = {doc: new[doc] for doc in new.keys() & set(among.tolist())}
+            find_near(view, vectors, vector, question, new=new, most=most, among=among)
             if self._filter.past and (self._filter.kinds is None or "fact" in self._filter.kinds):
                 rows, n = view.table.rows, view.n
                 held = rows["id"][:n][view.findable[:n] & rows["past"][:n]].tolist()
-                find_past(view, vectors, vector, None if self._filter.facts is None else held, most=most)
+                every = FACT not in self._filter.kind_refs and among is None
+                find_past(view, vectors, vector, None if every else held, most=most)
             self._meaning = self._weight
 
     def _contents_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], Vector | None]]:
@@ -243,19 +250,21 @@ def find_near(
     *,
     new: Mapping[int, float],
     most: int,
+    among: Ids | None = None,
 ) -> None:
-    """Find the docs near to a question, and the cosines of all candidates and their neighbours.
+    """Find the docs near to a question, `among` some or all (None), and the cosines of all candidates and their neighbours.
 
     `new` has the cosines of docs that the index lacks; `most` bounds candidates by meaning, twice as many about people it names.
     """
     _note_cosines(view, new.items())
-    near = sorted([*vectors.nearest(vector, most, rough=True), *new.items()], key=lambda hit: -hit[1])[:most]
+    nearest = vectors.nearest(vector, most, among, rough=True)
+    near = sorted([*nearest, *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
     # Closed docs leave no trace: a cosine could be the best of all, or of its session.
     readable = _add_candidates(view, near)
     if len(near) == most and readable < _FEWEST:
         # Most near docs are somebody else's, or in the prompt already.
-        _add_candidates(view, vectors.nearest(vector, 4 * most, rough=True))
+        _add_candidates(view, vectors.nearest(vector, 4 * most, among, rough=True))
     about = _people_slots(view, question)
     if len(about):
         theirs = vectors.nearest(vector, 2 * most, view.table.rows["id"][about], rough=True)

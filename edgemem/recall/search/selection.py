@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -174,7 +175,8 @@ def _best_of_group(
     # Messages of low scores would count as echoes of the query, and change the scores of all others.
     least = 0.0 if echoes is None and selection.says_list else selection.least
     while True:
-        others = (hit for hit in ranking.best(numbers, least=least) if hit.name not in selection.exclude)
+        best = _sort_ties(ranking.best(numbers, least=least), rows)
+        others = (hit for hit in best if hit.name not in selection.exclude)
         pairs = _read(others, rows, far, selection.known, echoes)
         if echoes is not None:
             repeats = [hit.row for hit, item in pairs if hit.score > 0 and echoes.is_echo(item)]
@@ -186,6 +188,16 @@ def _best_of_group(
         if len(selected) >= min(selection.k, len(pairs)) or len(pairs) < far:
             return selected
         far *= _MORE
+
+
+def _sort_ties(hits: Iterable[Hit], rows: Rows) -> Iterator[Hit]:
+    """Yield hits; of those with one score the more important first, then the confirmed, then as they came."""
+    for score, same in groupby(hits, key=lambda hit: hit.score):
+        tied = list(same)
+        if score > 0 and len(tied) > 1:
+            ranks = rows.importance([(hit.kind, hit.ref) for hit in tied])
+            tied.sort(key=lambda hit: ranks[hit.kind, hit.ref])
+        yield from tied
 
 
 def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:

@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.languages.words import all_words
 from edgemem.preload import np
-from edgemem.recall.index.sources import TURN
+from edgemem.recall.index.sources import FACT, TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import distinctive_stems, find_people, people_of
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, split_compound, spread
@@ -256,7 +256,7 @@ class WordSearch:
         view = self._view
         rows, asked = view.table.rows, view.filter
         past = rows["past"][slots]
-        if not asked.past or asked.facts is not None or not past.any():
+        if not asked.past or FACT in asked.kind_refs or not past.any():
             view.candidates[view.visible(_highest(slots, scores, self._candidates))] = True
             return
         # Facts that hold no more have places of their own: of one thing there may be thousands, in the same words.

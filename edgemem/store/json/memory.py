@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
-from edgemem.errors import ClosedError, EdgememError
+from edgemem.errors import ClosedError, EdgememError, InvalidInputError
 from edgemem.store.db.connection import all_or_none, migrate, plain_connection, translated_errors
 from edgemem.store.db.files import locked_beside, set_aside
 from edgemem.store.db.transaction import Transaction
@@ -26,6 +26,7 @@ from edgemem.store.memory_store import TableMemoryStore, settings_of
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables
+    from edgemem.store.facts import Outcome
 
 T = TypeVar("T")
 
@@ -176,7 +177,14 @@ class JSONMemoryStore(TableMemoryStore):
             self.flush()
         return result
 
-    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> bool:
+    def _checked_metadata(self, metadata: dict[str, Any] | None) -> dict[str, Any]:
+        if metadata:
+            raise InvalidInputError(
+                "A JSON file keeps no metadata; leave it out, or use a SQLiteMemoryStore."
+            )
+        return {}
+
+    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> Outcome:
         return state_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
 
     def _episode_id(self, tx: Transaction) -> int:

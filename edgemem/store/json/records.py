@@ -87,8 +87,8 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 def state_fact(
     tx: Transaction, key: str, value: Any, *, valid_from: float | None, doubtful_below: float, **options: Any
-) -> bool:
-    """Believe or doubt a statement, as `facts.assert_fact` does, with its tick as id; return whether that is news."""
+) -> facts.Outcome:
+    """Believe or doubt a statement, as `facts.assert_fact` does, with its tick as id; return what became of it."""
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
     key_id, statement = facts.new_statement(tx, key, value, valid_from=begin, **options)
     newest = tx.execute(

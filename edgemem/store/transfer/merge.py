@@ -23,6 +23,7 @@ from edgemem.store.db.files import create_private, write_private
 from edgemem.store.declaration import Kind
 from edgemem.store.episodes import keep_tags
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
+from edgemem.store.graph import MARKS
 from edgemem.store.kinds import (
     DOUBTS,
     EPISODES,
@@ -35,6 +36,7 @@ from edgemem.store.kinds import (
     TURNS,
 )
 from edgemem.store.rights import spell, spell_heard, spell_scope, spellings
+from edgemem.store.thoughts import announce_mark
 from edgemem.store.transfer.export import (
     CODECS,
     MESSAGE,
@@ -270,6 +272,8 @@ class _Merge:
             self._add_alone(codec, winner, more)
         if kind is EPISODES and line.details:
             keep_tags(self.tx, line.id, line.details.get("tags", ()))
+        if kind is MARKS:
+            announce_mark(self.tx, line.subject)
 
     def _take_name(self, line: Any) -> None:
         """Make another name of somebody theirs, unless it is somebody else's here; their rows came before."""

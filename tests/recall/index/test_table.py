@@ -144,7 +144,8 @@ def test_who_may_find_what(tmp_path_factory, taken, reader, kinds, session, turn
         )
         for n, (kind, own, in_session) in enumerate(taken)
     ]
-    only = Filter(reader, kinds, session, turns, past=past or held is not None, known_at=known_at, facts=held)
+    facts = {} if held is None else {FACT: held}
+    only = Filter(reader, kinds, session, turns, past or held is not None, known_at, facts)
 
     def is_wanted(doc):
         when = doc.at * 1e6 if KINDS[doc.kind] in ("preference", "note", "bank") else doc.ref
