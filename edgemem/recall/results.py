@@ -30,7 +30,7 @@ from edgemem.recall.index.sources import (
     read_paragraphs,
     speaker_of,
 )
-from edgemem.recall.thoughts import read_thought, read_thoughts
+from edgemem.recall.thoughts import read_thought
 from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
 from edgemem.store.db.transaction import bound, placeholders
@@ -176,14 +176,17 @@ class Rows:
 
     def importance(self, refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Priority, bool]]:
         """Return of some rows by kind and id the priority, P1 to P4, and whether nothing has confirmed them: the least comes first."""
+        places = {f"{KINDS[kind]}:{ref}": (kind, ref) for kind, ref in refs}
+        some, ids = placeholders([*places]), [ref for kind, ref in refs if kind == THOUGHT]
+        # Most have neither mark nor edge, and are no stored thoughts.
+        marked = f"select subject, subject from marks where subject in ({some})"  # noqa: S608 - our own names
+        linked = f"select source_id, source_id from stored_edges where source_id in ({some})"  # noqa: S608 - ours
+        stored = f"select 'thought:' || id, name from stored_thoughts where id in ({placeholders(ids)})"  # noqa: S608 - ours
+        rows = self._truth.query(f"{marked} union {linked}", bound([*places]))
         ranks = dict.fromkeys(refs, (Priority.P3, True))
-        names = {
-            item.key if at[0] == THOUGHT else f"{item.kind}:{item.id}": at
-            for at, item in self.read(refs).items()
-        }
-        for name, shown in read_thoughts(self._truth, [*map(str, names)], reader=self._reader).items():
-            told = read_thought(self._truth, name, reader=self._reader) if names[name][0] == FACT else shown
-            ranks[names[name]] = shown.priority, told is None or not told.confirmation_count
+        for name, thought_id in rows + self._truth.query(stored, bound(ids)):
+            if shown := read_thought(self._truth, thought_id, reader=self._reader):
+                ranks[places[name]] = shown.priority, not shown.confirmation_count
         return ranks
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:

@@ -91,11 +91,10 @@ def _select(kind: StoredKind) -> str:
     """Return the select of a kind's docs: metadata, its own or its mark's, id, text columns, level, owner, person and time."""
     person = "f.speaker" if "speaker" in kind.names else "f.owner" if kind.doc != "summary" else "null"
     words = ", ".join(f"f.{column}" for column in kind.found_by)
-    rest = _READ.get(
-        kind.table, f"{words}, f.level, f.owner, {person}, {kind.time('f')} from {kind.table} f where"
-    )
+    rest = f"{words}, f.level, f.owner, {person}, {kind.time('f')} from {kind.table} f where"
     marked = f"(select metadata from marks where subject = '{kind.doc}:' || f.id)"  # noqa: S608 - ours
-    return f"select {'f.metadata' if 'metadata' in kind.names else marked}, f.id, {rest}"
+    metadata = "f.metadata" if "metadata" in kind.names else marked
+    return f"select {metadata}, f.id, {_READ.get(kind.table, rest)}"
 
 
 class Doc(NamedTuple):
