@@ -332,7 +332,7 @@ class Thoughts:
     def cleanup_expired(
         self, now: str | float | None = None, *, exclude_id: str | None = None
     ) -> CleanupResult:
-        """Archive the stored thoughts that have expired, but for one; those that are pinned stay."""
+        """Archive the stored thoughts that have expired, but for one, and end their expiry; those that are pinned stay."""
         moment = utc(self._database.now() if now is None else now, "now")
 
         def work(tx: Transaction) -> CleanupResult:

@@ -140,10 +140,9 @@ def same_thought(db: Tables, thought: ThoughtRecord) -> str | None:
 
 
 def expired_thoughts(db: Tables, now: float) -> tuple[list[str], int]:
-    """Return the ids of stored thoughts that have expired and are not archived or pinned, and how many pinned ones have."""
+    """Return the ids of stored thoughts that have expired and are not pinned, and how many pinned ones have."""
     rows = db.query(
-        "select name, pinned from stored_thoughts where expires <= :now and lifecycle <> 'ARCHIVED' order by id",
-        {"now": now},
+        "select name, pinned from stored_thoughts where expires <= :now order by id", {"now": now}
     )
     return [name for name, pinned in rows if not pinned], sum(pinned for _, pinned in rows)
 

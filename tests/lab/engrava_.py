@@ -72,9 +72,10 @@ def in_order(pair: Pair, ours: Any, theirs: Any) -> Any:
     """Return their list in our order where it is of the same things, or as a limit cuts them, of the same cycles."""
     if not isinstance(ours, list) or not isinstance(theirs, list):
         return theirs
-    mine, their = (sorted(json.dumps(one, sort_keys=True) for one in some) for some in (ours, theirs))
-    if mine == their:
-        return ours
+    key = "thought_id" if pair.call.method == "list_thoughts" else "edge_id"
+    by_id = {one[key]: one for one in theirs}
+    if by_id.keys() == {one[key] for one in ours}:
+        return [by_id[one[key]] for one in ours]
     cut = {"limit", "offset"} & pair.call.keywords.keys()
     cycles = [[one.get("updated_cycle") for one in some] for some in (ours, theirs)]
     return ours if cut and cycles[0] == cycles[1] else theirs
@@ -113,21 +114,17 @@ def found(pair: Pair, ours: Any, theirs: Any) -> Any:
     return {**theirs, **ours} if mine <= set(theirs["ranked"]) else theirs
 
 
-def fewer(pair: Pair, ours: Any, theirs: Any) -> Any:
-    """Return ours, if only the count differs that may."""
-    if pair.call.method == "max_cycle":
-        return ours if int(ours) > int(theirs) else theirs
-    return {**theirs, "pinned_kept_count": min(ours["pinned_kept_count"], theirs["pinned_kept_count"])}
+def higher(_: Pair, ours: Any, theirs: Any) -> Any:
+    return max(ours, theirs, key=int)
 
 
 MEANT: tuple[tuple[str, str, Callable[[Pair, Any, Any], Any]], ...] = (
-    ("", "what is archived tells when, and in which cycle", archived),
     ("list_thoughts get_edges list_edges", "of one cycle the newest come first; edges in the order of writing", in_order),
+    ("", "what is archived tells when, and in which cycle", archived),
     ("search_hybrid search_fts search_reflections_only", "a search leaves out what is private, over or not yet true, tells the same words once, and ranks otherwise", found),
     ("remember create_thought bulk_store get_or_create upsert_by_hash", AGAIN, met_again),
     ("", "a cycle of 0 takes the counter's, and a change stamps it", cycles),
-    ("cleanup_expired", "what is pinned and archived already is not counted", fewer),
-    ("max_cycle", "an edge lifts the counter, and nothing lets it fall", fewer),
+    ("max_cycle", "an edge lifts the counter, and nothing lets it fall", higher),
 )  # fmt: skip
 """For some methods or all: what is meant to differ, and what ours gives where the real package gives something."""
 
@@ -138,8 +135,12 @@ def reasons_of(pair: Pair) -> list[str] | None:
     if raised(ours) and raised(theirs):
         # Errors of pydantic and sqlite3 have no name of Engrava's.
         alias: Any = vars(annex).get(theirs["raised"])
-        named = alias is None or alias.__name__ == ours["raised"] or "both ends" in ours["message"]
-        return [] if named else None
+        named = (
+            alias is None
+            or alias.__name__ == ours["raised"]
+            or any(word in ours["message"] for word in ("both ends", "256"))
+        )
+        return [] if named else [AGAIN] if asks_again(pair) else None
     if raised(ours):
         if "already;" in ours["message"] and asks_again(pair):
             return [AGAIN]
@@ -147,8 +148,6 @@ def reasons_of(pair: Pair) -> list[str] | None:
     if raised(theirs):
         return [AGAIN] if asks_again(pair) else None
     reasons = []
-    if pair.call.method == "cleanup_expired" and ours["expired_count"] != "0":
-        reasons.append("what is cleaned up has no end any more, so that it can be restored")
     for methods, why, instead in MEANT:
         if theirs != ours and pair.call.method in (methods.split() or [pair.call.method]):
             meant = instead(pair, ours, theirs)

@@ -107,11 +107,16 @@ def test_what_expired_or_ended_is_found_by_nothing(memory: Memory) -> None:
     memory.thoughts.create_thought(thought("ended", valid_until=now - 5))
     memory.thoughts.create_thought(thought("later", valid_from=now + 500))
     memory.thoughts.create_thought(thought("kept", expires_at=now - 5, pinned=True))
+    memory.thoughts.create_thought(thought("old", expires_at=now - 5, lifecycle_status="ARCHIVED"))
     assert memory.thoughts.search("blue mug") == []
     assert {thought.thought_id for thought in memory.thoughts.list_thoughts()} == {"ended", "later"}
     result = memory.thoughts.cleanup_expired()
-    assert (result.expired_count, result.pinned_kept_count) == (1, 1)
-    assert [t.thought_id for t in memory.thoughts.list_thoughts(lifecycle_status="ARCHIVED")] == ["expired"]
+    assert (result.expired_count, result.pinned_kept_count) == (2, 1)
+    assert {t.thought_id for t in memory.thoughts.list_thoughts(lifecycle_status="ARCHIVED")} == {
+        "expired",
+        "old",
+    }
+    assert memory.thoughts.restore_thought("old").expires_at is None
 
 
 @pytest.mark.parametrize(
