@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.errors import InvalidInputError
+from edgemem.aio.engrava import SqliteEngravaCore
+from edgemem.errors import ForeignError, InvalidInputError
 from edgemem.memory import Memory
 from edgemem.takeover.engrava import EngravaFile, import_engrava
 from edgemem.takeover.scratch import TakeoverReport
 from support.cli import refused, run
 from support.homes import tell
+from support.loops import on_loop
 
 FILE = Path(__file__).parents[1] / "data" / "engrava.db.gz"
 
@@ -138,3 +140,12 @@ def test_the_command_takes_a_file(tmp_path: Path, file: Path) -> None:
     result = run("import", "engrava", file, "--home", tmp_path / "home")
     assert "engrava.db: 5 thoughts, 2 edges" in result.stdout
     assert "Added: 5 stored thoughts, 2 stored edges." in result.stdout
+
+
+@on_loop
+async def test_a_store_at_its_file_says_how_it_is_taken_over(file: Path) -> None:
+    """Nothing is written into a database of Engrava's own."""
+    before = file.read_bytes()
+    with pytest.raises(ForeignError, match="edgemem import"):
+        await SqliteEngravaCore(file).ensure_schema()
+    assert file.read_bytes() == before

@@ -70,7 +70,7 @@ def check_schema(connection: Any, schema: Schema) -> bool:
         return True
     if "migrations" not in tables:
         raise ForeignError(
-            "This database belongs to another program; name another file. `edgemem import swarmline` or `edgevox` takes theirs over."
+            "This database belongs to another program; name another file. `edgemem import swarmline`, `edgevox` or `engrava` takes theirs over."
         )
     names = sorted(row[0] for row in connection.execute("select name from migrations"))
     if names and steps[0].name not in names:
