@@ -336,8 +336,7 @@ class Thoughts:
         moment = utc(self._database.now() if now is None else now, "now")
 
         def work(tx: Transaction) -> CleanupResult:
-            expired, pinned = expired_thoughts(tx, seconds(moment) or 0.0)
-            names = [name for name in expired if name != exclude_id]
+            names, pinned = expired_thoughts(tx, seconds(moment) or 0.0, without=exclude_id)
             for name in names:
                 if stored_thought(tx, name).lifecycle_status is LifecycleStatus.CREATED:
                     change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ACTIVE})
@@ -379,6 +378,7 @@ class Thoughts:
         reader: Reader | None = None,
     ) -> list[EdgeRecord]:
         """Return the edges at a thought, those that other tables tell among them; with a limit the heaviest."""
+        checked_text(thought_id, "a thought_id")
         found = edges.edges_of(self._database, thought_id, direction=direction, reader=reader)
         if limit is None:
             return found
@@ -413,7 +413,7 @@ class Thoughts:
         """Return the edges around a thought, nearest first, each with its distance, 1 or 2."""
         if not 1 <= whole_number(depth, "depth") <= MOST_DEPTH:
             raise InvalidInputError(f"depth must be from 1 to {MOST_DEPTH}, not {depth}.")
-        return related(self._database, thought_id, depth=depth, reader=reader)
+        return related(self._database, checked_text(thought_id, "a thought_id"), depth=depth, reader=reader)
 
     def why(self, thought_id: str, *, reader: Reader | None = None) -> Reasons | None:
         """Return who said it, in which words, what it took the place of and what contests it; None: there is none to read."""

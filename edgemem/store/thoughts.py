@@ -139,10 +139,11 @@ def same_thought(db: Tables, thought: ThoughtRecord) -> str | None:
     return rows[0][0] if rows else None
 
 
-def expired_thoughts(db: Tables, now: float) -> tuple[list[str], int]:
-    """Return the ids of stored thoughts that have expired and are not pinned, and how many pinned ones have."""
+def expired_thoughts(db: Tables, now: float, *, without: str | None = None) -> tuple[list[str], int]:
+    """Return the ids of stored thoughts, but for one, that have expired and are not pinned, and how many pinned ones have."""
     rows = db.query(
-        "select name, pinned from stored_thoughts where expires <= :now order by id", {"now": now}
+        "select name, pinned from stored_thoughts where expires <= :now and name is not :without order by id",
+        {"now": now, "without": without},
     )
     return [name for name, pinned in rows if not pinned], sum(pinned for _, pinned in rows)
 

@@ -358,6 +358,8 @@ async def test_a_clock_may_jump_over_an_expiry(tmp_path: Path) -> None:
             clock.ahead = 0.0
             assert len((await core.recall("mug")).results) == 2
             clock.ahead = 9000.0
-            assert (await core.cleanup_expired(exclude_id="b")).expired_count == 1
+            await core.update_thought("b", pinned=True)
+            result = await core.cleanup_expired(exclude_id="b")
+            assert (result.expired_count, result.pinned_kept_count) == (1, 0)
             clock.ahead = 0.0
             assert [one.thought_id for one in await core.list_thoughts(lifecycle_status="ACTIVE")] == ["b"]

@@ -90,10 +90,15 @@ def met_again(pair: Pair, ours: Any, theirs: Any) -> Any:
     return ours if asks_again(pair) else theirs
 
 
-def cycles(_: Pair, ours: Any, theirs: Any) -> Any:
+def cycles(pair: Pair, ours: Any, theirs: Any) -> Any:
     """Return their records with our cycles, where those are higher."""
+    # A clean-up changes what it archives.
+    if {"min_cycle", "max_cycle"} & pair.call.keywords.keys() and "cleanup_expired" in {
+        call.method for call in pair.earlier
+    }:
+        return ours
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        return [cycles(_, mine, their) for mine, their in zip(ours, theirs, strict=True)]
+        return [cycles(pair, mine, their) for mine, their in zip(ours, theirs, strict=True)]
     if not (isinstance(ours, dict) and isinstance(theirs, dict) and "created_cycle" in theirs):
         return theirs
     names = [name for name in ("created_cycle", "updated_cycle") if name in theirs]
@@ -138,7 +143,7 @@ def reasons_of(pair: Pair) -> list[str] | None:
         named = (
             alias is None
             or alias.__name__ == ours["raised"]
-            or any(word in ours["message"] for word in ("both ends", "256"))
+            or any(word in ours["message"] for word in ("both ends", "256", "must be text"))
         )
         return [] if named else [AGAIN] if asks_again(pair) else None
     if raised(ours):

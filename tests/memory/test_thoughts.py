@@ -344,6 +344,15 @@ def test_thoughts_edges_and_marks_move_to_another_memory(memory: Memory, tmp_pat
         assert other.thoughts.max_cycle() == memory.thoughts.max_cycle() == 7
 
 
+@pytest.mark.parametrize(
+    "method", ["get_thought", "get_edges", "related", "delete_thought", "update_thought", "why"]
+)
+def test_an_id_that_is_no_text_is_refused(memory: Memory, method: str) -> None:
+    """A number is nobody's id, whatever is asked for it."""
+    with pytest.raises(InvalidInputError, match="must be text"):
+        getattr(memory.thoughts, method)(7)
+
+
 def test_a_look_up_goes_by_an_index(memory: Memory) -> None:
     """Edges of a thought, equal content and the newest turn are found without reading a table."""
     database = memory.diagnostics.database
