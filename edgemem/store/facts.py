@@ -20,6 +20,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import name_key, person_of, without_spaces
 from edgemem.store.db.transaction import in_batches
+from edgemem.store.graph import links_kept
 from edgemem.store.pending_erasures import note_forgotten
 from edgemem.store.rights import canonical_owner_and_heard, level_and_owner, scope_in_sql, spell_scope
 from edgemem.store.validation import (
@@ -222,15 +223,16 @@ def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, int, 
             " and (value is not null or valid_from > -9e999)",
             {"key": key_id},
         )
-    tx.executemany("delete from facts where id = ?", rows)
-    for recorded, number, key_id, *stated in sorted(statements):
-        value, text, begin, end, source, level, owner, trust, speaker, *heard = stated
-        speaker, level, owner, key = changes.get(number, (speaker, level, owner, key_id))
-        statement = FactVersion(
-            0, value, text, begin, end, 0, 0, None, source, level, owner, trust, (speaker, *heard)
-        )
-        touched = _believed_between(tx, key, statement.valid_from, statement.valid_to)
-        _believe(tx, key, statement, touched, (number, recorded))
+    with links_kept(tx, [f"fact:{number}" for (number,) in rows]):
+        tx.executemany("delete from facts where id = ?", rows)
+        for recorded, number, key_id, *stated in sorted(statements):
+            value, text, begin, end, source, level, owner, trust, speaker, *heard = stated
+            speaker, level, owner, key = changes.get(number, (speaker, level, owner, key_id))
+            statement = FactVersion(
+                0, value, text, begin, end, 0, 0, None, source, level, owner, trust, (speaker, *heard)
+            )
+            touched = _believed_between(tx, key, statement.valid_from, statement.valid_to)
+            _believe(tx, key, statement, touched, (number, recorded))
     tx.announce("facts", sorted({number for (number,) in rows}))
 
 

@@ -6,11 +6,15 @@ here: a mark holds what somebody set beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from edgemem.store.declaration import ID, LEVEL, OWNER, Column, Kind
 from edgemem.thoughts import EdgeType, KnowledgeSource, LifecycleStatus, Priority, ThoughtType
+
+if TYPE_CHECKING:
+    from edgemem.store.db.transaction import Transaction
 
 _MARKED = (
     Column("pinned", "integer not null default 0", shape=bool),
@@ -121,6 +125,20 @@ _RELINKED = """
     update marks set subject = '{shown}:' || new.id where subject = {name};
   end
 """
+
+
+@contextmanager
+def links_kept(tx: Transaction, subjects: Collection[str]) -> Iterator[None]:
+    """Have edges and marks of records stay, whose rows the block deletes and writes again under their ids."""
+    _rename(tx, subjects, "", "~")
+    yield
+    _rename(tx, subjects, "~", "")
+
+
+def _rename(tx: Transaction, subjects: Collection[str], before: str, after: str) -> None:
+    for table, column in (("marks", "subject"), ("stored_edges", "source_id"), ("stored_edges", "target_id")):
+        sql = f"update {table} set {column} = ? where {column} = ?"  # noqa: S608 - our own names
+        tx.executemany(sql, [(f"{after}{subject}", f"{before}{subject}") for subject in subjects])
 
 
 def follow_rows(shown: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -542,3 +542,15 @@ def test_of_equal_scores_the_more_important_comes_first(memory: Memory) -> None:
     facts = memory.recall("canoe", kinds={"fact"})
     assert ([item.key for item in mugs], [item.scope for item in facts]) == (list(ranks), scopes)
     assert len({item.score for item in mugs}) == len({item.score for item in facts}) == 1
+
+
+def test_marks_and_edges_stay_where_a_person_gets_another_name(memory: Memory) -> None:
+    """A rename writes a fact again under its id, and what hangs on it stays; so does taking the rename back."""
+    held = fact(memory, "tea", "green", scope="user:ines")
+    memory.thoughts.create_thought(thought("mug", owner="ines"))
+    memory.thoughts.create_edge(an_edge("e", "mug", held))
+    memory.thoughts.update_thought(held, pinned=True)
+    for move in (lambda: memory.people.rename("ines", "inez"), memory.people.undo):
+        move()
+        assert memory.thoughts.get_thought(held).pinned  # type: ignore[union-attr]
+        assert [edge.edge_id for edge in memory.thoughts.get_edges("mug")] == ["e"]
