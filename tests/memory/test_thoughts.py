@@ -392,9 +392,9 @@ def passing(metadata: dict[str, Any], filters: dict[str, list[Any]]) -> bool:
 
 
 _NAMES, _VALUES = st.sampled_from("ab"), st.sampled_from((True, 1, "1", 1.0, 0, False, None, 2.5, "x\u2028y"))
-_METADATA = st.dictionaries(_NAMES, _VALUES | st.dictionaries(_NAMES, _VALUES), max_size=2)
+_METADATA = st.dictionaries(_NAMES, _VALUES | st.dictionaries(_NAMES, _VALUES), min_size=1)
 _KINDS, _PATHS = st.sampled_from(("fact", "thought", "turn")), st.sampled_from(("a", "$.b", "a.a", "$.b.a"))
-_FILTERS = st.dictionaries(_PATHS, st.lists(_VALUES, max_size=3), max_size=2)
+_FILTERS = st.dictionaries(_PATHS, st.lists(_VALUES, max_size=6), max_size=2)
 
 
 @settings(max_examples=25, deadline=None)
@@ -422,9 +422,10 @@ def test_a_filter_finds_what_passes_and_nothing_else(tmp_path_factory: Any, stor
 
 def test_a_filter_comes_before_the_ranking_by_meaning(tmp_path: Path) -> None:
     """Of hundreds that are nearer in meaning and do not pass none takes the place of the one that does."""
-    with opened(tmp_path, embedder=HashEmbedder(means={"boat": "canoe"}), profile=patient()) as memory:
-        memory.thoughts.bulk_store([thought(f"n{n}", content=f"My canoe {n}.") for n in range(300)])
-        memory.thoughts.create_thought(thought("it", content="Her old canoe leaks badly.", metadata=HALL))
+    with opened(tmp_path, embedder=HashEmbedder(means={"boat": "kayak"}), profile=patient()) as memory:
+        near = [thought(f"n{n}", essence="Kayak", content=f"Kayak {n}") for n in range(300)]
+        memory.thoughts.bulk_store(near)
+        memory.thoughts.create_thought(thought("it", content="An old thing: her kayak leaks.", metadata=HALL))
         memory.idle(seconds=20)
         assert [name for name, _ in memory.thoughts.search("boat", filters=HALL)] == ["it"]
 
