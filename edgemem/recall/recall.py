@@ -26,6 +26,7 @@ from edgemem.records import CutOff, Kind, Reader
 from edgemem.store.episodes import row_number
 from edgemem.store.fact_queries import held_at
 from edgemem.store.rights import reading_rule, spellings, with_stored_spelling
+from edgemem.store.thoughts import ended_rows
 from edgemem.store.turns import read_words
 
 if TYPE_CHECKING:
@@ -173,9 +174,11 @@ class Recall:
             safety_keys=settings.safety_keys,
         )
         kind_refs = self._refs(request, when, reader)
+        moment = self._clock.now() if when is None else when.valid_at
         allowed = Filter(
             reader,
             kinds=request.kinds,
+            ended=() if past and when is None else ended_rows(self._truth, moment),
             session_id=self._session_id(request.session),
             turns=turns if request.skip_turns is None else request.skip_turns,
             past=past or FACT in kind_refs,

@@ -212,6 +212,16 @@ def read_marks(db: Tables, subjects: Sequence[str]) -> dict[str, Mark]:
     return marks
 
 
+def ended_rows(db: Tables, at: float) -> list[int]:
+    """Return the ids of the records that have expired by a moment, and of the stored thoughts that have ended."""
+    rows = db.query(
+        "select cast(substr(subject, instr(subject, ':') + 1) as integer) from marks where expires <= :at union"
+        " select id from stored_thoughts where expires <= :at union select id from stored_thoughts where valid_to <= :at",
+        {"at": at},
+    )
+    return [number for (number,) in rows]
+
+
 def _row_of(thought: ThoughtRecord) -> dict[str, Any]:
     return {
         "name": thought.thought_id,

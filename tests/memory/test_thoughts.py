@@ -516,13 +516,14 @@ def test_neither_prompt_nor_tool_tells_what_is_over(memory: Memory) -> None:
     memory.thoughts.bulk_store(
         [thought(f"box {n}", content=f"Box {n} is on shelf {7 * n}.") for n in range(30)]
     )
+    memory.thoughts.update_thought(fact(memory, "ines.canoe", "sunk"), expires_at=over)
     query = "Where is the canoe of Ines?"
     (tool,) = memory.tools(speaker="alice", include=["search_memory"])
     for _ in range(2):
         with memory.session("kitchen", speaker="alice").turn(query) as turn:
             told = [str(turn.messages), tool.run(ToolTurn(query, ALICE), query=query)]
             turn.abort()
-        places = [[word for word in ("dock", "lake", "weir") if word in text] for text in told]
+        places = [[word for word in ("dock", "lake", "weir", "sunk") if word in text] for text in told]
         assert places == [["dock"], ["dock"]]
         memory.idle(seconds=2)
 

@@ -167,6 +167,8 @@ class Filter(NamedTuple):
     """By kinds that are true of some time the only rows that count, by their ids; of other kinds all do."""
     refs: Collection[int] | None = None
     """Only rows with these ids; None: all."""
+    ended: Sequence[int] = ()
+    """Rows that take nobody's place, by their ids, which are ticks and so no other row's."""
     metadata: Filters = ()
     """Only docs that pass these,"""
     changed: Sequence[Doc] = ()
@@ -227,6 +229,8 @@ class QueryView:
         for number, refs in asked.kind_refs.items():
             here = np.flatnonzero(kind == number)
             may[here] &= np.isin(rows["ref"][here], np.array(refs, np.int64))
+        if asked.ended:
+            may &= np.isin(rows["ref"][:n], np.array(asked.ended, np.int64), invert=True)
         if asked.metadata:
             may &= self._passing(asked)
         if asked.known_at is not None:
