@@ -178,7 +178,9 @@ class Recall:
         allowed = Filter(
             reader,
             kinds=request.kinds,
-            ended=() if past and when is None else ended_rows(self._truth, moment),
+            ended=()
+            if past and when is None
+            else ended_rows(self._truth, moment, archived=request.include_archived),
             session_id=self._session_id(request.session),
             turns=turns if request.skip_turns is None else request.skip_turns,
             past=past or FACT in kind_refs,

@@ -59,6 +59,7 @@ STORED_THOUGHTS = Kind(
         "create index stored_thoughts_by_source on stored_thoughts (source, type)",
         "create index stored_thoughts_by_end on stored_thoughts (expires) where expires is not null",
         "create index stored_thoughts_by_validity on stored_thoughts (valid_to) where valid_to is not null",
+        "create index stored_thoughts_archived on stored_thoughts (id) where lifecycle = 'ARCHIVED'",
     ),
     place="r.name",
     doc="thought",

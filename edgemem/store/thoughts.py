@@ -212,12 +212,13 @@ def read_marks(db: Tables, subjects: Sequence[str]) -> dict[str, Mark]:
     return marks
 
 
-def ended_rows(db: Tables, at: float) -> list[int]:
-    """Return the ids of the records that have expired by a moment, and of the stored thoughts that have ended."""
+def ended_rows(db: Tables, at: float, *, archived: bool) -> list[int]:
+    """Return the ids of records that have expired by a moment, and of stored thoughts that have ended; `archived`: archived ones do not count."""
     rows = db.query(
         "select cast(substr(subject, instr(subject, ':') + 1) as integer) from marks where expires <= :at union"
-        " select id from stored_thoughts where expires <= :at union select id from stored_thoughts where valid_to <= :at",
-        {"at": at},
+        " select id from stored_thoughts where expires <= :at union select id from stored_thoughts where valid_to <= :at"
+        " union select id from stored_thoughts where lifecycle = 'ARCHIVED' and not :archived",
+        {"at": at, "archived": archived},
     )
     return [number for (number,) in rows]
 
