@@ -71,6 +71,21 @@ class StoreSettings(_Section, frozen=True):
     """Megabytes of log after which it is moved into the database; small enough to be copied in idle time."""
 
 
+class RetentionSettings(_Section, frozen=True):
+    """`[retention]`: what goes by itself while nobody speaks, at first nothing; `edgemem gc` shows it."""
+
+    expired: bool = False
+    """Whether what has expired goes: stored thoughts into the archive, all else for good. `edgemem gc --yes` does it in any case."""
+    collect_days: AmountOrZero = 0.0
+    """Days after which an archived thought is erased; 0: never."""
+    max_days: AmountOrZero = 0.0
+    """Days for which all else is kept: turns, episodes, summaries, doubts, preferences and facts that nothing touched since;
+    0: for ever. What is pinned or P1 stays."""
+    max_mb: AmountOrZero = 0.0
+    """Megabytes of the database above which the oldest of it goes, until a tenth is free again: what was said and done first,
+    facts last, nothing of the last day; 0: no bound."""
+
+
 class NotesSettings(_Section, frozen=True):
     """`[notes]`: NOTES.md."""
 
@@ -306,6 +321,7 @@ class Profile(_Section, frozen=True):
 
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
+    retention: RetentionSettings = RetentionSettings()
     time: TimeSettings = TimeSettings()
     notes: NotesSettings = NotesSettings()
     bank: BankSettings = BankSettings()

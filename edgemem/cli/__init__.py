@@ -39,6 +39,7 @@ COMMANDS = {
     "export": ("transfer", "Write what is remembered as JSON lines, whole or by person."),
     "import": ("transfer", "Take in an export, or what EdgeVox remembers."),
     "forget": ("facts", "Erase a fact, an episode, a conversation or a person for good."),
+    "gc": ("facts", "Show what has aged and why, or erase it."),
     "backup": ("transfer", "Copy the memory, whole and checked."),
     "restore": ("transfer", "Put a backup in the place of the memory."),
     "check": ("stats", "Tell what works on this machine, and what to do about the rest."),

@@ -1,4 +1,4 @@
-"""`edgemem facts`, `forget`: values of now and of other times, their history; erasing in the truth and every copy."""
+"""`edgemem facts`, `forget`, `gc`: values of now and of other times, their history; erasing in the truth and every copy."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Shown with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
 _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": "{who} alone"}
+_SHOWN = 500  # aged records in a table
 _LOOKED_AT = 2000  # keys that a misspelt one is compared with
 
 
@@ -360,3 +361,34 @@ def _forget_person(memory: Memory, name: str, *, yes: bool, as_json: bool) -> No
         for file in forgotten.files:
             click.echo(f"  a damaged file that may hold anything: {file}")
     options.tell_pending(forgotten)
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do it: archive expired thoughts, and erase the rest for good.")
+@options.home_and_json
+def gc(yes: bool, home: Path, as_json: bool) -> None:
+    """Show what has aged, in the order in which it would go, and why; nothing goes without --yes.
+
+    That is what has expired, what was archived long ago, and what the caps of [retention] let go.
+    """
+    with options.open_existing(home) as memory:
+        plan, doubt = memory.retention.plan(), memory.retention.doubt()
+        if yes:
+            forgotten = memory.retention.erase(plan)
+            archived = sum(record.action == "archive" for record in plan)
+            report = {"archived": archived, **msgspec.to_builtins(forgotten)}
+            erased = counts(forgotten.erased) or "nothing"
+            answer(as_json, report, f"Archived {count(archived, 'thought')}, erased {erased}.")
+            options.tell_pending(forgotten)
+            return
+    print_entries(
+        plan if as_json else plan[:_SHOWN],
+        as_json,
+        ("id", "what", "why", "since", "bytes"),
+        lambda of: (of.id, of.action, of.reason, moment(of.at), f"{of.bytes:,}"),
+        noun="aged records",
+        wide=("why",),
+    )
+    notes = [f"There are {len(plan) - _SHOWN:,} more; --json has all."] if len(plan) > _SHOWN else []
+    for note in [*notes, *([f"Nothing can be erased now. {doubt}"] if doubt else [])]:
+        click.echo(note, err=True)

@@ -95,6 +95,8 @@ class Memory(Closable):
         """Ways of doing things, and how often each worked."""
         self.thoughts = self._home.thoughts
         """Typed thoughts and the edges between them; all else that is remembered is shown there too."""
+        self.retention = self._home.retention
+        """What ages: what would go, why, and its going."""
         self.people = self._home.people
         """Who is known; somebody is renamed, merged or split here, or gets a turn."""
         self.bank = self._home.bank

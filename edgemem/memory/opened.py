@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -47,7 +48,9 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.people import People
 from edgemem.store.procedures import Procedures
+from edgemem.store.retention import Retention
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.thoughts import archive_thoughts
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer
@@ -205,6 +208,13 @@ class Home:
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
+        self.retention = Retention(
+            self.database,
+            settings,
+            archive=lambda names: self.database.write(partial(archive_thoughts, names=names)),
+            erase=self.eraser.aged,
+            retain=self.bank.retain,
+        )
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
         self.thoughts = Thoughts(
@@ -350,7 +360,7 @@ class Upkeep(IdleWorker):
             "waiting turns": home.sessions.journal.retry,
             "people": lambda _stop: home.people.merge_voices(settings.now.called()),
             "erase": erase,
-            "bank": home.bank.retain,
+            "age": home.retention.work,
             "compact": lambda stop: any(hook.work(stop=stop) for hook in list(home.in_use.compactions)),
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,

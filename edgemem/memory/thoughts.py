@@ -23,6 +23,7 @@ from edgemem.store.kinds import EPISODES
 from edgemem.store.thoughts import (
     OURS,
     Mark,
+    archive_thoughts,
     change_thought,
     confirm_thought,
     count_thoughts,
@@ -337,10 +338,7 @@ class Thoughts:
 
         def work(tx: Transaction) -> CleanupResult:
             names, pinned = expired_thoughts(tx, seconds(moment) or 0.0, without=exclude_id)
-            for name in names:
-                if stored_thought(tx, name).lifecycle_status is LifecycleStatus.CREATED:
-                    change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ACTIVE})
-                change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ARCHIVED, "expires_at": None})
+            archive_thoughts(tx, names)
             return CleanupResult(len(names), "archive", moment or "", pinned)
 
         return self._database.write(work)

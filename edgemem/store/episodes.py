@@ -22,6 +22,7 @@ from edgemem.store.declaration import Kind
 from edgemem.store.facts import storable_value
 from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.kinds import EPISODES, GOALS
+from edgemem.store.retention import trim
 from edgemem.store.rights import (
     LEVELS,
     SPELLED,
@@ -136,7 +137,7 @@ def append_episode(
     tx.insert(f"episodes ({_COLUMNS})", (*row, session, episode.turn, latency_ms, *heard_columns(heard)))
     keep_tags(tx, row_id, details.tags)
     if keep > 0:
-        _trim(tx, keep)
+        _drop(tx, trim(tx, EPISODES, most=keep, slack=keep // 10))
     return row_id
 
 
@@ -310,13 +311,6 @@ def checked_texts(texts: Collection[str], what: str) -> tuple[str, ...]:
     if sum(len(text.encode()) for text in kept) > MAX_PAYLOAD_BYTES:
         raise InvalidInputError(f"{what} may have {MAX_PAYLOAD_BYTES:,} bytes; shorten them.")
     return kept
-
-
-def _trim(tx: Transaction, keep: int) -> None:
-    if tx.execute("select count(*) from episodes")[0][0] <= keep + keep // 10:
-        return
-    sql = f"delete from episodes where id <= {_OLDEST} returning id, owner, speaker"  # noqa: S608 - ours
-    _drop(tx, tx.execute(sql, {"keep": keep}))
 
 
 def _drop(tx: Transaction, rows: list[tuple[Any, ...]]) -> None:

@@ -342,6 +342,7 @@ MESSAGES = Kind(
         Column("dropped", "integer", "tick"),
     ),
     extras=(
+        "create index messages_dropped on messages (session_id, turn) where dropped is not null",
         """
         create view conversation as
           select s.name as session, m.turn, m.role, m.content, t.speaker,

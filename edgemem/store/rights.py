@@ -179,6 +179,12 @@ def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
         )
 
 
+def unused_names(db: Tables) -> list[str]:
+    """Return the written forms of names that no row holds."""
+    used = _IN_USE.replace(":name", "names.name")
+    return [name for (name,) in db.query(f"select name from names where not ({used})")]  # noqa: S608 - our own constant
+
+
 def drop_session(tx: Transaction, session_id: int) -> None:
     """Delete a session in which nothing is left."""
     empty = " and ".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -146,6 +146,19 @@ def expired_thoughts(db: Tables, now: float, *, without: str | None = None) -> t
         {"now": now, "without": without},
     )
     return [name for name, pinned in rows if not pinned], sum(pinned for _, pinned in rows)
+
+
+def archive_thoughts(tx: Transaction, names: Iterable[str]) -> None:
+    """Put stored thoughts that expire into the archive, without their expiry, so that they can be restored; those pinned stay."""
+    for name in names:
+        rows = tx.query(
+            "select lifecycle from stored_thoughts where name = ? and expires is not null and not pinned",
+            (name,),
+        )
+        if rows == [(LifecycleStatus.CREATED,)]:
+            change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ACTIVE})
+        if rows:
+            change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ARCHIVED, "expires_at": None})
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -20,7 +20,9 @@ from edgemem.records import Epoch, Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
 from edgemem.store.episodes import row_number
+from edgemem.store.kinds import TOOL_OUTPUTS
 from edgemem.store.pending_erasures import note_whose
+from edgemem.store.retention import trim
 from edgemem.store.rights import LEVELS, canonical_owner_and_heard, reading_rule
 from edgemem.store.validation import HEARD, as_text
 
@@ -367,13 +369,7 @@ def keep_output(
         {"session": session, "n": n, "pointer": pointer, "bytes": len(content), "content": content.decode()},
     )
     # The sizes are before the texts, so that this reads few pages of them.
-    sizes = tx.execute("select id, bytes from tool_outputs order by id desc")
-    total = 0
-    for number, size in sizes:
-        total += size
-        if total > most_bytes:
-            tx.execute("delete from tool_outputs where id <= ?", (number,))
-            return
+    trim(tx, TOOL_OUTPUTS, most=most_bytes, size="bytes")
 
 
 def read_output(

@@ -28,6 +28,7 @@ from edgemem.store.bank.rules import (
     validate_memory_path,
 )
 from edgemem.store.pending_erasures import note_forgotten
+from edgemem.store.retention import oldest_kept
 from edgemem.store.rights import drop_unused, spell_scope, spellings, written_scope
 from edgemem.store.validation import checked_text
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from edgemem.store.bank.rules import Held, Make
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
-
-_DAY = 86400.0
 
 _FILES = "select scope, topic, path, length(cast(content as blob)), updated from bank_files"
 
@@ -310,7 +309,7 @@ def delete_old(
     """Delete files of one bank, or of all, that are older than some days; return whether there was any."""
     if not days:
         return False
-    oldest, deleted = now - days * _DAY, False
+    oldest, deleted = oldest_kept(days, now), False
 
     def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
         return held.text if held is not None and held.modified >= oldest else None

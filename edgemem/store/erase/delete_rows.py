@@ -8,6 +8,7 @@ taken up again without its blocks is told anew what still holds.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,18 @@ from edgemem.store import facts
 from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
 from edgemem.store.erase.copies import ERASED, Erased, erase_tool_copies, read_erased
-from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
+from edgemem.store.graph import STORED_THOUGHTS
+from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES, SHOWN
 from edgemem.store.pending_erasures import forget_move, note_folder, note_forgotten, note_whose
+from edgemem.store.retention import STAYS
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
 from edgemem.store.turns import erase_epochs
 from edgemem.store.users import SAID, topic
 from edgemem.store.validation import as_text, lookup
 
 if TYPE_CHECKING:
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.store.retention import AgedRecord
 
 Shown = tuple[str, str | int]
 """A record as blocks name it: the scope and key of a value, else the kind and id of a doc."""
@@ -343,23 +347,96 @@ def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[
     return [("turn", number) for number in numbers]
 
 
-def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None:
+def erase_blocks(tx: Transaction, gone: Iterable[Shown]) -> None:
     """Erase the blocks, and the lines carried in heads, that showed any of these; the kind of a message is `turn`."""
+    clear_blocks(tx, find_blocks(tx, gone))
+
+
+def find_blocks(db: Tables, gone: Iterable[Shown]) -> list[tuple[int, int | None]]:
+    """Return session and number of turns whose blocks showed any of these, and ids of epochs whose heads did, without a number."""
     keys = frozenset(gone)
-    records = {key for key in keys if isinstance(key[1], int)}
 
-    def shows(line: BlockLine) -> bool:
-        if line.id.startswith("{"):  # an entry that cannot be read may be of anything
-            return True
-        return line.fact in keys or line.preference in keys or (bool(records) and line.record in records)
+    def shows(entries: str) -> bool:
+        return any(
+            # An entry that cannot be read may be of anything.
+            line.id.startswith("{") or not keys.isdisjoint((line.fact, line.preference, line.record))
+            for line in _lines(entries)
+        )
 
-    if keys:
-        rows = tx.execute("select session_id, n, shown from turns where shown is not null")
-        blocks = [(session_id, n) for session_id, n, entries in rows if any(map(shows, _lines(entries)))]
-        tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", blocks)
-        rows = tx.execute("select id, carried from epochs where carried is not null")
-        heads = [(number,) for number, entries in rows if any(map(shows, _lines(entries)))]
-        tx.executemany("update epochs set carried = null where id = ?", heads)
+    sql = "select session_id, n, shown from turns where shown is not null union all select id, null, carried from epochs where carried is not null"
+    return [(number, n) for number, n, entries in (db.query(sql) if keys else ()) if shows(entries)]
+
+
+def clear_blocks(tx: Transaction, found: Sequence[tuple[int, int | None]]) -> None:
+    """Erase blocks of turns, and lines carried in heads, as `find_blocks` returns them."""
+    tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", found)
+    heads = [(number,) for number, n in found if n is None]
+    tx.executemany("update epochs set carried = null where id = ?", heads)
+
+
+def erase_aged(tx: Transaction, records: Iterable[AgedRecord]) -> tuple[dict[str, int], list[Erased]]:
+    """Erase records that retention lets go, unless somebody pinned or changed one since; return as `erase_exchange` does.
+
+    A fact and an episode that have expired are forgotten with their copies. What younger turns and summaries say of other ones ages by
+    itself. Blocks and names are left to the caller.
+    """
+    note_forgotten(tx)
+    counts, copies = Counter[str](), list[Erased]()
+    for record in records:
+        (kind, _, number), (scope, key) = record.subjects[-1].partition(":"), record.key or ("", "")
+        marks = ", ".join("?" * len(record.subjects))
+        if tx.query(f"select 1 from marks where subject in ({marks}) and {STAYS}", record.subjects):  # noqa: S608 - ours
+            continue
+        gone = 0
+        if kind in ("fact", "doubt"):
+            newest = max(int(subject.partition(":")[2]) for subject in record.subjects)
+            newer = "select 1 from facts where key_id = ? and origin > ?"
+            if tx.query(newer, (facts.find_key(tx, scope, key), newest)):
+                continue
+            if record.is_expired and (erased := erase_fact(tx, key, scope=scope)):
+                copies.append(erased)
+            gone = record.is_expired or facts.forget_fact(tx, key, scope=scope)
+        elif kind == "episode" and record.is_expired:
+            copies += filter(None, [erase_record(tx, EPISODES, number)])
+            gone = 1
+        elif kind == "turn":
+            gone = _erase_aged_turn(tx, int(number))
+        else:
+            where = f"lifecycle = 'ARCHIVED' and not {STAYS}" if kind == "thought" else "1"
+            for table in (STORED_THOUGHTS,) if kind == "thought" else SHOWN[kind]:
+                of = "session_id" if "session_id" in table.names else "null"
+                sql = f"delete from {table.table} where id = ? and {where} returning {of}"  # noqa: S608 - our own constants
+                for (session_id,) in tx.execute(sql, (int(number),)):
+                    tx.announce(table.table, [int(number)])
+                    _end_session(tx, session_id)
+                    gone += 1
+        counts["thoughts" if kind == "thought" else SHOWN[kind][0].plural] += gone
+    return dict(+counts), copies
+
+
+def _erase_aged_turn(tx: Transaction, number: int) -> int:
+    """Erase the turn of a message, with all versions of it; return 1, or 0 where it is gone."""
+    rows = tx.query(
+        "select t.session_id, t.n, t.first_message, t.last_message from messages m"
+        " join turns t on t.session_id = m.session_id and t.n = m.turn where m.id = ?",
+        (number,),
+    )
+    for session_id, n, first, last in rows:
+        bound, of = {"id": session_id, "n": n, "first": first, "last": last}, "session_id = :id and turn = :n"
+        _erase_messages(tx, f"id between :first and :last and {of}", bound)
+        _erase_messages(tx, f"dropped is not null and {of}", bound)
+        tx.execute("delete from turns where session_id = :id and n = :n", bound)
+        _end_session(tx, session_id)
+    return len(rows)
+
+
+def _end_session(tx: Transaction, session_id: int | None) -> None:
+    """Erase a session in which no turn is left, and nothing that sums it up."""
+    left = "select 1 from turns where session_id = :id union all select 1 from epochs where session_id = :id and summary <> ''"
+    if session_id is not None and not tx.query(f"{left} limit 1", {"id": session_id}):
+        erase_epochs(tx, session_id)
+        tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
+        drop_session(tx, session_id)
 
 
 def _lines(entries: str) -> list[BlockLine]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,12 +25,15 @@ from edgemem.store.bank.files import BankFolder
 from edgemem.store.declaration import WORDS, Kind
 from edgemem.store.erase.copies import Erased
 from edgemem.store.erase.delete_rows import (
+    clear_blocks,
+    erase_aged,
     erase_exchange,
     erase_fact,
     erase_person,
     erase_record,
     erase_said,
     erase_session,
+    find_blocks,
 )
 from edgemem.store.kinds import KINDS
 from edgemem.store.pending_erasures import (
@@ -40,7 +44,8 @@ from edgemem.store.pending_erasures import (
     newest_erasing,
     pending_folders,
 )
-from edgemem.store.rights import spellings
+from edgemem.store.retention import AT_ONCE
+from edgemem.store.rights import drop_unused, spellings, unused_names
 
 if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.declaration import Kind
     from edgemem.store.notes import NotesFile
+    from edgemem.store.retention import AgedRecord
 
     Stop = Callable[[], bool]
     Work = Callable[[Transaction], tuple[dict[str, int], list[Erased]]]
@@ -145,6 +151,31 @@ class Eraser:
     def session(self, session_id: str) -> Forgotten:
         """Erase a conversation."""
         return self._erase(lambda tx: (erase_session(tx, session_id), []))
+
+    def aged(self, records: Sequence[AgedRecord], stop: Stop, at_once: bool) -> Forgotten:
+        """Erase what retention lets go, a few records in each transaction, until `stop`; with `at_once` wait for the bytes to be gone."""
+        self._journal.settle()
+        shown = {
+            (kind, int(number))
+            for record in records
+            for kind, _, number in (ref.partition(":") for ref in record.subjects)
+        }
+        # First the copies: a kill leaves none of a record that is gone.
+        blocks = find_blocks(self._database, shown | {record.key for record in records if record.key})
+        for start in range(0, len(blocks), AT_ONCE):
+            self._database.write(partial(clear_blocks, found=blocks[start : start + AT_ONCE]))
+        counts: Counter[str] = Counter()
+        for start in range(0, len(records), AT_ONCE):
+            if stop():
+                break
+            some = records[start : start + AT_ONCE]
+            erased, copies = self._database.write(partial(erase_aged, records=some))
+            counts.update(erased)
+            for gone in copies:
+                self._on_forgotten(gone)
+        for name in unused_names(self._database):
+            self._database.write(partial(drop_unused, names=[name]))
+        return self._forgotten(dict(counts), at_once=at_once and bool(counts))
 
     def _erase(self, work: Work, wait_s: float | None = None) -> Forgotten:
         self._journal.settle(wait_s=wait_s)
