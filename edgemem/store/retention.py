@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from edgemem.clock import span
-from edgemem.errors import BusyError
+from edgemem.errors import BusyError, StoreError
 
 if TYPE_CHECKING:
     from edgemem.config import Settings
@@ -123,17 +124,19 @@ class Retention:
         self._seen = database.last_tick() / 1e6 or database.now()
         """When the clock last went well; at first, the newest that is stored."""
         self._next = 0.0
-        self.doubt()
+        with suppress(StoreError):  # else the next look notes a jump
+            self.doubt()
 
-    def plan(self) -> list[AgedRecord]:
-        """Return what would go now, in this order, and why; nothing is changed."""
+    def plan(self, *, expired: bool = True) -> list[AgedRecord]:
+        """Return what would go now, in this order, and why; `expired`: also what only somebody's expiry ends. Nothing is changed."""
         settings, now, used_mb = self._settings.now.retention, self._database.now(), self._used_mb()
-        records, plan = _shown(self._database, now), _thoughts(self._database, settings.collect_days, now)
-        plan += [record for record in records if record.is_expired]
+        records = _shown(self._database, now)
+        plan = [*_thoughts(self._database, settings.collect_days, now), *records]
+        plan = [record for record in plan if record.reason and (expired or not record.is_expired)]
         oldest = oldest_kept(settings.max_days, now)
         over = (used_mb - settings.max_mb * _SHARE) * 1e6 if 0 < settings.max_mb < used_mb else 0.0
         for record in records:
-            if record.is_expired or record.id.startswith("goal:"):
+            if (expired and record.is_expired) or record.id.startswith("goal:"):
                 continue
             if record.at < oldest:
                 plan.append(
@@ -159,7 +162,7 @@ class Retention:
         is_done = self._retain(stop)
         settings, now = self._settings.now.retention, self._database.now()
         if now >= self._next and any(msgspec.structs.astuple(settings)):
-            plan = [record for record in self.plan() if settings.expired or not record.is_expired]
+            plan = self.plan(expired=settings.expired)
             if plan:
                 self._go(plan, stop, at_once=False)
             self._next = self._next if stop() else now + _LOOK_S

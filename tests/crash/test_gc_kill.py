@@ -91,7 +91,7 @@ def test_kills_inside_ageing_leave_nothing_half(tmp_path: Path) -> None:
     assert kept == [(things // 50, things // 100)]
     left = [select(home, LEFT)[0][0]]
     for _ in range(kills):
-        kill_after(start(COLLECT, home), 1, pause_s=dice.uniform(0, 3e-3 * things / kills))
+        kill_after(start(COLLECT, home), 1, pause_s=dice.uniform(0, 5e-4 * things / kills))
         assert {what: select(home, sql) for what, sql in HALVES.items()} == {what: [(0,)] for what in HALVES}
         assert select(home, pinned) == kept
         left.append(select(home, LEFT)[0][0])
