@@ -108,6 +108,7 @@ NAMES = {
         "notes",
         "procedures",
         "thoughts",
+        "retention",
         "bank",
         "people",
         "episodes",
