@@ -14,7 +14,8 @@ from edgemem.cli import main
 from edgemem.clock import Clock
 from edgemem.errors import BusyError
 from edgemem.memory import Memory
-from edgemem.records import Heard
+from edgemem.records import Epoch, Heard
+from edgemem.store.turns import append_epoch
 from support.homes import files_with, opened, tell, turns_of
 from support.thoughts import an_edge, thought
 
@@ -53,6 +54,8 @@ def live(memory: Memory) -> None:
     """Have one record of each kind that ages, each with a word of its own."""
     tell(memory, "quixotry turn")
     memory.store.add_episode("game", {"won": "quixotry"}, "ok", heard=Heard(speaker="bob"))
+    epoch = Epoch("s", 0, "quixotry summed up")
+    memory.diagnostics.database.write(lambda tx: append_epoch(tx, epoch))
     memory.store.set_preference("tea", "quixotry green")
     memory.store.add_fact("bell", "quixotry brass", scope="household")
 
@@ -66,7 +69,9 @@ def test_a_plan_tells_the_order_and_the_reason_and_changes_nothing(home: Open, h
     assert plan(memory) == []
     memory = home("[retention]\nmax_days = 10\n")
     old = "untouched for 10 days"
-    assert plan(memory) == [(kind, "erase", old) for kind in ("turn", "episode", "preference", "fact")]
+    assert plan(memory) == [
+        (kind, "erase", old) for kind in ("turn", "episode", "summary", "preference", "fact")
+    ]
     assert memory.store.get_fact("bell", scope="household") == "quixotry brass"
 
 
@@ -79,6 +84,9 @@ def test_what_ages_leaves_no_byte(home: Open, hand: Any, tmp_path: Path) -> None
     assert len(files_with(tmp_path, "quixotry")) >= 3
     pass_days(hand, memory, 12)
     tell(memory, "what is new", n=1)
+    with memory.session("hall").turn("What is the bell made of?", speaker="ann") as turn:
+        assert "quixotry brass" in str(turn.messages)
+        turn.reply("Of brass.")
     assert memory.idle(60)
     assert files_with(tmp_path, "quixotry") == [] == files_with(tmp_path, "bob")
     assert [turn.n for turn in turns_of(memory, "s")] == [1]
