@@ -23,6 +23,7 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.people import People
 from edgemem.store.procedures import Procedures
+from edgemem.store.retention import Retention
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
@@ -197,6 +198,13 @@ class AsyncPeople(Face[People]):
     undo = asynchronous(People.undo, lane="long")
 
 
+class AsyncRetention(Face[Retention]):
+    """What ages, why, and how it goes."""
+
+    plan = asynchronous(Retention.plan, lane="long")
+    erase = asynchronous(Retention.erase, lane="long")
+
+
 class AsyncMemory(Face[Memory]):
     """The memory of one robot on an event loop: every method is that of `Memory`, and is awaited.
 
@@ -216,6 +224,7 @@ class AsyncMemory(Face[Memory]):
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
         self.thoughts = AsyncThoughts(self._worker, lambda: self._opened().thoughts)
         self.people = AsyncPeople(self._worker, lambda: self._opened().people)
+        self.retention = AsyncRetention(self._worker, lambda: self._opened().retention)
         self.episodes = AsyncEpisodes(self._worker, lambda: self._opened().episodes)
         self.users = AsyncUserMemory(self._worker, lambda: self._opened().users)
         self.messages = self.facts = self.goals = self.summaries = self.users

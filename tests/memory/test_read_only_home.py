@@ -197,7 +197,7 @@ with edgemem.open(sys.argv[1], worker=False) as memory:
 def test_what_killed_readers_left_in_memory_is_cleared(home: Path) -> None:
     """A copy that nobody holds any more goes with the next one."""
     place = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path("/tmp")
-    left = place / "edgemem-999999999-left"
+    left = place / ".edgemem-scratch-999999999-left"
     left.mkdir()
     (left / "memory.db").write_text("a secret")
     assert Locked(home, "rights").run(("facts",))[0][0] == 0
