@@ -86,6 +86,13 @@ class RetentionSettings(_Section, frozen=True):
     facts last, nothing of the last day; 0: no bound."""
 
 
+class PrivacySettings(_Section, frozen=True):
+    """`[privacy]`: what the robot knows and does not say."""
+
+    never_aloud: tuple[str, ...] = ()
+    """Keys of facts that no prompt and no memory tool tells: `["gate.code", "*.pin"]`; `*` is any text, and `Gate code` the same key."""
+
+
 class NotesSettings(_Section, frozen=True):
     """`[notes]`: NOTES.md."""
 
@@ -322,6 +329,7 @@ class Profile(_Section, frozen=True):
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
     retention: RetentionSettings = RetentionSettings()
+    privacy: PrivacySettings = PrivacySettings()
     time: TimeSettings = TimeSettings()
     notes: NotesSettings = NotesSettings()
     bank: BankSettings = BankSettings()

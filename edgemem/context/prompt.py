@@ -11,7 +11,7 @@ and the reader alone, so that the same listener always gets the same prefix back
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import chain
@@ -44,6 +44,7 @@ from edgemem.records import REMEMBER_FACT, BlockLine, Epoch, Heard, Message, Rea
 from edgemem.scopes import RANK, Level, name_key
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
+from edgemem.store.thoughts import NeverAloud
 
 INTERRUPTION = "interrupted"
 
@@ -90,6 +91,8 @@ class PromptTurn(msgspec.Struct):
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
     asked: Message | None = None
     """What the model reads in place of the utterance while the turn is open: its loop has put more around the words."""
+    display: list[str] = msgspec.field(default_factory=list)
+    """Lines with values that are never aloud, as a screen may show them."""
 
     def __post_init__(self) -> None:
         self.close(self.level)
@@ -353,6 +356,7 @@ class PromptLog:
         """The turn of that agent."""
         self._newest: tuple[Any, Committed] | None = None
         """The newest `Committed`, behind what it was made from."""
+        self.never_aloud: Callable[[], NeverAloud] = NeverAloud  # returns the values that no line may hold
 
     def resume(self, turns: Iterable[Turn], epoch: Epoch | None) -> None:
         """Take up a stored session from the epoch's first turn on; a call without a result is mended for templates."""
@@ -488,13 +492,17 @@ class PromptLog:
     def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
         """Put one section into the open turn's block, and return the block; sections stand in the order in which they came in."""
         current = self._opened()
-        self.sections[section] = BlockSection(header, tuple(shown), tokens)
+        self.sections[section] = BlockSection(header, tuple(self.redacted(shown)), tokens)
         sections = self.sections.values()
         lines = [line for part in sections for line in part.lines]
         current.block_tokens = sum(part.tokens for part in sections)
         current.shown = tuple(item for part in sections for item in part.shown)
         current.block = fence(lines) if lines else ""
         return current.block
+
+    def redacted(self, shown: Iterable[BlockLine]) -> list[BlockLine]:
+        """Return lines for the open turn's listeners without what is never aloud, which its display has."""
+        return self.never_aloud().redact_all(shown, self.reader, self._opened().display)
 
     def committed(self) -> Committed:
         """Return the present reader's prompt before the open turn."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.config import Settings
-from edgemem.context.block.delta import lines_for, value_as_recalled
+from edgemem.context.block.delta import closed_to, lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
@@ -42,7 +42,7 @@ from edgemem.records import (
     as_ours,
 )
 from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
-from edgemem.session.tools import Tool, ToolTurn, asked_in
+from edgemem.session.tools import Tool, ToolTurn, asked_in, redacted_tool
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.facts import INFERRED, TRUSTED
@@ -51,6 +51,7 @@ from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites, wait_written
+from edgemem.store.thoughts import NeverAloud
 
 if TYPE_CHECKING:
     from edgemem.session.memory_block import Recaller
@@ -164,7 +165,9 @@ def memory_tools(
     tools = _MemoryTools(store, recall, settings)
     if eraser is not None:
         tools.eraser, tools.utterances = eraser, utterances
-    return [_tool(name, partial(run, tools), speaker) for name, run in _RUNS.items() if name in include]
+    never_aloud = abilities_of(store).never_aloud or NeverAloud
+    made = (_tool(name, partial(run, tools), speaker) for name, run in _RUNS.items() if name in include)
+    return [redacted_tool(tool, never_aloud, speaker) for tool in made]
 
 
 def _search_of(store: Any) -> Recaller:
@@ -517,11 +520,6 @@ _RUNS: dict[str, Callable[..., str]] = {
     LIST_FACTS: _MemoryTools.list_facts,
     SEARCH_MEMORY: _MemoryTools.search_memory,
 }
-
-
-def closed_to(fact: Fact) -> tuple[Level, str | None]:
-    """Return who may read a fact; in a store of scopes alone, a closed scope closes it."""
-    return level_of_scope(fact.scope) if fact.level == "shared" else (fact.level, fact.owner)
 
 
 def _to_read(scope: str, turn: ToolTurn) -> str:

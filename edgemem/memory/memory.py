@@ -305,14 +305,15 @@ class Memory(Closable):
         return default_tools(self._home.checked(), include=include, speaker=speaker)
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
-        """Return names and terms that a speech recogniser should expect, the most important first.
+        """Return names and terms that a speech recogniser should expect, the most important first; none that is never aloud.
 
         Without a `speaker`, somebody of the household is going to speak, and nothing private is among them.
         """
         home, reader = self._home.checked(), SOMEBODY_HERE if speaker is None else Reader(speaker)
-        return find_hints(
+        hints = find_hints(
             home.database, reader=reader, now=home.clock.now(), names=self.profile.names(), limit=limit
         )
+        return [hint for hint in hints if home.store.never_aloud().redact(hint, reader, []) == hint]
 
     def forget(
         self,

@@ -23,7 +23,7 @@ from edgemem.session.prompt import Compaction, PromptHead, WindowBudget
 from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
-from edgemem.session.tools import ToolEpisodes
+from edgemem.session.tools import ToolEpisodes, redacted_tool
 from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def session_log(home: Home, session_id: str) -> SessionLog:
     """Return the log of a session that begins; one that is stored is taken up at its first turn."""
     prompt_log = PromptLog(session_id, settings=home.settings, prompt=home.bank.prompt())
     prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=home.clock.now())
+    prompt_log.never_aloud = home.store.never_aloud
     return SessionLog(prompt_log, settings=home.settings)
 
 
@@ -193,7 +194,7 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> Reque
 
 def default_tools(home: Home, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
-    from edgemem.loop.file_tools import notes_tool
+    from edgemem.loop.file_tools import bank_tools, notes_tool
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
 
     settings = home.settings
@@ -218,12 +219,10 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
     def utterances(words: str, reader: Reader) -> tuple[list[Recalled], int]:
         return home.search.utterances(words, reader, own=True, most=MAX_ITEMS)
 
-    with_notes = True
-    of_bank: Collection[str] = BANK_TOOLS if home.bank.limits().enabled else ()
+    of_files: Collection[str] = (NOTES, *(BANK_TOOLS if home.bank.limits().enabled else ()))
     if include is not None and not isinstance(include, str):
-        with_notes = NOTES in include
-        of_bank = [name for name in include if name in BANK_TOOLS]
-        include = [name for name in include if name not in (NOTES, *BANK_TOOLS)]
+        of_files = [name for name in include if name in (NOTES, *BANK_TOOLS)]
+        include = [name for name in include if name not in of_files]
     tools = memory_tools(
         home.store,
         include=NAMES if include is None else include,
@@ -233,10 +232,6 @@ def default_tools(home: Home, *, include: Collection[str] | None, speaker: str |
         speaker=speaker,
         settings=settings,
     )
-    if with_notes:
-        tools.append(notes_tool(home.notes, clock=home.clock, speaker=speaker, settings=settings))
-    if of_bank:
-        from edgemem.loop.file_tools import bank_tools
-
-        tools += [tool for tool in bank_tools(home.bank, speaker=speaker) if tool.name in of_bank]
-    return tools
+    notes = notes_tool(home.notes, clock=home.clock, speaker=speaker, settings=settings)
+    files = (tool for tool in (notes, *bank_tools(home.bank, speaker=speaker)) if tool.name in of_files)
+    return [*tools, *(redacted_tool(tool, home.store.never_aloud, speaker) for tool in files)]

@@ -30,6 +30,7 @@ from edgemem.store.thoughts import (
     expired_thoughts,
     find_thoughts,
     note_access,
+    put_aloud,
     put_mark,
     put_thought,
     read_marks,
@@ -230,6 +231,8 @@ class Thoughts:
             priority = after.priority if "priority" in changes else kept.priority
             mark = Mark(priority, after.pinned, after.aloud, after.expires_at, after.metadata)
             put_mark(tx, thought_id, mark)
+            if "aloud" in changes:  # or a change would tell the value before
+                put_aloud(tx, thought_id, aloud=after.aloud)
 
         self._database.write(change_mark)
         return self._there(thought_id)

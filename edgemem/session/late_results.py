@@ -12,6 +12,7 @@ from edgemem.context.prompt import PromptTurn, turn_of
 from edgemem.records import Message, Turn, text_of
 from edgemem.store.erase.copies import Erased, without_copies
 from edgemem.store.messages import stored_message
+from edgemem.store.thoughts import UNSAID
 from edgemem.store.turn_steps import KeepOutput
 
 
@@ -49,8 +50,9 @@ def unread_results(turns: Sequence[Turn], placed: Sequence[PromptTurn]) -> list[
     for turn in turns:
         messages = [stored.as_prompted() for stored in turn.messages]
         for message in messages:
-            told = message.get("tool_call_id"), text_of(message)
-            read = next((late for late in unread if (late.call.get("id"), late.text) == told), None)
+            call_id, text = message.get("tool_call_id"), text_of(message)
+            same = (late for late in unread if late.call.get("id") == call_id)
+            read = next((late for late in same if late.text == text or UNSAID in text), None)
             if read is not None:
                 unread.remove(read)
         unread += results_behind(messages, of_prompt.get(turn.n) or turn_of(turn))

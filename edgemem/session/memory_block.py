@@ -165,9 +165,10 @@ class MemoryBlock:
             return
         log, prompt_log = moment.log, moment.log.prompt_log
         log.value_exists = None if log.is_kept_in(self._can.database) else self._exists
+        prompt_log.never_aloud = self._can.never_aloud or prompt_log.never_aloud
         chosen = self._lines(log)
         block = prompt_log.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
-        if block and len(prompt_log.sections) == 1:
+        if block and [part.shown for part in prompt_log.sections.values()] == [tuple(chosen.lines)]:
             self._sizes.note(block, chosen.tokens)
 
     def _lines(self, log: SessionLog) -> FittingLines:
@@ -196,6 +197,7 @@ class MemoryBlock:
         )
         abouts = {line.subject for line in lines if line.subject is not None}
         lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
+        lines = prompt_log.redacted(lines)
         # The time, and what may hurt somebody, take no other line's place.
         names = {f"{item.kind}:{item.id}" for item in considered if item.safety}
         time, safety = self._time(prompt_log), [line for line in lines if line.item in names]

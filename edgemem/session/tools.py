@@ -36,6 +36,7 @@ from edgemem.store.validation import whole_number
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
+    from edgemem.store.thoughts import NeverAloud
 
 KEPT_BYTES = 8_000_000
 """Bytes of shortened results that are kept whole, of all sessions together; the oldest are dropped."""
@@ -167,6 +168,19 @@ class Tool(msgspec.Struct, frozen=True):
         """Return the schema that a chat template prints."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
+
+
+def redacted_tool(tool: Tool, never_aloud: Callable[[], NeverAloud], speaker: str | None) -> Tool:
+    """Return a tool whose answers hold no value that is never aloud; a screen may. `speaker` counts where the loop names none."""
+
+    def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
+        asked, before, text = asked_in(turn, speaker), never_aloud(), tool.run(turn, **arguments)
+        display = [] if asked.prompt_turn is None else asked.prompt_turn.display
+        for known in (before, never_aloud()):  # one that the tool erases, and one that it keeps
+            text = known.redact(text, asked.reader, display)
+        return str(text)
+
+    return msgspec.structs.replace(tool, run=run)
 
 
 class ToolResults:

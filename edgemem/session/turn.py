@@ -194,6 +194,11 @@ class OpenTurn:
         return [copied(schema) for schema in (self._agent.schemas if schemas is None else schemas)]
 
     @property
+    def display(self) -> tuple[str, ...]:
+        """Return, for a screen, the lines of this turn whose values are never aloud, with them; only what all who listen may read."""
+        return () if self.prompt_turn is None else tuple(dict.fromkeys(self.prompt_turn.display))
+
+    @property
     def now(self) -> float | None:
         """Return the date that a template may print, frozen for the epoch; seconds since the epoch, UTC."""
         self._check_open()
@@ -455,7 +460,8 @@ class OpenTurn:
             if readable(self.reader, level, owner):
                 log.late_results.remove(late)
                 self._taken.append(late)
-                for message in late.messages:
+                text = log.prompt_log.never_aloud().redact(late.text, self.reader, running.display)
+                for message in msgspec.structs.replace(late, text=text).messages:
                     self._append(message)
                 log.prompt_log.put(
                     f"late {late.call.get('id')}", [BlockLine(f"late:{late.turn.n}", "", level, owner)]

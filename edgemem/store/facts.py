@@ -76,6 +76,7 @@ class Whose(TypedDict, total=False):
     trust: int | None  # 0 to 3; None: as `trust_of` has it
     topic: str | None  # its key bears it too
     metadata: dict[str, Any] | None  # kept as the mark of its row
+    aloud: bool  # False: no version of it is ever said
 
 
 class Outcome(NamedTuple):

@@ -29,7 +29,7 @@ from edgemem.store.rights import (
     scope_in_sql,
     spell_scope,
 )
-from edgemem.store.thoughts import put_metadata
+from edgemem.store.thoughts import NeverAloud, put_aloud, put_metadata, read_never_aloud
 from edgemem.store.validation import checked_count, checked_heard, lookup
 from edgemem.thoughts import checked_metadata
 
@@ -80,8 +80,12 @@ class TableMemoryStore(Closable):
     def _checked_scope(self, scope: str) -> str:
         return not_mistyped(scope)
 
-    def _checked_metadata(self, metadata: dict[str, Any] | None) -> dict[str, Any]:
+    def _checked_metadata(self, metadata: dict[str, Any] | None, *, aloud: bool = True) -> dict[str, Any]:
         return checked_metadata(metadata or {})
+
+    def never_aloud(self) -> NeverAloud:
+        """Return the values that no line for a model may hold, as they are now."""
+        return NeverAloud()
 
     def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> facts.Outcome:
         """Believe something from now on, or doubt it; return what became of it."""
@@ -192,7 +196,8 @@ class TableMemoryStore(Closable):
                 for episode in self.recent_episodes(max_episodes)
             ],
         }
-        return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
+        text = "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
+        return self.never_aloud().redact(text, None, [])
 
     def add_fact(
         self,
@@ -221,19 +226,21 @@ class TableMemoryStore(Closable):
             heard: how it came to the robot's ears.
             whose: `level` and `owner`, if not what the scope says; `trust`, 0 to 3 (see `edgemem.Fact`), if not by who said it,
                 the operator where `heard` does not tell; `topic`, the conversation that it is about; `metadata`, a dict of
-                text, numbers and such dicts, by which recall filters.
+                text, numbers and such dicts, by which recall filters; `aloud`, False for what is never said, now or later.
         """
         if value is None:
             raise InvalidInputError(
                 f"The value of {key!r:.80} must not be None; to end a fact call retract_fact, to erase it forget_fact."
             )
         scope = self._checked_scope(scope)
-        metadata = self._checked_metadata(whose.pop("metadata", None))
+        aloud = whose.pop("aloud", True)
+        metadata = self._checked_metadata(whose.pop("metadata", None), aloud=aloud)
         stated = {"scope": scope, "source": source, "heard": heard, **whose}
 
         def state(tx: Transaction) -> None:
             outcome = self._assert_fact(tx, key, value, valid_from=valid_from, valid_to=valid_to, **stated)
             put_metadata(tx, outcome.thought_id, metadata)
+            put_aloud(tx, outcome.thought_id, aloud=None if aloud else False)
 
         self._write(state)
 
@@ -365,6 +372,7 @@ class SQLiteMemoryStore(TableMemoryStore):
         self.database = path if isinstance(path, Database) else open_truth(path, clock=clock)
         self._settings = settings or settings_of(max_episodes, doubtful_below)
         self._any_scope = any_scope
+        self._unsaid: tuple[Any, NeverAloud] = None, NeverAloud()
         if self._owned:  # a forgetting that was cut off
             erase_in_truth(self.database, alone=True, wait_s=0.0)
 
@@ -373,6 +381,13 @@ class SQLiteMemoryStore(TableMemoryStore):
 
     def _records(self) -> Database:
         return self.database
+
+    def never_aloud(self) -> NeverAloud:
+        """Return the values that no line for a model may hold: of what is marked so, and of the profile's keys."""
+        as_of = self.database.version(), self._settings.now.privacy.never_aloud
+        if self._unsaid[0] != as_of:
+            self._unsaid = as_of, read_never_aloud(self.database, as_of[1])
+        return self._unsaid[1]
 
     def flush(self) -> None:
         """Wait until everything that was given is durable."""

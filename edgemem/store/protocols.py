@@ -70,6 +70,7 @@ class Abilities(NamedTuple):
     recall_facts: Callable[..., list[Any]] | None
     search_facts: Callable[..., list[Any]] | None
     embed_pending: Callable[..., int] | None
+    never_aloud: Callable[[], Any] | None
 
 
 def abilities_of(store: Any) -> Abilities:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from edgemem.errors import InvalidInputError, ThoughtNotFoundError
+from edgemem.fence import BULLET, clean
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.edges import find_ends, record_of
+from edgemem.store.facts import ROWS_OF_KEY, plain_key
 from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.kinds import SHOWN
-from edgemem.store.rights import LEVELS, drop_unused, spell
+from edgemem.store.rights import LEVELS, drop_unused, readable, spell
 from edgemem.store.turns import current_cycle, lift_cycle
 from edgemem.store.validation import as_text
 from edgemem.thoughts import (
@@ -29,6 +34,7 @@ from edgemem.thoughts import (
 )
 
 if TYPE_CHECKING:
+    from edgemem.records import BlockLine, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
 
@@ -36,6 +42,32 @@ OURS = re.compile(rf"({'|'.join((*SHOWN, 'note', 'bank', 'procedure', 'thought')
 """How an id of a record that is shown as a thought begins; no caller's id may."""
 
 _COLUMNS = ", ".join(STORED_THOUGHTS.names)
+
+_KEY_OF = """
+  select key_id from facts where id = cast(substr({id}, 6) as integer) and {id} glob 'fact:*'
+  union all select key_id from doubts where id = cast(substr({id}, 7) as integer) and {id} glob 'doubt:*'
+"""
+_UNSAID = f"select subject, ({_KEY_OF.format(id='subject')}) from marks where aloud = 0"  # noqa: S608 - our own constant
+_UNSAID_THOUGHTS = """
+  select '', essence, level, owner from stored_thoughts where aloud = 0
+  union all select '', content, level, owner from stored_thoughts where aloud = 0
+"""
+_STATEMENTS = f"""
+  select k.key, f.value, f.level, f.owner, 'fact:' || f.id from fact_keys k cross join facts f on f.id in ({ROWS_OF_KEY})
+    where k.id = :key and f.id = f.origin and f.value is not null
+  union all select k.key, d.value, d.level, d.owner, 'doubt:' || d.id from fact_keys k join doubts d on d.key_id = k.id
+    where k.id = :key
+"""  # noqa: S608 - our own constant
+_SHOWN_VALUE = """
+  select '', iif(kind = 'preference', substr(content, instr(content, ': ') + 2), content), level, owner from shown_thoughts
+    where kind = substr(:id, 1, instr(:id, ':') - 1) and ref = cast(substr(:id, instr(:id, ':') + 1) as integer)
+"""
+
+UNSAID = "known, not to be said aloud"  # told in place of a value, behind its key
+_LEAST = 4  # letters and digits of the shortest value that is looked for
+_MOST = 64  # of a longer value so many tell it
+_WORD, _BETWEEN = re.compile(r"[^\W_]+"), re.compile(r"[\s._-]+(?:\d+$)?")
+_LINE, _JSON_LINE = re.compile(r"[^\n]+"), re.compile(r'(?:[^"\\\n]|\\[^n])+')
 
 
 def put_thought(tx: Transaction, thought: ThoughtRecord) -> ThoughtRecord:
@@ -179,6 +211,17 @@ def put_metadata(tx: Transaction, subject: str, metadata: dict[str, Any]) -> Non
         put_mark(tx, subject, msgspec.structs.replace(kept, metadata=metadata))
 
 
+def put_aloud(tx: Transaction, subject: str, *, aloud: bool | None) -> None:
+    """Say of all statements of a fact, by the id of one, whether they may be said; None: of this one, as of those before it."""
+    keys = [key for (key,) in tx.query(_KEY_OF.format(id=":id"), {"id": subject})]
+    names = [subject for _, key in tx.query(_UNSAID) if key in keys][:1]
+    if aloud is not None:
+        names = [name for key in keys for *_, name in tx.query(_STATEMENTS, {"key": key})]
+    marks = read_marks(tx, names)
+    for name in names:
+        put_mark(tx, name, msgspec.structs.replace(marks.get(name, Mark()), aloud=bool(aloud)))
+
+
 def announce_mark(tx: Transaction, subject: str) -> None:
     """Tell the index to look at a record again, whose mark has changed."""
     if record := record_of(subject):
@@ -305,3 +348,75 @@ def visibility_of(level: Level, owner: str | None) -> ThoughtVisibility:
     if level == "private" and owner is None:
         return ThoughtVisibility.PRIVATE
     return ThoughtVisibility.PUBLIC if level == "shared" else ThoughtVisibility.SELECTIVE
+
+
+class NeverAloud(NamedTuple):
+    """The values that no line for a model may hold, folded, and whose each is: its key in words, level and owner."""
+
+    values: Mapping[str, Collection[tuple[str, Level, str | None]]] = {}
+
+    def redact(self, text: str, reader: Reader | None, seen: list[str]) -> str:
+        """Return a text whose lines, or texts of JSON, tell a value's key alone, or not even that: `seen` gets what a reader may know."""
+        if not self.values:
+            return text
+        lines = _JSON_LINE if text.startswith("{") else _LINE
+        told = lines.sub(lambda line: self._redact_line(line[0], reader, seen), text)
+        return self._redact_line(told, reader, seen)  # one may go over two lines
+
+    def redact_all(self, items: Iterable[BlockLine], who: Reader | None, seen: list[str]) -> list[BlockLine]:
+        """Return the lines of a block as they may be said, of equal ones the first; see `redact`."""
+        lines, told = [], set()
+        for item in items:
+            if (line := self.redact(item.line, who, seen)) != item.line:
+                item = msgspec.structs.replace(item, line="" if line in told else line)  # noqa: PLW2901
+                told.add(line)
+            lines.append(item)
+        return lines
+
+    def _redact_line(self, line: str, reader: Reader | None, seen: list[str]) -> str:
+        if not (found := self._find(line)):
+            return line
+        known = [label for label, level, owner in found if readable(reader, level, owner)]
+        if len(known) == len(found):
+            seen.append(line)
+        label = next((label for label in known if label and not self._find(label)), "something")
+        return f"{BULLET if line.startswith(BULLET) else ''}{label}: {UNSAID}"
+
+    def _find(self, text: str) -> list[tuple[str, Level, str | None]]:
+        """Return whose the values in a text are; one of letters alone, where a script has capitals, begins a word there."""
+        spaced = " ".join(_folded(text))
+        joined = spaced.replace(" ", "")
+        found = [value for value in self.values if value in joined]
+        words = [value for value in found if value.isalpha() and value[0].islower()]
+        within = [word for word in words if not re.search(r"\b" + " ?".join(word), spaced)]
+        return [whose for value in found if value not in within for whose in self.values[value]]
+
+
+def _folded(text: str) -> list[str]:
+    """Return the words of a text without case and accents, the digits of every script as 0 to 9."""
+    signs = unicodedata.normalize("NFKD", text.casefold())
+    plain = (str(unicodedata.decimal(sign, sign)) for sign in signs if not unicodedata.combining(sign))
+    return _WORD.findall("".join(plain))
+
+
+def read_never_aloud(db: Tables, patterns: tuple[str, ...]) -> NeverAloud:
+    """Return the values of what is marked so, and of keys of some patterns."""
+    rows, marked = db.query(_UNSAID_THOUGHTS), db.query(_UNSAID)
+    rows += [row for name, key in marked if key is None for row in db.query(_SHOWN_VALUE, {"id": name})]
+    keys = {key for _, key in marked if key is not None}
+    if patterns:
+        named = db.query("select id, key, topic from fact_keys")
+        keys |= {number for number, key, topic in named if _is_named(plain_key(key, topic), patterns)}
+    rows += [row[:4] for key in keys for row in db.query(_STATEMENTS, {"key": key})]
+    values: dict[str, dict[tuple[str, Level, str | None], None]] = {}
+    for key, value, level, owner in rows:
+        label, folded = clean(_BETWEEN.sub(" ", key), max_chars=_MOST), "".join(_folded(value))
+        if len(folded) >= _LEAST:
+            values.setdefault(folded[:_MOST], {})[label, LEVELS[level], owner] = None
+    return NeverAloud(values)
+
+
+@lru_cache(maxsize=16_384)
+def _is_named(key: str, patterns: tuple[str, ...]) -> bool:
+    plain, *named = (_BETWEEN.sub(".", name.casefold()).strip(".") for name in (key, *patterns))
+    return any(fnmatchcase(plain, pattern) for pattern in named)

@@ -217,10 +217,14 @@ def _named(about: Subject) -> str:
     return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
 
 
+def closed_to(of: Fact | Preference) -> tuple[Level, str | None]:
+    """Return who may read a fact or a preference; in a store of scopes alone, a closed scope closes it."""
+    return level_of_scope(of.scope) if of.level == "shared" else (of.level, of.owner)
+
+
 def value_as_recalled(of: Fact | Preference) -> Recalled:
     """Return a fact or a preference as recall does, for stores without an index."""
-    # A user's own store may know only scopes; a closed scope closes its facts.
-    level, owner = level_of_scope(of.scope) if of.level == "shared" else (of.level, of.owner)
+    level, owner = closed_to(of)
     name, at = f"{of.scope}/{of.key}", of.updated_at
     since: dict[str, Any] = {}
     if isinstance(of, Fact):

@@ -22,8 +22,9 @@ from edgemem.context.block.delta import (
 )
 from edgemem.context.budget import PromptSize, estimate, texts_of
 from edgemem.context.prompt import CLOSED, PromptLog, PromptTurn
-from edgemem.records import BlockLine, Epoch, Message, text_of
-from edgemem.scopes import most_private
+from edgemem.recall.people.hints import SOMEBODY_HERE
+from edgemem.records import BlockLine, Epoch, Message, Reader, text_of
+from edgemem.scopes import Level, most_private
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
@@ -35,6 +36,7 @@ HIGH_WATER = 0.92
 LOW_WATER = 0.5
 """Share of a prompt's room that a compaction leaves filled, so that the next one is far away."""
 
+_READERS: dict[Level, Reader] = {"shared": Reader(), "household": SOMEBODY_HERE, "private": SOMEBODY_HERE}
 _NEAR = 0.8
 """Share of the room from which a turn's end prepares for a next prompt that does not fit: the rest holds any question
 but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
@@ -187,9 +189,8 @@ class EpochPlanner:
             *(item.level for item in carried),
             *([before.level] if before.summary or before.carried else []),
         )
-        epoch = Epoch(
-            self.log.session, first_turn, summary, reason=reason, started_at=self._now(), level=level
-        )
+        summary, now = self.log.never_aloud().redact(summary, _READERS[level], []), self._now()
+        epoch = Epoch(self.log.session, first_turn, summary, reason=reason, started_at=now, level=level)
         return carrying(epoch, carried)
 
     def still_holding(self, epoch: Epoch) -> Epoch:
@@ -205,7 +206,8 @@ class EpochPlanner:
         stays = {item.subject for is_kept, item in shown if is_kept and item.subject is not None}
         leaving = [item for is_kept, item in shown if not is_kept]
         candidates = to_carry([*carried_by(self.log.epoch), *leaving], stays)
-        holds = up_to_date(candidates, self._current) if candidates else []
+        holds, known = up_to_date(candidates, self._current) if candidates else [], self.log.never_aloud()
+        holds = [line for item in holds for line in known.redact_all([item], _READERS[item.level], [])]
         carried = fitting(holds, tokens=CARRIED_SHARE * self.summary_tokens)
         # The estimate is a guess in scripts of few letters a token.
         while carried and self._tokens_in(carried) > CARRIED_SHARE * self.summary_tokens:

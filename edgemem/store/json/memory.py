@@ -177,10 +177,10 @@ class JSONMemoryStore(TableMemoryStore):
             self.flush()
         return result
 
-    def _checked_metadata(self, metadata: dict[str, Any] | None) -> dict[str, Any]:
-        if metadata:
+    def _checked_metadata(self, metadata: dict[str, Any] | None, *, aloud: bool = True) -> dict[str, Any]:
+        if metadata or not aloud:
             raise InvalidInputError(
-                "A JSON file keeps no metadata; leave it out, or use a SQLiteMemoryStore."
+                "A JSON file keeps no metadata, and not what is never aloud; leave it out, or use a SQLiteMemoryStore."
             )
         return {}
 
