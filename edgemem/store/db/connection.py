@@ -263,7 +263,7 @@ def read_foreign(
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_FOREIGN)
         stored = "select name from sqlite_master where type = 'table' and rootpage > 0"
         names = [name for (name,) in connection.execute(stored)]
-        # Only now: before 3.41, an index over json_extract would pass for a damaged schema.
+        # Only now: before 3.41, an index over a JSON expression would pass for a damaged schema.
         connection.execute("pragma trusted_schema = off")
         tables = {
             name: [column for _, column, *_ in connection.execute(f"pragma table_info({_quoted(name)})")]
