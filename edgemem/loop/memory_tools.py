@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import tzinfo
 from functools import partial
-from itertools import accumulate, chain, count
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,11 +20,21 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.block.delta import closed_to, lines_for, value_as_recalled
 from edgemem.context.block.render import Today, VisibleLines, day_of
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.languages.words import is_safety_key, says_in_confidence, says_no, says_not_to_forget, says_yes
+from edgemem.languages.words import says_no, says_not_to_forget, says_yes
 from edgemem.loop.file_tools import as_texts
-from edgemem.recall.people.names import About, all_must_know, rank_of, spelled, subject_of, without_speaker
+from edgemem.loop.tool_facts import (
+    MYSELF,
+    SCOPES,
+    RefusedError,
+    ToolFacts,
+    check_owner,
+    checked_scope,
+    named_after,
+    scope_to_write,
+)
+from edgemem.recall.people.names import all_must_know, rank_of, spelled
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import (
     FORGET_FACT,
@@ -39,9 +49,8 @@ from edgemem.records import (
     Heard,
     Reader,
     Recalled,
-    as_ours,
 )
-from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.scopes import Level, level_of_scope, name_key, person_of
 from edgemem.session.tools import Tool, ToolTurn, asked_in, redacted_tool
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
@@ -52,6 +61,7 @@ from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites, wait_written
 from edgemem.store.thoughts import NeverAloud
+from edgemem.thoughts import seconds
 
 if TYPE_CHECKING:
     from edgemem.session.memory_block import Recaller
@@ -59,11 +69,6 @@ if TYPE_CHECKING:
 
     Utterances = Callable[[str, Reader], "tuple[list[Recalled], int]"]
     """Finds what a reader said: first what holds all of some words, and how much does, newest first; then the likeliest."""
-
-MYSELF = "me"
-
-SCOPES: dict[Level, str] = {"shared": "global", "household": "household", "private": MYSELF}
-"""The scope for each level of openness; the schema offers these to every speaker (law 2)."""
 
 DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)  # those of the EdgeVox memory module
 
@@ -93,11 +98,11 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["key", "value"],
     ),
     FORGET_FACT: (
-        "Erase for good what the user wants forgotten: a key, [id], or words that were said.",
+        "Erase for good what the user wants forgotten: key, [id], or words said.",
         {"key": _TEXT},
         ["key"],
     ),
-    RECALL_FACT: ("Look up a fact by its key.", {"key": _TEXT}, ["key"]),
+    RECALL_FACT: ("Look up a fact; why: who said it.", {"key": _TEXT, "why": {"type": "boolean"}}, ["key"]),
     LIST_FACTS: ("List all facts.", {}, []),
     SEARCH_MEMORY: ("Search what was said and done.", {"query": _TEXT}, ["query"]),
 }
@@ -105,12 +110,11 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 _TAKEN = {"scope": _SCOPE}
 """What the tools of facts take too, as EdgeVox's do, and a prompt need not tell."""
 
+_YES = ("true", "yes", "1")  # as models give a boolean
 _EPISODE = "episode:"  # and its id, where a name is given or quoted
 _ASKED = "__edgemem_forget"  # in a session's state; names with two underscores first are never stored
 _NAME_CHARS = 80
 _COMMAND_CHARS = 600
-_LEAST_BESIDE = -0.4
-"""Log odds from which on a statement is about its speaker where it would replace what another person said (`make lab ARGS=statements`)."""
 _LONGEST = 3
 """Values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board."""
 _NEAREST = 5  # facts that a store's own search is asked for
@@ -120,10 +124,6 @@ _NEAR = 3  # things said that are offered where none holds all words
 _WHICH = f"Ask which is meant, and call {FORGET_FACT} with its [id]."
 _LIKE = 5  # names offered where one is not known
 _COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
-
-
-class RefusedError(EdgememError):
-    """The speaker may not do this, or did not mean it; told to the model as an answer."""
 
 
 def memory_tools(
@@ -209,13 +209,15 @@ class _MemoryTools:
     """The tools of one agent; each public method takes the turn, as `asked_in` returns it, and the model's arguments."""
 
     def __init__(self, store: Any, recall: Recaller | None, settings: Settings | None) -> None:
-        # A user's own store may know only scopes.
-        self._levelled = isinstance(store, TableMemoryStore)
-        self._store, self._recall = store, recall
+        self._store, self._facts, self._recall = store, ToolFacts(store), recall
         self.eraser: Eraser | None = None
         self.utterances: Utterances | None = None
         self._settings, self._is_bare = settings or Settings(), settings is None
         self._later = DeferredWrites(store)
+
+    @property
+    def _default_level(self) -> Level | None:
+        return None if self._is_bare else self._settings.now.memory.default_level
 
     @property
     def _max_chars(self) -> int:
@@ -234,25 +236,25 @@ class _MemoryTools:
         closed = (scope or "").strip() == MYSELF or person_of((scope or "").strip()) is not None
         said_aloud = bool(turn.utterance) and not turn.is_private
         is_aloud = closed and said_aloud and all_must_know(turn.utterance, f"{spelled(key)}: {value}")
-        scope = self._to_write(None if is_aloud else scope, turn)
-        key, about = self._key_for(turn, scope, key, value)
+        scope = scope_to_write(None if is_aloud else scope, self._default_level, turn)
+        key, about = self._facts.key_for(turn, scope, key, value)
         asked = level_of_scope(scope)[0]
         level = turn.level_of_write(asked, key.removeprefix("user."), value)
         if level != asked:
-            scope = _to_read(SCOPES[level], turn)
-        before = [fact for fact in self._facts(turn, scope) if spelled(fact.key) == spelled(key)]
+            scope = checked_scope(SCOPES[level], turn)
+        before = [fact for fact in self._facts.read(turn, scope) if spelled(fact.key) == spelled(key)]
         if not before and about != "other":
-            before = self._facts(turn, scope, key)
+            before = self._facts.read(turn, scope, key)
         key = before[0].key if before else key
-        _check_owner(self._versions(key, scope), turn)
+        check_owner(self._facts.versions(key, scope), turn)
         speaker = turn.reader.speaker
         # Outside of our turns, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
         apart = speaker or turn.n >= 0 or not self._is_bare
         heard = turn.heard or (Heard(speaker=speaker) if apart else None)
         stated: dict[str, Any] = {"heard": None, "trust": INFERRED} if turn.is_inner else {"heard": heard}
-        if speaker and not turn.is_inner and key.casefold().startswith(_named_after(turn.reader.key, "")):
+        if speaker and not turn.is_inner and key.casefold().startswith(named_after(turn.reader.key, "")):
             stated["trust"] = TRUSTED  # nobody else knows better
-        more: dict[str, Any] = stated if self._levelled else {}
+        more: dict[str, Any] = stated if self._facts.levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         # A fact for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
         turn.close(level, utterance=asked == "private")
@@ -263,14 +265,14 @@ class _MemoryTools:
         if not (wait_written(written, wait_s) and wait_written(self._later.flush(), wait_s)):
             # The answer must not promise more than is true.
             return f"Heard, but not kept yet: {line}. The disk is busy; it will be kept as soon as the disk is free."
-        after = self._facts(turn, scope, key)
+        after = self._facts.read(turn, scope, key)
         self._mark(turn, after)
         if any(fact.perhaps_misheard and fact.value == value for fact in after):
             line += " (perhaps misheard, ask whether it is right)"
         holds = self._store.get_fact(key, scope=scope)
         if holds != value:
             why = "it was hard to hear. Kept as perhaps misheard"
-            if self._is_disbelieved(key, value, scope):
+            if self._facts.is_disbelieved(key, value, scope):
                 why = "somebody whom the robot trusts more said otherwise. Kept as a doubt"
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
             return f"Not believed: {why}: {line}.{f' {kept} still holds.' if after else ''}"
@@ -281,15 +283,18 @@ class _MemoryTools:
             return f"Remembered: {line}. Before, it was: {older}.{closer}"
         return f"Remembered: {line}.{closer}"
 
-    def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
-        """Look a fact up by its name."""
-        ranks = [(rank_of(fact.key, key, turn.reader.key), fact) for fact in self._facts(turn, scope)]
+    def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None, why: str = "") -> str:
+        """Look a fact up by its name, and on demand tell in which words it was said, what it replaced and what contests it."""
+        ranks = [(rank_of(fact.key, key, turn.reader.key), fact) for fact in self._facts.read(turn, scope)]
         facts = [fact for rank in range(3) for near, fact in ranks if near == rank]
-        return self._list(turn, facts) if facts else self._unknown(turn, key)
+        if not facts:
+            return self._unknown(turn, key)
+        told = self._list(turn, facts)
+        return "\n".join([told, *self._reasons(turn, facts)]) if why.casefold() in _YES else told
 
     def list_facts(self, turn: ToolTurn, *, scope: str | None = None) -> str:
         """List what is remembered, newest first."""
-        facts = self._facts(turn, scope)
+        facts = self._facts.read(turn, scope)
         return self._list(turn, facts) if facts else "Nothing is remembered that this speaker may hear."
 
     def search_memory(self, turn: ToolTurn, *, query: str) -> str:
@@ -322,8 +327,8 @@ class _MemoryTools:
                 f"Nothing was erased: the user asked NOT to forget. To keep something new, call {REMEMBER_FACT}."
             )
         name = key.strip("[] ")
-        facts = self._facts(turn, scope, key)
-        facts = facts or [fact for fact in self._facts(turn, scope) if f"fact:{fact.id}" == name]
+        facts = self._facts.read(turn, scope, key)
+        facts = facts or [fact for fact in self._facts.read(turn, scope) if f"fact:{fact.id}" == name]
         if len(exact := [fact for fact in facts if fact.key == key]) == 1:
             facts = exact
         if not facts and name.startswith(_EPISODE):
@@ -334,8 +339,8 @@ class _MemoryTools:
             lines = self._list(turn, facts, named=True)
             raise RefusedError(f"Nothing was erased: several have this name. {_WHICH}\n{lines}")
         (fact,) = facts
-        versions = self._versions(fact.key, fact.scope)
-        _check_owner(versions, turn)
+        versions = self._facts.versions(fact.key, fact.scope)
+        check_owner(versions, turn)
         _check_erasable(versions, turn)
         quote = self._line(turn, fact)
         by_hand = f"edgemem forget {shlex.quote(fact.key)} --scope {shlex.quote(fact.scope)}"
@@ -363,7 +368,7 @@ class _MemoryTools:
         """Erase the episode whose id ends a name, if the speaker may read it."""
         episode_id = name.removeprefix(_EPISODE)
         episode: Episode | None = None
-        if self._levelled:
+        if self._facts.levelled:
             episode = self._store.get_episode(episode_id, reader=turn.reader)
         if episode is None:
             return f"Nothing was erased: there is no episode {clean(episode_id, max_chars=_NAME_CHARS)}."
@@ -410,65 +415,8 @@ class _MemoryTools:
         today = Today(zone=self._settings.now.time.tzinfo())
         return f"{day_of(item.event_time or item.recorded_at, today)}: {clean(item.text, max_chars=self._max_chars)}"
 
-    def _to_write(self, scope: str | None, turn: ToolTurn) -> str:
-        """Return where a fact goes; words said in private or in confidence stay there, whatever the model asks for."""
-        if turn.is_private or says_in_confidence(turn.utterance):
-            scope = MYSELF
-        elif scope is None:
-            scope = "global" if self._is_bare else SCOPES[self._settings.now.memory.default_level]
-            # A stranger's words are shared.
-            scope = scope if turn.reader.key or level_of_scope(scope)[0] == "shared" else "global"
-        return _to_read(scope, turn)
-
-    def _key_for(self, turn: ToolTurn, scope: str, key: str, value: str) -> tuple[str, About | None]:
-        """Return the key for a value, and whom it is about: with their name before it, and a number behind where it would replace another's."""
-        speaker, text = turn.reader.key, turn.utterance
-        if turn.is_inner or not text:
-            return key, None
-        held = {spelled(fact.key): fact for fact in reversed(self._facts(turn, scope))}
-        subject = subject_of(text, key, value, speaker)
-        fact = held.get(spelled(_named_after(subject.name, subject.trait) if subject.name else key))
-        teller = fact and fact.value != value and fact.heard and fact.heard.speaker
-        if speaker and teller and name_key(teller) != speaker:
-            subject = subject_of(text, key, value, speaker, least=_LEAST_BESIDE)
-        if subject.about is None or (subject.about == "speaker" and person_of(scope)):
-            return key, subject.about
-        if subject.name:
-            key = _named_after(subject.name, subject.trait)
-            # Of two dangers to somebody both stay, unless they correct themselves.
-            if subject.about == "speaker" or not is_safety_key(spelled(subject.trait)):
-                return key, subject.about
-        keys = chain((key,), (f"{key} {n}" for n in count(2)))
-        free = (name for name in keys if spelled(name) not in held or held[spelled(name)].value == value)
-        return next(free), subject.about
-
-    def _facts(self, turn: ToolTurn, scope: str | None, key: str | None = None) -> list[Fact]:
-        """Return what holds now and may be told in this turn, newest first: all, or under one name, perhaps with the speaker's before it."""
-        scope = None if scope is None else _to_read(scope, turn)
-        if self._levelled:
-            facts: list[Fact] = self._store.facts(scope=scope, reader=turn.reader)
-        else:
-            ours = [as_ours(fact, Fact) for fact in self._store.facts(scope=scope)]
-            facts = [fact for fact in ours if readable(turn.reader, *closed_to(fact))]
-        if key is None:
-            return facts
-        own = _named_after(turn.reader.key, without_speaker(key, turn.reader.key)).casefold()
-        named = [fact for fact in facts if fact.key.casefold() == key.casefold()]
-        return named or [fact for fact in facts if fact.key.casefold() == own]
-
-    def _is_disbelieved(self, key: str, value: str, scope: str) -> bool:
-        """Tell whether a value waits beside a fact because of who said it."""
-        doubts: list[Fact] = self._store.doubts(scope=scope) if self._levelled else []
-        return any((old.key, old.value) == (key, value) and old.disbelieved is not None for old in doubts)
-
-    def _versions(self, key: str, scope: str) -> list[Fact]:
-        history = abilities_of(self._store).fact_history
-        if history is not None:
-            return [as_ours(fact, Fact) for fact in history(key, scope=scope)]
-        return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
-
     def _unknown(self, turn: ToolTurn, key: str) -> str:
-        names = {fact.key.casefold(): fact for fact in self._facts(turn, None)[:_COMPARED]}
+        names = {fact.key.casefold(): fact for fact in self._facts.read(turn, None)[:_COMPARED]}
         folded = key.casefold()
         near = [name for name in names if folded in name or name.rpartition(".")[2] in folded]
         near += difflib.get_close_matches(folded[:_NAME_CHARS], names, n=_LIKE)
@@ -491,6 +439,28 @@ class _MemoryTools:
         if len(facts) > len(lines):
             lines.append(f"and {len(facts) - len(lines)} more")
         return "\n".join(lines)
+
+    def _reasons(self, turn: ToolTurn, facts: Iterable[Fact]) -> list[str]:
+        """Return what the speaker may hear of the reasons for some facts, as lines."""
+        found = [why for fact in facts if (why := self._facts.reasons(fact, turn.reader)) is not None]
+        told = [
+            (lead, thought)
+            for why in found
+            for lead, some in (("said", why.said), ("before", why.before), ("contested by", why.contested))
+            for thought in some
+        ]
+        today = Today(zone=self._settings.now.time.tzinfo())
+        lines = [
+            f"- {lead}: {clean(thought.content, max_chars=self._max_chars)}"
+            f" [{clean(thought.source, max_chars=_NAME_CHARS)}, {day_of(seconds(thought.created_at) or 0.0, today)}]"
+            for lead, thought in told
+        ]
+        lines = lines[: self._fitting(lines)]
+        turn.note_shown(
+            BlockLine(thought.thought_id, "", thought.level, thought.owner)
+            for _, thought in told[: len(lines)]
+        )
+        return lines
 
     def _fitting(self, lines: Sequence[str]) -> int:
         ends = list(accumulate(len(line) for line in lines[:MAX_ITEMS]))
@@ -520,36 +490,6 @@ _RUNS: dict[str, Callable[..., str]] = {
     LIST_FACTS: _MemoryTools.list_facts,
     SEARCH_MEMORY: _MemoryTools.search_memory,
 }
-
-
-def _to_read(scope: str, turn: ToolTurn) -> str:
-    """Return a scope as it is stored, if the speaker may use it."""
-    check_key(scope, what="a scope")
-    reader = turn.reader
-    if scope.strip() == MYSELF:
-        if not reader.key:
-            raise RefusedError("Refused: nobody knows who is speaking, so nothing private is kept or told.")
-        return scope_of(reader.speaker or "")
-    scope = without_spaces(scope)
-    if not is_known_form(scope):
-        raise InvalidInputError(f"There is no scope {scope!r:.80}; use one of {', '.join(SCOPES.values())}.")
-    level, owner = level_of_scope(scope)
-    if owner is not None and name_key(owner) != reader.key:
-        raise RefusedError("Refused: that belongs to somebody else, so it is neither told nor changed.")
-    if level == "household" and not reader.key:
-        raise RefusedError("Refused: nobody knows who is speaking, so only the scope global can be used.")
-    return scope
-
-
-def _named_after(speaker: str, key: str) -> str:
-    return f"{speaker.replace(' ', '_')}.{key}"
-
-
-def _check_owner(versions: Iterable[Fact], turn: ToolTurn) -> None:
-    """Raise RefusedError where something ever said under a name is somebody else's."""
-    speaker = Reader(turn.reader.speaker)
-    if not all(readable(speaker, *closed_to(version)) for version in versions):
-        raise RefusedError("Refused: that name is taken by what belongs to somebody else. Use another name.")
 
 
 def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:

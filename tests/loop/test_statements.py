@@ -13,7 +13,7 @@ import edgemem
 from edgemem.records import Reader
 from edgemem.session.tools import ToolTurn
 from support.homes import BY_WORDS
-from support.loops import tool_named
+from support.loops import Robot, tool_named
 
 KEPT = Path(__file__).parents[1] / "data" / "kept_statements_2.toml"
 OF_THEMSELVES = {
@@ -114,6 +114,24 @@ def test_a_person_s_value_is_replaced_by_nobody_else(voices: Voices) -> None:
     assert set(told[:2]) == {"- ines.allergy: walnuts", "- ines.allergy 2: fish"}
     assert set(told[2:]) == {"- lotte.allergy: milk",
         "- allergy: bees", "- allergy 2: mustard", "- emil.allergy: eggs", "- allergy: figs", "- allergy 2: nuts", "- allergy 3: beef",
+    }  # fmt: skip
+
+
+def test_what_two_people_say_in_turns_stays_beside_each_other(tmp_path: Path) -> None:
+    """A bare value whose utterance may be about its teller, or that warns, is replaced by its teller alone, and so is what stands beside it."""
+    told = (
+        ("ines", "i take it black no sugar", "coffee", "black"), ("lotte", "The coffee is from the corner shop.", "coffee", "the corner shop"),
+        ("lotte", "The coffee is from the market now.", "coffee", "the market"), ("ines", "i take it with milk now", "coffee", "with milk"),
+        ("ines", "The soap is from the corner shop.", "soap", "the corner shop"), ("lotte", "The soap is from the market now.", "soap", "the market"),
+        ("ines", "The soup has celery in it, it is on the label.", "allergens", "celery"), ("lotte", "The cake has nuts in it, it is on the label.", "allergens", "nuts"),
+    )  # fmt: skip
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
+        robot = Robot(memory)
+        for speaker, text, key, value in told:
+            robot.answer(text, "remember_fact", speaker=speaker, key=key, value=value)
+        kept = {fact.key: fact.value for fact in memory.store.facts()}
+    assert kept == {
+        "coffee": "with milk", "coffee 2": "the market", "soap": "the market", "allergens": "celery", "allergens 2": "nuts",
     }  # fmt: skip
 
 

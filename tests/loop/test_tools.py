@@ -336,6 +336,20 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     assert told == "Remembered: milk: none."
 
 
+def test_a_fact_s_reasons_are_told_as_far_as_the_speaker_may_know_them(robot: Robot) -> None:
+    """Asked why, the tool tells in which words it was said, what it replaced and what contests it; another's confidence it does not tell."""
+    robot.answer("The bins go out on Monday.", "remember_fact", key="bins", value="Monday")
+    robot.answer("The bins go out on Tuesday now.", "remember_fact", key="bins", value="Tuesday")
+    robot.answer("Just between us, my pin is 1234.", "remember_fact", key="pin", value="1234", scope="me")
+    told = robot.answer("why do you think so", "recall_fact", key="bins", why=True, speaker="bob")
+    assert [re.sub(r", [^,]*\]$", "", line) for line in told.splitlines()] == [
+        "- bins: Tuesday (household) [said by alice", "- said: The bins go out on Tuesday now. [alice", "- before: bins: Monday [alice",
+    ]  # fmt: skip
+    assert "said:" not in robot.answer("which day is it", "recall_fact", key="bins", speaker="bob")
+    assert "between us" in robot.answer("why", "recall_fact", key="pin", why=True)
+    assert "between us" not in robot.answer("why", "recall_fact", key="pin", why=True, speaker="bob")
+
+
 def test_the_tools_take_at_most_500_tokens_of_a_prompt(memory: Memory) -> None:
     """Counted with Qwen2.5's vocabulary in its template; whoever speaks, the set is the same, so it stays in the cache."""
     tokenizer = find_tokenizer()
