@@ -17,8 +17,8 @@ from edgemem.thoughts import LifecycleStatus, Priority, ThoughtType, seconds
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
-    from edgemem.recall.thoughts import Reasons
     from edgemem.records import Reader
+    from edgemem.store.edges import Reasons
     from edgemem.thoughts import EdgeRecord, ThoughtRecord
 
 QUERY_S, MOST_ROWS = 5.0, 10_000

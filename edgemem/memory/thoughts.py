@@ -15,14 +15,13 @@ import msgspec
 from edgemem.errors import InvalidInputError, InvalidTransitionError, ThoughtNotFoundError
 from edgemem.recall.recall import Request
 from edgemem.recall.text.analyse import terms
-from edgemem.recall.thoughts import MOST_DEPTH, Reasons, read_thought, reasons_for, related
 from edgemem.store import edges
 from edgemem.store.episodes import row_number
 from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.kinds import EPISODES
 from edgemem.store.thoughts import (
     OURS,
-    Mark,
+    UNMARKED,
     archive_thoughts,
     change_thought,
     confirm_thought,
@@ -33,7 +32,6 @@ from edgemem.store.thoughts import (
     put_aloud,
     put_mark,
     put_thought,
-    read_marks,
     same_thought,
     stored_thought,
 )
@@ -67,7 +65,6 @@ if TYPE_CHECKING:
     from edgemem.store.memory_store import SQLiteMemoryStore
     from edgemem.thoughts import Validity
 
-_MARKED = frozenset(("priority", "pinned", "expires_at", "aloud", "metadata"))
 _STORED: tuple[Kind, ...] = ("thought",)
 _TIMED: frozenset[Kind] = frozenset(("fact", "thought"))
 _NEAR = 3  # likely thoughts among which one of the same words is looked for
@@ -204,7 +201,7 @@ class Thoughts:
 
     def get_thought(self, thought_id: str, *, reader: Reader | None = None) -> ThoughtRecord | None:
         """Return a thought, stored or shown; None: there is none that the reader may read."""
-        return read_thought(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
+        return edges.read_thought(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
 
     def update_thought(self, /, thought_id: str, **changes: Any) -> ThoughtRecord:
         """Write another version of a thought under its id; of one that is only shown, change its mark.
@@ -218,21 +215,15 @@ class Thoughts:
             return self._database.write(lambda tx: _change(tx, thought_id, changes))
 
         def change_mark(tx: Transaction) -> None:
-            if (before := read_thought(tx, thought_id)) is None:
-                raise ThoughtNotFoundError(f"There is no {thought_id!r:.80}.")
-            others = sorted(changes.keys() - _MARKED)
+            others = sorted(changes.keys() - UNMARKED)
             if others:
                 raise InvalidInputError(
                     f"{others[0]} of {thought_id} is not changed here; {_door_of(thought_id)} does that. Here are changed:"
-                    f" {', '.join(sorted(_MARKED))}."
+                    f" {', '.join(sorted(UNMARKED))}."
                 )
-            after = before.evolve(**changes)
-            kept = read_marks(tx, [thought_id]).get(thought_id, Mark())
-            priority = after.priority if "priority" in changes else kept.priority
-            mark = Mark(priority, after.pinned, after.aloud, after.expires_at, after.metadata)
-            put_mark(tx, thought_id, mark)
+            put_mark(tx, thought_id, **changes)
             if "aloud" in changes:  # or a change would tell the value before
-                put_aloud(tx, thought_id, aloud=after.aloud)
+                put_aloud(tx, thought_id, aloud=bool(changes["aloud"]))
 
         self._database.write(change_mark)
         return self._there(thought_id)
@@ -412,13 +403,15 @@ class Thoughts:
         self, thought_id: str, depth: int = 1, *, reader: Reader | None = None
     ) -> list[tuple[int, EdgeRecord]]:
         """Return the edges around a thought, nearest first, each with its distance, 1 or 2."""
-        if not 1 <= whole_number(depth, "depth") <= MOST_DEPTH:
-            raise InvalidInputError(f"depth must be from 1 to {MOST_DEPTH}, not {depth}.")
-        return related(self._database, checked_text(thought_id, "a thought_id"), depth=depth, reader=reader)
+        if not 1 <= whole_number(depth, "depth") <= edges.MOST_DEPTH:
+            raise InvalidInputError(f"depth must be from 1 to {edges.MOST_DEPTH}, not {depth}.")
+        return edges.related(
+            self._database, checked_text(thought_id, "a thought_id"), depth=depth, reader=reader
+        )
 
-    def why(self, thought_id: str, *, reader: Reader | None = None) -> Reasons | None:
+    def why(self, thought_id: str, *, reader: Reader | None = None) -> edges.Reasons | None:
         """Return who said it, in which words, what it took the place of and what contests it; None: there is none to read."""
-        return reasons_for(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
+        return edges.reasons_for(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
 
     def search(
         self,

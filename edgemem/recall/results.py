@@ -30,17 +30,16 @@ from edgemem.recall.index.sources import (
     read_paragraphs,
     speaker_of,
 )
-from edgemem.recall.thoughts import read_thought
 from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
 from edgemem.store.db.transaction import bound, placeholders
+from edgemem.store.edges import read_thought
 from edgemem.store.episodes import stored_text, text_of
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.store.thoughts import Mark, read_marks
 from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
-from edgemem.thoughts import Priority, pass_filters, seconds, traits_of
+from edgemem.thoughts import Priority, pass_filters, traits_of
 
 if TYPE_CHECKING:
     from edgemem.recall.index.sources import BankSections
@@ -164,13 +163,14 @@ class Rows:
         for kind, ids in by_kind.items():
             self._items.update(dict.fromkeys([(kind, ref) for ref in ids]))
             items = {f"{item.kind}:{item.id}": item for item in self._of_kind(kind, ids)}
-            marks = read_marks(self._truth, [*items])
+            sql = f"select subject, expires, metadata from marks where subject in ({placeholders([*items])})"  # noqa: S608 - ours
+            marks = {name: mark for name, *mark in self._truth.query(sql, bound([*items]))}
             for name, item in items.items():
-                mark = marks.get(name, Mark())
-                metadata = item.metadata or mark.metadata
+                expires, marked = marks.get(name, (None, None))
+                metadata = item.metadata or (msgspec.json.decode(marked) if marked else {})
                 # The truth has the last word, as of who may read it.
                 passes = pass_filters(traits_of(metadata), self._filters)
-                if passes and (seconds(mark.expires_at) or math.inf) > self._times.moment:
+                if passes and (expires or math.inf) > self._times.moment:
                     self._items[kind, int(item.id)] = msgspec.structs.replace(item, metadata=metadata)
         return {ref: kept for ref in refs if (kept := self._items[ref]) is not None}
 

@@ -1,4 +1,4 @@
-"""Edges: typed links between thoughts, those that are stored and those that other tables tell.
+"""Edges: typed links between thoughts, those that are stored and those that other tables tell; and the reasons for a thing.
 
 An end is the id of a stored thought, or `kind:id` of a record that is shown as one. An edge is read by whoever may read it and both
 of its ends. What the tables tell needs no row: which doubt contests a fact, which value a fact took the place of, in which message it
@@ -7,21 +7,18 @@ was said, and which utterance a reply answers.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from edgemem.errors import DuplicateEdgeError, InvalidInputError, ThoughtNotFoundError
 from edgemem.store.db.transaction import bound, in_batches, placeholders
-from edgemem.store.kinds import SHOWN
+from edgemem.store.graph import STORED_EDGES, fields_of, put_row
 from edgemem.store.rights import LEVELS, reading_rule, spell
+from edgemem.store.thoughts import find_rows, read_thoughts, record_of
 from edgemem.store.turns import current_cycle, lift_cycle
-from edgemem.store.validation import MOST, as_text
-from edgemem.thoughts import EdgeRecord, pass_filters, seconds, traits_of, utc
+from edgemem.store.validation import MOST
+from edgemem.thoughts import EdgeRecord, EdgeType, ThoughtRecord, pass_filters, traits_of
 
 if TYPE_CHECKING:
     from edgemem.records import Reader
@@ -30,11 +27,10 @@ if TYPE_CHECKING:
 
 Direction = Literal["BOTH", "IN", "OUT"]
 
-_ID = re.compile(rf"({'|'.join(SHOWN)}):(\d{{1,18}})")
-_COLUMNS = (
-    "e.name, e.source_id, e.target_id, e.type, e.weight, e.created_cycle, e.source_type, e.valid_from, e.valid_to, e.metadata,"
-    " e.level, e.owner"
-)
+MOST_DEPTH = 2
+"""Edges between two things that are still said to be related."""
+
+_ROW = ", ".join(f"e.{name}" for name in STORED_EDGES.names)
 _SHOWN_EDGES = """
   select source_kind, source_ref, target_kind, target_ref, type from shown_edges
     where source_kind = :kind and source_ref = :ref
@@ -48,39 +44,16 @@ _BEGUN = "select t.recorded from messages m join turns t on t.session_id = m.ses
 # A tool tells a fact while its turn is open: the bounds keep this from reading all facts.
 
 
-def record_of(thought_id: str) -> tuple[str, int] | None:
-    """Return kind and number of a record that is shown as a thought, by its id; None of any other id."""
-    match = _ID.fullmatch(thought_id)
-    return None if match is None else (match[1], int(match[2]))
+class Reasons(NamedTuple):
+    """Why something is remembered, as far as a reader may know it."""
 
-
-def find_ends(
-    db: Tables, ids: Collection[str], *, reader: Reader | None = None
-) -> dict[str, tuple[int, str | None]]:
-    """Return level and owner of those thoughts, stored or shown, that are there and that a reader may read."""
-    numbers: dict[str, list[int]] = defaultdict(list)
-    names = []
-    for thought_id in ids:
-        if (record := record_of(thought_id)) is None:
-            names.append(thought_id)
-        else:
-            numbers[record[0]].append(record[1])
-    ends: dict[str, tuple[int, str | None]] = {}
-    rule, values = reading_rule(reader)
-    for some in in_batches(names):
-        sql = (
-            f"select name, level, owner from stored_thoughts where name in ({placeholders(some)}) and {rule}"  # noqa: S608 - our own
-        )
-        ends |= {name: (level, owner) for name, level, owner in db.query(sql, {**bound(some), **values})}
-    for kind, refs in numbers.items():
-        for batch in in_batches(refs):
-            rows = db.query(
-                "select ref, level, owner from shown_thoughts"  # noqa: S608 - our own constants
-                f" where kind = :kind and ref in ({placeholders(batch)}) and {rule}",
-                {**bound(batch), **values, "kind": kind},
-            )
-            ends |= {f"{kind}:{ref}": (level, owner) for ref, level, owner in rows}
-    return ends
+    thought: ThoughtRecord
+    said: tuple[ThoughtRecord, ...]
+    """The messages in which it was said, oldest first."""
+    before: tuple[ThoughtRecord, ...]
+    """What it took the place of, or was made of."""
+    contested: tuple[ThoughtRecord, ...]
+    """Doubts about it."""
 
 
 def put_edge(tx: Transaction, edge: EdgeRecord) -> EdgeRecord:
@@ -102,7 +75,7 @@ def put_edge(tx: Transaction, edge: EdgeRecord) -> EdgeRecord:
         )
     if edge.created_cycle > current_cycle(tx):
         lift_cycle(tx, edge.created_cycle)
-    _write(tx, edge, level, owner)
+    put_row(tx, STORED_EDGES, edge, level=level, owner=owner)
     return read_edge(tx, edge.edge_id)
 
 
@@ -114,7 +87,8 @@ def change_edge(tx: Transaction, edge_id: str, changes: dict[str, Any]) -> EdgeR
         raise InvalidInputError(
             "An edge keeps its id, its ends and its type; delete it and store another one."
         )
-    _write(tx, after, *_rights_of(tx, after))
+    level, owner = _rights_of(tx, after)
+    put_row(tx, STORED_EDGES, after, level=level, owner=owner)
     return read_edge(tx, edge_id)
 
 
@@ -126,7 +100,7 @@ def delete_edge(tx: Transaction, edge_id: str) -> bool:
 
 def read_edge(db: Tables, edge_id: str) -> EdgeRecord:
     """Return a stored edge; raise ThoughtNotFoundError where there is none."""
-    rows = db.query(f"select {_COLUMNS} from stored_edges e where e.name = ?", (edge_id,))  # noqa: S608 - our own
+    rows = db.query(f"select {_ROW} from stored_edges e where e.name = ?", (edge_id,))  # noqa: S608 - our own
     if not rows:
         raise ThoughtNotFoundError(f"There is no edge {edge_id!r:.80}.")
     return _edge_of(rows[0])
@@ -138,7 +112,7 @@ def edges_of(
     """Return the edges at a thought that a reader may read, stored ones first, each in the order of writing."""
     rule, values = reading_rule(reader, "e.")
     rows = db.query(
-        f"select {_COLUMNS} from stored_edges e where (e.source_id = :at or e.target_id = :at) and {rule} order by e.id",  # noqa: S608 - our own
+        f"select {_ROW} from stored_edges e where (e.source_id = :at or e.target_id = :at) and {rule} order by e.id",  # noqa: S608 - our own
         {"at": thought_id, **values},
     )
     edges = [*map(_edge_of, rows), *_derived(db, thought_id)]
@@ -154,7 +128,7 @@ def list_edges(
     """Return stored edges by a condition of ours and by their metadata, the newest first."""
     rule, more = reading_rule(reader, "e.")
     rows = db.query(
-        f"select {_COLUMNS} from stored_edges e where {where} and {rule} order by e.id desc limit :limit",  # noqa: S608 - our own
+        f"select {_ROW} from stored_edges e where {where} and {rule} order by e.id desc limit :limit",  # noqa: S608 - our own
         {**values, **more, "limit": -1 if filters else limit},
     )
     passing = (edge for edge in map(_edge_of, rows) if pass_filters(traits_of(edge.metadata), filters))
@@ -164,8 +138,74 @@ def list_edges(
 def readable_edges(db: Tables, edges: Iterable[EdgeRecord], reader: Reader | None) -> list[EdgeRecord]:
     """Return those edges both ends of which are there, and are read by a reader."""
     edges = list(edges)
-    there = find_ends(db, sorted({end for edge in edges for end in _ends(edge)}), reader=reader)
+    there = find_rows(db, sorted({end for edge in edges for end in _ends(edge)}), reader=reader)
     return [edge for edge in edges if there.keys() >= set(_ends(edge))]
+
+
+def read_thought(db: Tables, thought_id: str, *, reader: Reader | None = None) -> ThoughtRecord | None:
+    """Return a thought, stored or shown; None: there is none that the reader may read. A fact has its confirmations."""
+    thought = read_thoughts(db, [thought_id], reader=reader).get(thought_id)
+    if thought is None or not thought_id.startswith("fact:"):
+        return thought
+    heard = _evidence(db, edges_of(db, thought_id, direction="OUT", reader=reader))
+    return thought.evolve(confirmation_count=max(len(heard) - 1, 0))
+
+
+def related(
+    db: Tables, thought_id: str, *, depth: int = 1, reader: Reader | None = None
+) -> list[tuple[int, EdgeRecord]]:
+    """Return the edges within a depth of a thought, nearest first, each with its distance, as far as a reader may read them."""
+    seen, at = {thought_id}, [thought_id]
+    found: dict[str, tuple[int, EdgeRecord]] = {}
+    for distance in range(1, min(depth, MOST_DEPTH) + 1):
+        edges = [edge for end in at for edge in edges_of(db, end, reader=reader)]
+        for edge in edges:
+            found.setdefault(edge.edge_id, (distance, edge))
+        ends = dict.fromkeys(end for edge in edges for end in (edge.from_thought_id, edge.to_thought_id))
+        at = [end for end in ends if end not in seen]
+        seen.update(at)
+    return list(found.values())
+
+
+def reasons_for(db: Tables, thought_id: str, *, reader: Reader | None = None) -> Reasons | None:
+    """Return why a thought is remembered; None: there is none that the reader may read."""
+    thought = read_thought(db, thought_id, reader=reader)
+    if thought is None:
+        return None
+    edges = edges_of(db, thought_id, direction="OUT", reader=reader)
+    ends: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for edge in edges:
+        end = edge.to_thought_id
+        if edge.edge_type is EdgeType.CONTESTED_BY:
+            ends[None].append(end)
+        elif edge.edge_type in (EdgeType.DERIVED_FROM, EdgeType.CONSOLIDATED_FROM, EdgeType.MESSAGE_OF):
+            ends[end.startswith("turn:")].append(end)
+    thoughts = read_thoughts(db, [end for some in ends.values() for end in some], reader=reader)
+    said, before, contested = (
+        tuple(thoughts[end] for end in dict.fromkeys(ends[key])) for key in (True, False, None)
+    )
+    return Reasons(thought, tuple(sorted(said, key=lambda told: told.created_at or "")), before, contested)
+
+
+def _evidence(db: Tables, edges: Collection[EdgeRecord]) -> set[tuple[Any, ...]]:
+    """Return by whom, and in which session, the messages at the ends of some edges were said."""
+    messages = [
+        record[1]
+        for edge in edges
+        if edge.edge_type is EdgeType.DERIVED_FROM
+        and (record := record_of(edge.to_thought_id))
+        and record[0] == "turn"
+    ]
+    heard: set[tuple[Any, ...]] = set()
+    for some in in_batches(messages):
+        heard |= set(
+            db.query(
+                "select t.speaker, t.session_id from messages m join turns t on t.session_id = m.session_id and t.n = m.turn"  # noqa: S608 - our own
+                f" where m.id in ({placeholders(some)})",
+                bound(some),
+            )
+        )
+    return heard
 
 
 def _ends(edge: EdgeRecord) -> tuple[str, str]:
@@ -198,12 +238,12 @@ def _derived(db: Tables, thought_id: str) -> list[EdgeRecord]:
 
 def _rights_of(tx: Transaction, edge: EdgeRecord) -> tuple[int, str | None]:
     """Return level and owner of an edge that is at least as private as its ends; of two owners it is the operator's."""
-    ends = find_ends(tx, _ends(edge))
+    ends = find_rows(tx, _ends(edge))
     if (missing := next((end for end in _ends(edge) if end not in ends), None)) is not None:
         raise ThoughtNotFoundError(
             f"There is no thought {missing!r:.80} for an edge to end at; store it first."
         )
-    rights = list(ends.values())
+    rights = [(row["level"], row["owner"]) for row in ends.values()]
     if edge.level is not None:
         rights.append((LEVELS.index(edge.level), None if edge.owner is None else spell(tx, edge.owner)))
     level = max(number for number, _ in rights)
@@ -211,25 +251,6 @@ def _rights_of(tx: Transaction, edge: EdgeRecord) -> tuple[int, str | None]:
     return level, owners.pop() if len(owners) == 1 else None
 
 
-def _write(tx: Transaction, edge: EdgeRecord, level: int, owner: str | None) -> None:
-    tx.execute(
-        "insert into stored_edges (id, name, source_id, target_id, type, weight, created_cycle, source_type, valid_from,"
-        " valid_to, metadata, level, owner) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (name) do update set"
-        " id = excluded.id, weight = excluded.weight, source_type = excluded.source_type, valid_from = excluded.valid_from,"
-        " valid_to = excluded.valid_to, metadata = excluded.metadata, level = excluded.level, owner = excluded.owner",
-        (
-            tx.tick(), *_identity(edge)[:3], edge.edge_type, edge.weight, edge.created_cycle, edge.source,
-            seconds(edge.valid_from), seconds(edge.valid_until), as_text(edge.metadata) if edge.metadata else None,
-            level, owner,
-        ),
-    )  # fmt: skip
-
-
-def _edge_of(row: tuple[Any, ...]) -> EdgeRecord:
-    name, source_id, target_id, edge_type, weight, cycle, source, *times, metadata, level, owner = row
-    return EdgeRecord(
-        edge_id=name, from_thought_id=source_id, to_thought_id=target_id, edge_type=edge_type, weight=weight,
-        created_cycle=cycle, source=source, valid_from=utc(times[0], "valid_from"),
-        valid_until=utc(times[1], "valid_until"), metadata=msgspec.json.decode(metadata) if metadata else {},
-        level=LEVELS[level], owner=owner,
-    )  # fmt: skip
+def _edge_of(values: tuple[Any, ...]) -> EdgeRecord:
+    row = dict(zip(STORED_EDGES.names, values, strict=True))
+    return EdgeRecord(**fields_of(STORED_EDGES, row), level=LEVELS[row["level"]], owner=row["owner"])

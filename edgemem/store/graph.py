@@ -6,12 +6,15 @@ here: a mark holds what somebody set beside it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from edgemem.store.declaration import ID, LEVEL, OWNER, Column, Kind
-from edgemem.thoughts import EdgeType, KnowledgeSource, LifecycleStatus, Priority, ThoughtType
+from edgemem.store.validation import as_text
+from edgemem.thoughts import EdgeType, KnowledgeSource, LifecycleStatus, Priority, ThoughtType, seconds
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
@@ -118,6 +121,55 @@ MARKS = Kind(
     unique=("subject",),
 )
 
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "stored_thoughts": {
+        "name": "thought_id", "type": "thought_type", "lifecycle": "lifecycle_status", "confirmations": "confirmation_count",
+        "accesses": "access_count", "created": "created_at", "accessed": "last_accessed_at", "valid_to": "valid_until",
+        "archived": "archived_at", "archived_cycle": "archived_at_cycle", "members": "consolidated_from",
+        "expires": "expires_at",
+    },
+    "stored_edges": {
+        "name": "edge_id", "source_id": "from_thought_id", "target_id": "to_thought_id", "type": "edge_type",
+        "source_type": "source", "valid_to": "valid_until",
+    },
+    "marks": {"expires": "expires_at"},
+}  # fmt: skip
+"""By table and column the field of the record, where it has another name."""
+
+
+def fields_of(kind: Kind, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record by a row's columns that hold something, all but its id and its rights."""
+    names, fields = _FIELDS[kind.table], {}
+    for column in kind.columns:
+        value = row.get(column.name)
+        if value is None or column in (ID, LEVEL, OWNER):
+            continue
+        if column.role == "json":
+            value = msgspec.json.decode(value)
+        fields[names.get(column.name, column.name)] = bool(value) if column.shape is bool else value
+    return fields
+
+
+def put_row(tx: Transaction, kind: Kind, record: msgspec.Struct, **more: Any) -> None:
+    """Write a record under a new id, in place of the row that has its name; `more` are columns that it has no field for, and rights."""
+    fields, names = msgspec.structs.asdict(record), _FIELDS[kind.table]
+    row: dict[str, Any] = {"id": tx.tick()}
+    for column in kind.columns:
+        value = fields.get(names.get(column.name, column.name))
+        if column.role == "time":
+            value = seconds(value)
+        elif column.role == "json":
+            value = as_text(value) if value else None
+        row.setdefault(column.name, value)
+    row |= more
+    sets = ", ".join(f"{name} = excluded.{name}" for name in row)
+    tx.execute(
+        f"insert into {kind.table} ({', '.join(row)}) values (:{', :'.join(row)})"  # noqa: S608 - our own columns
+        f" on conflict ({', '.join(kind.unique)}) do update set {sets}",
+        row,
+    )
+
+
 _UNLINKED = """
   create trigger {table}_unlinked after delete on {table} begin
     delete from stored_edges where source_id = {name} or target_id = {name};
@@ -168,12 +220,11 @@ _SUMMARIES = """
   union all select id, summary, level, owner, 0 from session_summaries
 """
 _ARMS = (
-    # kind, ref, type, state, content, source, cycle, confidence, valid_from, valid_to, level, owner
     """
-    select 'fact', f.id, iif(f.trust >= 2, 'OBSERVATION', 'BELIEF'),
-      iif(p.id is null, 'DONE', 'ACTIVE'),
-      k.key || ': ' || f.value, ifnull(f.speaker, f.source), 0, f.asr_confidence, ifnull(p.valid_from, f.valid_from),
-      iif(p.id is null, f.valid_to, p.valid_to), f.level, f.owner
+    select 'fact' as kind, f.id, iif(f.trust >= 2, 'OBSERVATION', 'BELIEF') as type,
+      iif(p.id is null, 'DONE', 'ACTIVE') as lifecycle, k.key || ': ' || f.value as content, ifnull(f.speaker, f.source) as source,
+      0 as cycle, f.asr_confidence as confidence, ifnull(p.valid_from, f.valid_from) as valid_from,
+      iif(p.id is null, f.valid_to, p.valid_to) as valid_to, f.level, f.owner
     from facts f join fact_keys k on k.id = f.key_id
       left join facts p on p.id = (select b.id from facts b where b.key_id = f.key_id and b.known_to is null
         and b.origin = f.id order by b.valid_from desc limit 1)
@@ -205,21 +256,30 @@ _ARMS = (
     from ({_SUMMARIES})
     """,  # noqa: S608 - our own constant
 )
+SHOWN_COLUMNS = (
+    "name", "id", "type", "lifecycle", "priority", "content", "source", "created_cycle", "updated_cycle", "confidence", "created",
+    "valid_from", "valid_to", "expires", "pinned", "aloud", "metadata", "level", "owner",
+)  # fmt: skip
+"""The columns of `stored_thoughts` that `shown_thoughts` has too."""
 VIEWS = (
-    # What is shown as a thought, by the kind and the number of its id.
+    # What is shown as a thought, by the kind and the number of its id, with its mark.
     f"""
-    create view shown_thoughts (kind, ref, type, lifecycle, content, source, cycle, confidence, valid_from, valid_to, level,
-      owner) as {" union all ".join(_ARMS)}
-    """,
+    create view shown_thoughts (kind, {", ".join(SHOWN_COLUMNS)}) as
+      select s.kind, s.kind || ':' || s.id, s.id, s.type, s.lifecycle, ifnull(m.priority, 'P3'), s.content,
+        ifnull(nullif(s.source, ''), 'edgemem'), s.cycle, s.cycle, s.confidence, s.id / 1e6, s.valid_from, s.valid_to, m.expires,
+        ifnull(m.pinned, 0), ifnull(m.aloud, 1), m.metadata, s.level, s.owner
+      from ({" union all ".join(_ARMS)}) s left join marks m on m.subject = s.kind || ':' || s.id
+    """,  # noqa: S608 - our own constants
     """
     create view thoughts as
       select name as id, type, lifecycle, priority, essence, content, source, created_cycle as cycle, confidence, valid_from,
         valid_to, expires, pinned, aloud, metadata, level, owner from stored_thoughts
       union all
-      select s.kind || ':' || s.ref, s.type,
-        iif(s.lifecycle = 'ACTIVE' and s.valid_to <= julianday('now') * 86400.0 - 210866760000.0, 'DONE', s.lifecycle), ifnull(m.priority, 'P3'), substr(s.content, 1, 200), s.content, s.source,
-        s.cycle, s.confidence, s.valid_from, s.valid_to, m.expires, ifnull(m.pinned, 0), ifnull(m.aloud, 1), m.metadata,
-        s.level, s.owner from shown_thoughts s left join marks m on m.subject = s.kind || ':' || s.ref
+      select name, type,
+        iif(lifecycle = 'ACTIVE' and valid_to <= julianday('now') * 86400.0 - 210866760000.0, 'DONE', lifecycle), priority,
+        substr(content, 1, 200), content, source, created_cycle, confidence, valid_from, valid_to, expires, pinned, aloud,
+        metadata, level, owner
+      from shown_thoughts
     """,
     # Edges that other tables tell: which doubt contests a fact, which value a fact took the place of, in which message a tool was
     # told it (the turn was open then, so its messages come soon behind it), and which utterance a reply answers.

@@ -29,7 +29,7 @@ from edgemem.store.rights import (
     scope_in_sql,
     spell_scope,
 )
-from edgemem.store.thoughts import NeverAloud, put_aloud, put_metadata, read_never_aloud
+from edgemem.store.thoughts import NeverAloud, put_aloud, put_mark, read_never_aloud
 from edgemem.store.validation import checked_count, checked_heard, lookup
 from edgemem.thoughts import checked_metadata
 
@@ -239,7 +239,8 @@ class TableMemoryStore(Closable):
 
         def state(tx: Transaction) -> None:
             outcome = self._assert_fact(tx, key, value, valid_from=valid_from, valid_to=valid_to, **stated)
-            put_metadata(tx, outcome.thought_id, metadata)
+            if metadata:
+                put_mark(tx, outcome.thought_id, metadata=metadata)
             put_aloud(tx, outcome.thought_id, aloud=None if aloud else False)
 
         self._write(state)
@@ -323,7 +324,8 @@ class TableMemoryStore(Closable):
             number = episodes.append_episode(
                 tx, episode, keep=self.max_episodes, episode_id=self._episode_id(tx)
             )
-            put_metadata(tx, f"episode:{number}", metadata)
+            if metadata:
+                put_mark(tx, f"episode:{number}", metadata=metadata)
 
         self._write(store)
 

@@ -67,14 +67,13 @@ class AgedRecord(msgspec.Struct, frozen=True):
 
 
 _AGEING = f"""
-  select s.kind, s.ref, case s.kind when 'turn' then (select session_id || ' ' || turn from messages where id = s.ref)
-    else ifnull(k.id, s.ref) end, ifnull(k.scope, p.scope), ifnull(k.key, p.key), length(cast(s.content as blob)),
-    ifnull({STAYS}, 0), m.expires
-  from shown_thoughts s left join marks m on m.subject = s.kind || ':' || s.ref
-    left join preferences p on s.kind = 'preference' and p.id = s.ref
-    left join fact_keys k on k.id = case s.kind when 'fact' then (select key_id from facts where id = s.ref)
-      when 'doubt' then (select key_id from doubts where id = s.ref) end
-  order by s.kind = 'fact', s.ref
+  select s.kind, s.id, case s.kind when 'turn' then (select session_id || ' ' || turn from messages where id = s.id)
+    else ifnull(k.id, s.id) end, ifnull(k.scope, p.scope), ifnull(k.key, p.key), length(cast(s.content as blob)), {STAYS}, s.expires
+  from shown_thoughts s
+    left join preferences p on s.kind = 'preference' and p.id = s.id
+    left join fact_keys k on k.id = case s.kind when 'fact' then (select key_id from facts where id = s.id)
+      when 'doubt' then (select key_id from doubts where id = s.id) end
+  order by s.kind = 'fact', s.id
 """  # noqa: S608 - our own constant
 """What is shown as a thought, with the number of what it is a part of: the messages of a turn, the versions and doubts of a fact."""
 _ORDER = ("turn", "episode", "summary", "goal", "preference", "fact")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,14 +16,13 @@ from edgemem.errors import InvalidInputError, ThoughtNotFoundError
 from edgemem.fence import BULLET, clean
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, in_batches, placeholders
-from edgemem.store.edges import find_ends, record_of
 from edgemem.store.facts import ROWS_OF_KEY, plain_key
-from edgemem.store.graph import STORED_THOUGHTS
+from edgemem.store.graph import MARKS, SHOWN_COLUMNS, STORED_THOUGHTS, fields_of, put_row
 from edgemem.store.kinds import SHOWN
-from edgemem.store.rights import LEVELS, drop_unused, readable, spell
+from edgemem.store.rights import LEVELS, drop_unused, readable, reading_rule, spell
 from edgemem.store.turns import current_cycle, lift_cycle
-from edgemem.store.validation import as_text
 from edgemem.thoughts import (
+    ESSENCE_CHARS,
     LifecycleStatus,
     Priority,
     ThoughtRecord,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 OURS = re.compile(rf"({'|'.join((*SHOWN, 'note', 'bank', 'procedure', 'thought'))}):")
 """How an id of a record that is shown as a thought begins; no caller's id may."""
 
-_COLUMNS = ", ".join(STORED_THOUGHTS.names)
+_ID = re.compile(rf"({'|'.join(SHOWN)}):(\d{{1,18}})")
 
 _KEY_OF = """
   select key_id from facts where id = cast(substr({id}, 6) as integer) and {id} glob 'fact:*'
@@ -60,8 +60,17 @@ _STATEMENTS = f"""
 """  # noqa: S608 - our own constant
 _SHOWN_VALUE = """
   select '', iif(kind = 'preference', substr(content, instr(content, ': ') + 2), content), level, owner from shown_thoughts
-    where kind = substr(:id, 1, instr(:id, ':') - 1) and ref = cast(substr(:id, instr(:id, ':') + 1) as integer)
+    where kind = substr(:id, 1, instr(:id, ':') - 1) and id = cast(substr(:id, instr(:id, ':') + 1) as integer)
 """
+
+UNMARKED: Mapping[str, Any] = {
+    "priority": Priority.P3,
+    "pinned": False,
+    "aloud": True,
+    "expires_at": None,
+    "metadata": {},
+}
+"""What a mark may say, and what it says where there is none."""
 
 UNSAID = "known, not to be said aloud"  # told in place of a value, behind its key
 _LEAST = 4  # letters and digits of the shortest value that is looked for
@@ -77,44 +86,72 @@ def put_thought(tx: Transaction, thought: ThoughtRecord) -> ThoughtRecord:
             f"The id {thought.thought_id!r:.80} looks like one of edgemem's own; give the thought another."
         )
     older = tx.execute("select id, created, owner from stored_thoughts where name = ?", (thought.thought_id,))
-    now, number = tx.now(), tx.tick()
-    row = {
-        **_row_of(thought),
-        "id": number,
-        "created": seconds(thought.created_at) or (older[0][1] if older else now),
-        "owner": None if thought.owner is None else spell(tx, thought.owner),
-    }
     if thought.updated_cycle > current_cycle(tx):
         lift_cycle(tx, thought.updated_cycle)
-    sets = ", ".join(f"{column} = excluded.{column}" for column in row if column != "name")
-    tx.execute(
-        f"insert into stored_thoughts ({', '.join(row)}) values (:{', :'.join(row)})"  # noqa: S608 - our own columns
-        f" on conflict (name) do update set {sets}",
-        row,
+    put_row(
+        tx,
+        STORED_THOUGHTS,
+        thought,
+        created=seconds(thought.created_at) or (older[0][1] if older else tx.now()),
+        level=LEVELS.index(thought.level),
+        owner=None if thought.owner is None else spell(tx, thought.owner),
     )
     tx.announce(STORED_THOUGHTS.table, [old for old, *_ in older])
     drop_unused(tx, (owner for _, _, owner in older))
     return stored_thought(tx, thought.thought_id)
 
 
+def record_of(thought_id: str) -> tuple[str, int] | None:
+    """Return kind and number of a record that is shown as a thought, by its id; None of any other id."""
+    match = _ID.fullmatch(thought_id)
+    return None if match is None else (match[1], int(match[2]))
+
+
+def find_rows(db: Tables, ids: Collection[str], *, reader: Reader | None = None) -> dict[str, dict[str, Any]]:
+    """Return the rows of those thoughts, stored or shown, that are there and that a reader may read."""
+    parts: defaultdict[str, list[Any]] = defaultdict(list)
+    for thought_id in ids:
+        kind, number = record_of(thought_id) or ("", thought_id)
+        parts[kind].append(number)
+    rule, values = reading_rule(reader)
+    rows: dict[str, dict[str, Any]] = {}
+    for kind, numbers in parts.items():
+        columns, where = STORED_THOUGHTS.names, "stored_thoughts where name"
+        if kind:
+            columns, where = SHOWN_COLUMNS, "shown_thoughts where kind = :kind and id"
+        for some in in_batches(numbers):
+            sql = f"select {', '.join(columns)} from {where} in ({placeholders(some)}) and {rule}"  # noqa: S608 - our own
+            found = db.query(sql, {**bound(some), **values, "kind": kind})
+            rows |= {row["name"]: row for row in (dict(zip(columns, cells, strict=True)) for cells in found)}
+    return rows
+
+
+def read_thoughts(
+    db: Tables, ids: Collection[str], *, reader: Reader | None = None
+) -> dict[str, ThoughtRecord]:
+    """Return those thoughts, stored or shown, that are there and that a reader may read."""
+    rows, now = find_rows(db, ids, reader=reader), db.now()
+    return {thought_id: thought_of(row, now) for thought_id, row in rows.items()}
+
+
 def stored_thought(db: Tables, thought_id: str) -> ThoughtRecord:
     """Return a stored thought; raise ThoughtNotFoundError where there is none."""
-    rows = db.query(f"select {_COLUMNS} from stored_thoughts where name = ?", (thought_id,))  # noqa: S608 - our own
-    if not rows:
+    if not (stored := find_thoughts(db, "name = :name", {"name": thought_id})):
         raise ThoughtNotFoundError(f"There is no stored thought {thought_id!r:.80}.")
-    return thought_of(rows[0])
+    return stored[0]
 
 
 def find_thoughts(
-    db: Tables, where: str = "1", values: dict[str, Any] | None = None, *, limit: int = -1, offset: int = 0
+    db: Tables, where: str, values: dict[str, Any], *, limit: int = -1, offset: int = 0
 ) -> list[ThoughtRecord]:
     """Return stored thoughts by a condition of ours, those of the highest cycle first."""
     rows = db.query(
-        f"select {_COLUMNS} from stored_thoughts where {where}"  # noqa: S608 - our own constants
+        f"select {', '.join(STORED_THOUGHTS.names)} from stored_thoughts where {where}"  # noqa: S608 - our own constants
         " order by updated_cycle desc, id desc limit :limit offset :offset",
-        {**(values or {}), "limit": limit, "offset": offset},
+        {**values, "limit": limit, "offset": offset},
     )
-    return [thought_of(row) for row in rows]
+    now = db.now()
+    return [thought_of(dict(zip(STORED_THOUGHTS.names, row, strict=True)), now) for row in rows]
 
 
 def count_thoughts(db: Tables, where: str, values: dict[str, Any]) -> int:
@@ -193,33 +230,14 @@ def archive_thoughts(tx: Transaction, names: Iterable[str]) -> None:
             change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ARCHIVED, "expires_at": None})
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """What somebody set beside a record that is shown as a thought."""
-
-    priority: Priority | None = None
-    """None: P3."""
-    pinned: bool = False
-    aloud: bool = True
-    expires_at: str | None = None
-    metadata: dict[str, Any] = {}
-
-
-def put_metadata(tx: Transaction, subject: str, metadata: dict[str, Any]) -> None:
-    """Keep metadata in a record's mark, in place of what it had; an empty one changes nothing."""
-    if metadata:
-        kept = read_marks(tx, [subject]).get(subject, Mark())
-        put_mark(tx, subject, msgspec.structs.replace(kept, metadata=metadata))
-
-
 def put_aloud(tx: Transaction, subject: str, *, aloud: bool | None) -> None:
     """Say of all statements of a fact, by the id of one, whether they may be said; None: of this one, as of those before it."""
     keys = [key for (key,) in tx.query(_KEY_OF.format(id=":id"), {"id": subject})]
     names = [subject for _, key in tx.query(_UNSAID) if key in keys][:1]
     if aloud is not None:
         names = [name for key in keys for *_, name in tx.query(_STATEMENTS, {"key": key})]
-    marks = read_marks(tx, names)
     for name in names:
-        put_mark(tx, name, msgspec.structs.replace(marks.get(name, Mark()), aloud=bool(aloud)))
+        put_mark(tx, name, aloud=bool(aloud))
 
 
 def announce_mark(tx: Transaction, subject: str) -> None:
@@ -230,42 +248,17 @@ def announce_mark(tx: Transaction, subject: str) -> None:
             tx.announce(kind.table, [number for (number,) in rows])
 
 
-def put_mark(tx: Transaction, subject: str, mark: Mark) -> None:
-    """Set a record's mark, as private as the record is; one that says nothing is no row."""
+def put_mark(tx: Transaction, subject: str, **changes: Any) -> None:
+    """Change a record's mark, as private as the record is; one that says nothing is no row."""
     announce_mark(tx, subject)
-    if mark == Mark():
+    if (row := find_rows(tx, [subject]).get(subject)) is None:
+        raise ThoughtNotFoundError(f"There is no {subject!r:.80}.")
+    thought = thought_of(row, tx.now()).evolve(**changes)
+    fields = msgspec.structs.asdict(thought)
+    if {name: fields[name] for name in UNMARKED} == UNMARKED:
         tx.execute("delete from marks where subject = ?", (subject,))
-        return
-    level, owner = find_ends(tx, [subject])[subject]
-    tx.execute(
-        "insert into marks (id, subject, priority, pinned, aloud, expires, metadata, level, owner)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (subject) do update set id = excluded.id,"
-        " priority = excluded.priority, pinned = excluded.pinned, aloud = excluded.aloud, expires = excluded.expires,"
-        " metadata = excluded.metadata, level = excluded.level, owner = excluded.owner",
-        (
-            tx.tick(), subject, mark.priority, mark.pinned, mark.aloud, seconds(mark.expires_at),
-            as_text(mark.metadata) if mark.metadata else None, level, owner,
-        ),
-    )  # fmt: skip
-
-
-def read_marks(db: Tables, subjects: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks of those records that have one."""
-    marks: dict[str, Mark] = {}
-    for some in in_batches(subjects):
-        rows = db.query(
-            "select subject, priority, pinned, aloud, expires, metadata from marks"  # noqa: S608 - our own marks
-            f" where subject in ({placeholders(some)})",
-            bound(some),
-        )
-        marks |= {
-            subject: Mark(
-                None if priority is None else Priority(priority), bool(pinned), bool(aloud), utc(expires, "expires_at"),
-                msgspec.json.decode(metadata) if metadata else {},
-            )
-            for subject, priority, pinned, aloud, expires, metadata in rows
-        }  # fmt: skip
-    return marks
+    else:
+        put_row(tx, MARKS, thought, subject=subject, level=row["level"], owner=row["owner"])
 
 
 def ended_rows(db: Tables, at: float, *, archived: bool) -> list[int]:
@@ -279,68 +272,19 @@ def ended_rows(db: Tables, at: float, *, archived: bool) -> list[int]:
     return [number for (number,) in rows]
 
 
-def _row_of(thought: ThoughtRecord) -> dict[str, Any]:
-    return {
-        "name": thought.thought_id,
-        "type": thought.thought_type,
-        "essence": thought.essence,
-        "content": thought.content,
-        "priority": thought.priority,
-        "lifecycle": thought.lifecycle_status,
-        "source": thought.source,
-        "source_type": thought.source_type,
-        "confidence": thought.confidence,
-        "created_cycle": thought.created_cycle,
-        "updated_cycle": thought.updated_cycle,
-        "confirmations": thought.confirmation_count,
-        "accesses": thought.access_count,
-        "accessed": seconds(thought.last_accessed_at),
-        "valid_from": seconds(thought.valid_from),
-        "valid_to": seconds(thought.valid_until),
-        "archived": seconds(thought.archived_at),
-        "archived_cycle": thought.archived_at_cycle,
-        "members": as_text(thought.consolidated_from) if thought.consolidated_from else None,
-        "pinned": thought.pinned,
-        "aloud": thought.aloud,
-        "expires": seconds(thought.expires_at),
-        "metadata": as_text(thought.metadata) if thought.metadata else None,
-        "level": LEVELS.index(thought.level),
-    }
-
-
-def thought_of(row: Sequence[Any]) -> ThoughtRecord:
-    """Return the record of a row with all columns, in their order."""
-    given = dict(zip(STORED_THOUGHTS.names, row, strict=True))
-    level, owner = LEVELS[given["level"]], given["owner"]
-    return ThoughtRecord(
-        thought_id=given["name"],
-        thought_type=given["type"],
-        essence=given["essence"],
-        content=given["content"],
-        priority=given["priority"],
-        lifecycle_status=given["lifecycle"],
-        source=given["source"],
-        created_cycle=given["created_cycle"],
-        updated_cycle=given["updated_cycle"],
-        confidence=given["confidence"],
-        source_type=given["source_type"],
-        confirmation_count=given["confirmations"],
-        consolidated_from=tuple(msgspec.json.decode(given["members"])) if given["members"] else (),
-        visibility=visibility_of(level, owner),
-        owner=owner,
-        access_count=given["accesses"],
-        last_accessed_at=utc(given["accessed"], "last_accessed_at"),
-        created_at=utc(given["created"], "created_at"),
-        updated_at=utc(given["id"] / 1e6, "updated_at"),
-        expires_at=utc(given["expires"], "expires_at"),
-        valid_from=utc(given["valid_from"], "valid_from"),
-        valid_until=utc(given["valid_to"], "valid_until"),
-        metadata=msgspec.json.decode(given["metadata"]) if given["metadata"] else {},
-        pinned=bool(given["pinned"]),
-        aloud=bool(given["aloud"]),
-        archived_at_cycle=given["archived_cycle"],
-        archived_at=utc(given["archived"], "archived_at"),
-    )
+def thought_of(row: Mapping[str, Any], now: float) -> ThoughtRecord:
+    """Return the record of a row of `find_rows`."""
+    fields = fields_of(STORED_THOUGHTS, row)
+    if "essence" in row:
+        fields["updated_at"] = row["id"] / 1e6
+    else:
+        fields["essence"] = clean(row["content"], max_chars=ESSENCE_CHARS) or "…"
+        has_ended = row["valid_to"] is not None and row["valid_to"] <= now
+        if has_ended and row["lifecycle"] == LifecycleStatus.ACTIVE:
+            fields["lifecycle_status"] = LifecycleStatus.DONE
+    level, owner = LEVELS[row["level"]], row["owner"]
+    visibility = visibility_of(level, owner)
+    return ThoughtRecord(**fields, visibility=visibility, owner=owner if level == "private" else None)
 
 
 def visibility_of(level: Level, owner: str | None) -> ThoughtVisibility:
