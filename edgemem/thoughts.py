@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -19,13 +19,15 @@ from edgemem.fence import check_key, storable
 from edgemem.records import EARLIEST, LATEST
 from edgemem.scopes import Level, person_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 ESSENCE_CHARS = 200
 CONTENT_BYTES = 1 << 20
 METADATA_BYTES, METADATA_DEPTH = 16 * 1024, 16
 MOST_CYCLE = 2**62
 
 E = TypeVar("E", bound="_Name")
-R = TypeVar("R", "ThoughtRecord", "EdgeRecord")
 
 
 class _Name(str, Enum):
@@ -107,7 +109,22 @@ Filters = tuple[frozenset[str], ...]
 """For each path that is asked for, the traits one of which a record must have; see `traits_of`."""
 
 
-class ThoughtRecord(msgspec.Struct, frozen=True, kw_only=True):
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
+    def evolve(self, **changes: Any) -> Self:
+        """Return this record with other values."""
+        unknown = sorted(changes.keys() - set(self.__struct_fields__))
+        if unknown:
+            raise InvalidInputError(
+                f"A {type(self).__name__} has no {unknown[0]!r:.60}; it has {', '.join(self.__struct_fields__)}."
+            )
+        return msgspec.structs.replace(self, **changes)
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            msgspec.structs.force_setattr(self, name, value)
+
+
+class ThoughtRecord(_Record, frozen=True, kw_only=True):
     """One idea, fact, observation or message."""
 
     thought_id: str
@@ -157,8 +174,7 @@ class ThoughtRecord(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInputError(
                 f"content may have {CONTENT_BYTES:,} bytes; split it into several thoughts."
             )
-        _set(
-            self,
+        self._set(
             essence=essence,
             content=content,
             source=_text(self.source, "source"),
@@ -184,12 +200,14 @@ class ThoughtRecord(msgspec.Struct, frozen=True, kw_only=True):
                     f"A {self.visibility} thought has no owner; make it selective, or leave the owner out."
                 )
             check_key(self.owner, what="the owner of a thought")
-            _set(self, owner=person_of(self.owner) or self.owner.strip())
+            self._set(owner=person_of(self.owner) or self.owner.strip())
         _check_interval(self.valid_from, self.valid_until)
 
-    def evolve(self, **changes: Any) -> ThoughtRecord:
+    def evolve(self, **changes: Any) -> Self:
         """Return this thought with other values; raise InvalidTransitionError where the lifecycle forbids it."""
-        return _evolved(self, changes)
+        if "lifecycle_status" in changes:
+            check_transition(self.lifecycle_status, changes["lifecycle_status"])
+        return super().evolve(**changes)
 
     @property
     def level(self) -> Level:
@@ -199,7 +217,7 @@ class ThoughtRecord(msgspec.Struct, frozen=True, kw_only=True):
         return "shared" if self.visibility is ThoughtVisibility.PUBLIC else "private"
 
 
-class EdgeRecord(msgspec.Struct, frozen=True, kw_only=True):
+class EdgeRecord(_Record, frozen=True, kw_only=True):
     """A typed, weighted link from one thought to another."""
 
     edge_id: str
@@ -225,8 +243,7 @@ class EdgeRecord(msgspec.Struct, frozen=True, kw_only=True):
         weight = _share(self.weight, "weight")
         if weight is None:
             raise InvalidInputError("weight must be a number from 0 to 1; leave it out for 1.")
-        _set(
-            self,
+        self._set(
             edge_type=named(EdgeType, self.edge_type),
             source=named(KnowledgeSource, self.source),
             weight=weight,
@@ -236,10 +253,6 @@ class EdgeRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
         _check_count(self.created_cycle, "created_cycle")
         _check_interval(self.valid_from, self.valid_until)
-
-    def evolve(self, **changes: Any) -> EdgeRecord:
-        """Return this edge with other values."""
-        return _evolved(self, changes)
 
 
 _THOUGHT_TIMES = (
@@ -440,19 +453,3 @@ def _check_interval(valid_from: str | None, valid_until: str | None) -> None:
     begin, end = seconds(valid_from), seconds(valid_until)
     if begin is not None and end is not None and begin > end:
         raise InvalidInputError(f"valid_from {valid_from} is after valid_until {valid_until}; swap them.")
-
-
-def _set(record: ThoughtRecord | EdgeRecord, **values: Any) -> None:
-    for name, value in values.items():
-        msgspec.structs.force_setattr(record, name, value)
-
-
-def _evolved(record: R, changes: dict[str, Any]) -> R:
-    unknown = sorted(changes.keys() - set(record.__struct_fields__))
-    if unknown:
-        raise InvalidInputError(
-            f"A {type(record).__name__} has no {unknown[0]!r:.60}; it has {', '.join(record.__struct_fields__)}."
-        )
-    if isinstance(record, ThoughtRecord) and "lifecycle_status" in changes:
-        check_transition(record.lifecycle_status, changes["lifecycle_status"])
-    return msgspec.structs.replace(record, **changes)

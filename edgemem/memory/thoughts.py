@@ -155,17 +155,11 @@ class Thoughts:
                 same = same_thought(self._database, thought)
                 near[_likeness(thought)] = None if same is not None else self._near(thought)
 
-        def work(tx: Transaction) -> list[ThoughtRecord]:
-            stored = []
-            for thought in thoughts:
-                same = (same_thought(tx, thought) or near[_likeness(thought)]) if deduplicate else None
-                if same is not None:
-                    stored.append(confirm_thought(tx, same))
-                else:
-                    stored.append(_create(tx, thought, expires_after_seconds))
-            return stored
+        def store(tx: Transaction, thought: ThoughtRecord) -> ThoughtRecord:
+            same = (same_thought(tx, thought) or near[_likeness(thought)]) if deduplicate else None
+            return confirm_thought(tx, same) if same else _create(tx, thought, expires_after_seconds)
 
-        return self._database.write(work)
+        return self._database.write(lambda tx: [store(tx, thought) for thought in thoughts])
 
     def get_or_create(
         self, thought: ThoughtRecord, *, expires_after_seconds: float | None = None
@@ -321,8 +315,7 @@ class Thoughts:
 
     def record_access(self, thought_id: str) -> None:
         """Count that a stored thought was used."""
-        if not self._database.write(lambda tx: note_access(tx, thought_id)):
-            raise ThoughtNotFoundError(f"There is no stored thought {thought_id!r:.80}.")
+        self._database.write(lambda tx: note_access(tx, thought_id))
 
     def cleanup_expired(
         self, now: str | float | None = None, *, exclude_id: str | None = None
@@ -386,12 +379,7 @@ class Thoughts:
         reader: Reader | None = None,
     ) -> list[EdgeRecord]:
         """Return stored edges, the newest first; `filters` are those of `memory.recall`."""
-        given = {
-            "type": None if edge_type is None else named(EdgeType, edge_type),
-            "source_type": None if source is None else named(KnowledgeSource, source),
-        }
-        values = {name: value for name, value in given.items() if value is not None}
-        where = " and ".join(("1", *(f"e.{name} = :{name}" for name in values)))
+        where, values = _equal(type=(EdgeType, edge_type), source_type=(KnowledgeSource, source))
         asked, most = checked_filters(filters), item_count(limit, "limit")
         return edges.list_edges(self._database, where, values, filters=asked, limit=most, reader=reader)
 
@@ -468,24 +456,21 @@ class Thoughts:
         return None
 
     def _where(
-        self,
-        priority: Priority | str | None,
-        lifecycle_status: LifecycleStatus | str | None,
-        thought_type: ThoughtType | str | None,
-        *,
-        include_expired: bool,
+        self, priority: str | None, lifecycle: str | None, thought_type: str | None, *, include_expired: bool
     ) -> tuple[str, dict[str, Any]]:
-        given = {
-            "priority": None if priority is None else named(Priority, priority),
-            "lifecycle": None if lifecycle_status is None else named(LifecycleStatus, lifecycle_status),
-            "type": None if thought_type is None else named(ThoughtType, thought_type),
-        }
-        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        conditions = [f"{name} = :{name}" for name in values]
-        if not include_expired:
-            conditions.append("ifnull(expires > :now, 1)")
-            values["now"] = self._database.now()
-        return " and ".join(("1", *conditions)), values
+        where, values = _equal(
+            priority=(Priority, priority),
+            lifecycle=(LifecycleStatus, lifecycle),
+            type=(ThoughtType, thought_type),
+        )
+        expiry = {"expired": include_expired, "now": self._database.now()}
+        return f"{where} and (:expired or ifnull(expires > :now, 1))", {**values, **expiry}
+
+
+def _equal(**names: tuple[Any, str | None]) -> tuple[str, dict[str, Any]]:
+    """Return the condition that columns have names of closed sets, where one is given, and its values."""
+    values = {column: named(kind, name) for column, (kind, name) in names.items() if name is not None}
+    return " and ".join(("1", *(f"{column} = :{column}" for column in values))), values
 
 
 def _door_of(thought_id: str) -> str:

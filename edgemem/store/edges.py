@@ -30,7 +30,7 @@ Direction = Literal["BOTH", "IN", "OUT"]
 MOST_DEPTH = 2
 """Edges between two things that are still said to be related."""
 
-_ROW = ", ".join(f"e.{name}" for name in STORED_EDGES.names)
+_ROW = ", ".join(STORED_EDGES.names)
 _SHOWN_EDGES = """
   select source_kind, source_ref, target_kind, target_ref, type from shown_edges
     where source_kind = :kind and source_ref = :ref
@@ -100,7 +100,7 @@ def delete_edge(tx: Transaction, edge_id: str) -> bool:
 
 def read_edge(db: Tables, edge_id: str) -> EdgeRecord:
     """Return a stored edge; raise ThoughtNotFoundError where there is none."""
-    rows = db.query(f"select {_ROW} from stored_edges e where e.name = ?", (edge_id,))  # noqa: S608 - our own
+    rows = db.query(f"select {_ROW} from stored_edges where name = ?", (edge_id,))  # noqa: S608 - our own
     if not rows:
         raise ThoughtNotFoundError(f"There is no edge {edge_id!r:.80}.")
     return _edge_of(rows[0])
@@ -110,9 +110,9 @@ def edges_of(
     db: Tables, thought_id: str, *, direction: Direction = "BOTH", reader: Reader | None = None
 ) -> list[EdgeRecord]:
     """Return the edges at a thought that a reader may read, stored ones first, each in the order of writing."""
-    rule, values = reading_rule(reader, "e.")
+    rule, values = reading_rule(reader)
     rows = db.query(
-        f"select {_ROW} from stored_edges e where (e.source_id = :at or e.target_id = :at) and {rule} order by e.id",  # noqa: S608 - our own
+        f"select {_ROW} from stored_edges where (source_id = :at or target_id = :at) and {rule} order by id",  # noqa: S608 - our own
         {"at": thought_id, **values},
     )
     edges = [*map(_edge_of, rows), *_derived(db, thought_id)]
@@ -126,9 +126,9 @@ def list_edges(
     db: Tables, where: str, values: dict[str, Any], *, filters: Filters, limit: int, reader: Reader | None
 ) -> list[EdgeRecord]:
     """Return stored edges by a condition of ours and by their metadata, the newest first."""
-    rule, more = reading_rule(reader, "e.")
+    rule, more = reading_rule(reader)
     rows = db.query(
-        f"select {_ROW} from stored_edges e where {where} and {rule} order by e.id desc limit :limit",  # noqa: S608 - our own
+        f"select {_ROW} from stored_edges where {where} and {rule} order by id desc limit :limit",  # noqa: S608 - our own
         {**values, **more, "limit": -1 if filters else limit},
     )
     passing = (edge for edge in map(_edge_of, rows) if pass_filters(traits_of(edge.metadata), filters))

@@ -184,13 +184,13 @@ def confirm_thought(tx: Transaction, thought_id: str) -> ThoughtRecord:
     return stored_thought(tx, thought_id)
 
 
-def note_access(tx: Transaction, thought_id: str) -> bool:
-    """Count that a stored thought was used; tell whether there is one."""
+def note_access(tx: Transaction, thought_id: str) -> ThoughtRecord:
+    """Count that a stored thought was used, and return it."""
     tx.execute(
         "update stored_thoughts set accesses = accesses + 1, accessed = ? where name = ?",
         (tx.now(), thought_id),
     )
-    return tx.changes > 0
+    return stored_thought(tx, thought_id)
 
 
 def same_thought(db: Tables, thought: ThoughtRecord) -> str | None:

@@ -31,16 +31,16 @@ R = TypeVar("R")
 SCHEMA = 21
 """The `user_version` of what 0.7.2 writes."""
 
-_THOUGHT = (
-    "thought_id", "thought_type", "essence", "content", "priority", "lifecycle_status", "source", "created_cycle",
-    "updated_cycle", "confidence", "source_type", "confirmation_count", "visibility", "access_count", "last_accessed_at",
-    "created_at", "updated_at", "expires_at", "valid_from", "valid_until", "archived_at_cycle", "archived_at",
-)  # fmt: skip
-"""Columns that are fields of the record by the same names."""
-_EDGE = (
-    "edge_id", "from_thought_id", "to_thought_id", "edge_type", "weight", "created_cycle", "source", "valid_from", "valid_until",
-)  # fmt: skip
-_MORE = {"thought": ("metadata_json", "consolidated_from", "pinned"), "edge": ("metadata_json",)}
+_RECORDS: dict[str, Any] = {"thought": ThoughtRecord, "edge": EdgeRecord}
+_COLUMNS = {
+    table: [
+        "metadata_json" if field == "metadata" else field
+        for field in record.__struct_fields__
+        if field not in ("owner", "aloud", "level")
+    ]
+    for table, record in _RECORDS.items()
+}
+"""Of each table: the fields of the record that Engrava has too."""
 _LEFT = {"embedding": "vector", "action": "action", "journal_entry": "journal entry"}
 
 
@@ -103,11 +103,11 @@ class EngravaFile:
                 raise InvalidInputError("edgemem wrote it; open its home instead.")
             lacking = [
                 f"{table}.{column}"
-                for table, columns in (("thought", _THOUGHT), ("edge", _EDGE))
-                for column in (*columns, *_MORE[table])
+                for table, columns in _COLUMNS.items()
+                for column in columns
                 if column not in tables.get(table, ())
             ]
-            if not {"thought", "edge"} <= tables.keys():
+            if not _COLUMNS.keys() <= tables.keys():
                 raise InvalidInputError("it is no database of Engrava.")
             if version > SCHEMA:
                 raise NewerSchemaError(
@@ -129,19 +129,17 @@ class EngravaFile:
 
 def _record(table: str, n: int, row: Row) -> Any:
     """Return the record of a row."""
-    metadata = json_of(row["metadata_json"] or "{}")
+    fields = {column.removesuffix("_json"): row[column] for column in _COLUMNS[table]}
+    fields["metadata"] = json_of(fields["metadata"] or "{}")
     try:
-        if not isinstance(metadata, dict):
+        if not isinstance(fields["metadata"], dict):
             raise InvalidInputError("metadata_json is no JSON object.")
-        if table == "edge":
-            return EdgeRecord(**{name: row[name] for name in _EDGE}, metadata=metadata)
-        members = json_of(row["consolidated_from"] or "[]")
-        if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
-            raise InvalidInputError("consolidated_from is no list of ids in JSON.")
-        fields = {name: row[name] for name in _THOUGHT}
-        return ThoughtRecord(
-            **fields, metadata=metadata, consolidated_from=tuple(members), pinned=bool(row["pinned"])
-        )
+        if table == "thought":
+            members = json_of(fields["consolidated_from"] or "[]")
+            if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
+                raise InvalidInputError("consolidated_from is no list of ids in JSON.")
+            fields |= {"consolidated_from": members, "pinned": bool(fields["pinned"])}
+        return _RECORDS[table](**fields)
     except (EdgememError, TypeError) as error:
         raise _damaged(table, n, error, row[f"{table}_id"]) from error
 
