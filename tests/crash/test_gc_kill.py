@@ -14,7 +14,7 @@ from edgemem.records import Episode, Heard, StoredMessage, Turn
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.edges import put_edge
 from edgemem.store.episodes import append_episode
-from edgemem.store.thoughts import Mark, put_mark, put_thought
+from edgemem.store.thoughts import put_mark, put_thought
 from edgemem.store.turns import commit_turn
 from edgemem.thoughts import utc
 from support.homes import files_with, opened
@@ -64,7 +64,7 @@ def fill(tx: Transaction, begin: int) -> None:
         commit_turn(tx, Turn(f"s{n // 250}", n, said, heard=Heard(speaker="Zebedee")))
         message = tx.query("select max(id) from messages")[0][0]
         if word == KEPT:
-            put_mark(tx, f"turn:{message}", Mark(pinned=True))
+            put_mark(tx, f"turn:{message}", pinned=True)
         if n % 2:
             append_episode(tx, Episode("game", {WORD: n}, "ok", heard=Heard(speaker="Zebedee")), keep=0)
         elif word == KEPT:

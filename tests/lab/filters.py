@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.ground import NearlyReal, at_most, median, report, say, scratch
 from edgemem.config import Profile
-from edgemem.store.thoughts import put_metadata
+from edgemem.store.thoughts import put_mark
 from lab.compare import many
 from lab.recall_cases import form_set
 from lab.recall_home import filled
@@ -73,6 +73,6 @@ def _mark(memory: Memory, of: int) -> None:
 
         def work(tx: Transaction, first: int = first) -> None:
             for n, number in enumerate(messages[first : first + _AT_ONCE], first):
-                put_metadata(tx, f"turn:{number}", {"place": {"shelf": n % of}})
+                put_mark(tx, f"turn:{number}", metadata={"place": {"shelf": n % of}})
 
         database.write(work)
