@@ -10,9 +10,9 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key
 from edgemem.languages.words import is_safety_key, says_in_confidence
 from edgemem.recall.people.names import About, spelled, subject_of, without_speaker
-from edgemem.recall.thoughts import reasons_for
 from edgemem.records import Fact, Reader, as_ours
 from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.store.edges import reasons_for
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import abilities_of
 from edgemem.store.rights import readable
