@@ -20,8 +20,8 @@ from edgemem.store.rights import readable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.recall.thoughts import Reasons
     from edgemem.session.tools import ToolTurn
+    from edgemem.store.edges import Reasons
 
 MYSELF = "me"
 
@@ -94,7 +94,11 @@ class ToolFacts:
                 return key, about
         for name in chain((key,), (f"{key} {n}" for n in count(2))):
             fact = held.get(spelled(name))
-            if fact is None or fact.value == value or (about is None and not self._belongs_to_other(fact, speaker)):
+            if (
+                fact is None
+                or fact.value == value
+                or (about is None and not self._belongs_to_other(fact, speaker))
+            ):
                 return name, about
         raise AssertionError  # the names do not end
 
