@@ -6,14 +6,7 @@ from typing import Any
 import pytest
 
 from edgemem.errors import InvalidInputError, InvalidTransitionError
-from edgemem.thoughts import (
-    EdgeRecord,
-    LifecycleStatus,
-    ThoughtRecord,
-    ThoughtVisibility,
-    checked_metadata,
-    utc,
-)
+from edgemem.thoughts import EdgeRecord, LifecycleStatus, ThoughtVisibility, checked_metadata, utc
 from support.thoughts import an_edge, thought
 
 pytestmark = pytest.mark.quick
@@ -124,9 +117,3 @@ def test_a_wrong_edge_is_refused(wrong: dict[str, Any]) -> None:
         EdgeRecord(
             **{"edge_id": "e", "from_thought_id": "a", "to_thought_id": "b", "edge_type": "BRIDGE", **wrong}
         )
-
-
-def test_a_thought_equals_one_made_of_its_fields() -> None:
-    """A record is a value."""
-    stated = thought("a", metadata={"room": "kitchen"})
-    assert stated == ThoughtRecord(**{name: getattr(stated, name) for name in stated.__struct_fields__})

@@ -1,13 +1,11 @@
 """Thoughts, reasons and queries from the command line."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from edgemem.records import Heard
-from support.cli import refused, run
+from support.cli import json_of, refused, run
 from support.homes import opened
 from support.thoughts import an_edge, thought
 
@@ -30,17 +28,14 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def told(home: Path, *args: str) -> Any:
-    result = run(*args, "--json", "--home", home)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 def test_thoughts_are_listed_shown_and_related(home: Path) -> None:
     """Each of the three tells ids and words, as JSON and as a table."""
-    assert [row["thought_id"] for row in told(home, "thoughts")] == ["hers", "mug"]
-    assert told(home, "thoughts", "mug")["content"] == "The blue mug in the kitchen belongs to Ines."
-    ((distance, edge),) = told(home, "thoughts", "related", "mug")
+    assert [row["thought_id"] for row in json_of("thoughts", "--home", home)] == ["hers", "mug"]
+    assert (
+        json_of("thoughts", "mug", "--home", home)["content"]
+        == "The blue mug in the kitchen belongs to Ines."
+    )
+    ((distance, edge),) = json_of("thoughts", "related", "mug", "--home", home)
     assert (distance, edge["edge_id"]) == (1, "e")
     assert "A wish" in run("thoughts", "related", "mug", "--home", home).stdout
     assert "A wish" not in run("thoughts", "related", "mug", "--speaker", "bob", "--home", home).stdout
@@ -53,7 +48,7 @@ def test_why_tells_who_said_it_and_what_contests_it(home: Path) -> None:
     assert "gate.code: 4711" in text
     assert "contested by: gate.code: 4712 (alice" in text
     assert "Nothing is remembered" in refused(run("why", "diary", "--speaker", "bob", "--home", home))
-    assert told(home, "why", "diary")[0]["thought"]["owner"] == "alice"
+    assert json_of("why", "diary", "--home", home)[0]["thought"]["owner"] == "alice"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +64,7 @@ def test_a_query_reads_what_its_reader_may(home: Path, sql: str, rows: dict[str 
     """The operator sees all, a speaker what they may read."""
     for speaker, expected in rows.items():
         whose = () if speaker is None else ("--speaker", speaker)
-        assert [next(iter(row.values())) for row in told(home, "query", sql, *whose)] == expected
+        assert [next(iter(row.values())) for row in json_of("query", sql, *whose, "--home", home)] == expected
 
 
 @pytest.mark.parametrize(
@@ -96,7 +91,7 @@ def test_a_query_only_reads_and_ends(
 def test_a_speaker_reaches_no_table(home: Path, table: str) -> None:
     """With --speaker there is nothing but what the views hold."""
     if table == "sqlite_master":
-        names = told(home, "query", "select name from sqlite_master", "--speaker", "bob")
+        names = json_of("query", "select name from sqlite_master", "--speaker", "bob", "--home", home)
         assert {row["name"] for row in names} == {"thoughts", "edges", "contested"}
     else:
         assert "no such table" in refused(

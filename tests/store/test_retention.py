@@ -6,16 +6,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from click.testing import CliRunner
 
-from edgemem.cli import main
 from edgemem.clock import Clock
 from edgemem.errors import BusyError
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Heard
 from edgemem.store.turns import append_epoch
+from support.cli import json_of, run
 from support.homes import files_with, opened, tell, turns_of
 from support.thoughts import an_edge, thought
 
@@ -202,16 +200,12 @@ def test_gc_shows_first_and_erases_when_told(tmp_path: Path) -> None:
         memory.store.add_fact("guest.code", "quixotry", scope="household")
         memory.thoughts.update_thought(f"fact:{memory.store.facts()[0].id}", expires_at="2026-01-02")
 
-    def gc(*words: str) -> str:
-        done = CliRunner().invoke(main, ["gc", *words, "--home", str(tmp_path / "mine")])
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    assert "expired" in gc()
-    shown = msgspec.json.decode(gc("--json"))
+    home = tmp_path / "mine"
+    assert "expired" in run("gc", "--home", home).output
+    shown = json_of("gc", "--home", home)
     assert [(of["action"], of["reason"]) for of in shown] == [("archive", "expired"), ("erase", "expired")]
-    assert gc("--yes") == "Archived 1 thought, erased 1 fact.\n"
-    assert gc() == "There are no aged records to show.\n"
+    assert run("gc", "--yes", "--home", home).output == "Archived 1 thought, erased 1 fact.\n"
+    assert run("gc", "--home", home).output == "There are no aged records to show.\n"
     assert files_with(tmp_path, "quixotry") == []
     with closing(sqlite3.connect(tmp_path / "mine" / "db" / "memory.db")) as truth:
         assert truth.execute("select lifecycle from stored_thoughts").fetchall() == [("ARCHIVED",)]
