@@ -22,15 +22,8 @@ if TYPE_CHECKING:
     from edgemem.thoughts import EdgeRecord, ThoughtRecord
 
 QUERY_S, MOST_ROWS = 5.0, 10_000
-_VIEWS = {
-    "thoughts": (
-        "id, type, lifecycle, priority, essence, content, source, cycle, confidence, valid_from, valid_to, expires, pinned,"
-        " aloud, metadata"
-    ),
-    "edges": "id, source_id, target_id, type, weight, cycle, valid_from, valid_to, metadata",
-    "contested": "id, key, value, doubt, other, speaker",
-}
-_ENDS = {"edges": ("source_id", "target_id"), "contested": ("id", "doubt")}
+_ENDS = {"thoughts": (), "edges": ("source_id", "target_id"), "contested": ("id", "doubt")}
+"""The views that a query may read, with the columns that hold ids of thoughts."""
 
 
 @click.group(cls=options.Guided, bare="list", single="show")
@@ -187,14 +180,15 @@ def query(sql: str, speaker: str | None, home: Path, as_json: bool) -> None:
 
 def filtered(memory: Memory, sql: str, reader: Reader | None) -> Answer:
     """Answer from copies of the views that hold what a reader may read, and nothing else."""
-    rule, values = reading_rule(reader)
+    database, (rule, values) = memory.diagnostics.database, reading_rule(reader)
     tables: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
     known: set[str] = set()
-    for view, names in _VIEWS.items():
-        rows = memory.diagnostics.database.query(f"select {names} from {view} where {rule}", values)  # noqa: S608 - our own
-        columns = names.split(", ")
-        ends = [columns.index(end) for end in _ENDS.get(view, ())]
-        tables[view] = columns, [row for row in rows if known.issuperset(row[end] for end in ends)]
+    for view, ends in _ENDS.items():
+        names = database.query("select name from pragma_table_info(?)", (view,))
+        columns = [name for (name,) in names if name not in ("level", "owner")]
+        rows = database.query(f"select {', '.join(columns)} from {view} where {rule}", values)  # noqa: S608 - our own
+        places = [columns.index(end) for end in ends]
+        tables[view] = columns, [row for row in rows if known.issuperset(row[place] for place in places)]
         if view == "thoughts":
             known = {row[0] for row in rows}
     return query_tables(tables, sql, seconds=QUERY_S, most=MOST_ROWS)

@@ -142,7 +142,7 @@ def fields_of(kind: Kind, row: Mapping[str, Any]) -> dict[str, Any]:
     names, fields = _FIELDS[kind.table], {}
     for column in kind.columns:
         value = row.get(column.name)
-        if value is None or column in (ID, LEVEL, OWNER):
+        if value is None or column.name in ("id", "level", "owner"):
             continue
         if column.role == "json":
             value = msgspec.json.decode(value)
