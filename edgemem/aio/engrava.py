@@ -135,7 +135,8 @@ class VisibilityQueryFilter:
         if isinstance(self.allowed, (str, bytes)) or not isinstance(self.allowed, Iterable):
             raise InvalidInputError("allowed is a collection such as {'public', 'selective'}.")
         if self.owner is not None:
-            checked_text(self.owner, "the owner")
+            owner = checked_text(self.owner, "the owner")
+            object.__setattr__(self, "owner", person_of(owner) or owner)
         object.__setattr__(
             self, "allowed", frozenset(named(ThoughtVisibility, value) for value in self.allowed)
         )
@@ -145,15 +146,14 @@ class VisibilityQueryFilter:
     def reader(self) -> Reader:
         """Return somebody who may read all that it lets through; no search finds what is private."""
         if self.owner is not None:
-            return Reader(person_of(self.owner) or self.owner)
+            return Reader(self.owner)
         return SOMEBODY_HERE if ThoughtVisibility.SELECTIVE in self.allowed else Reader(None)
 
     def passes(self, thought: ThoughtRecord) -> bool:
         """Tell whether it lets a thought through."""
         if thought.owner is None:
             return thought.visibility in self.allowed
-        whose = self.owner and (person_of(self.owner) or self.owner)
-        return whose is not None and name_key(thought.owner) == name_key(whose)
+        return self.owner is not None and name_key(thought.owner) == name_key(self.owner)
 
 
 @dataclass(frozen=True)

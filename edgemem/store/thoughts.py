@@ -27,7 +27,6 @@ from edgemem.thoughts import (
     Priority,
     ThoughtRecord,
     ThoughtVisibility,
-    check_transition,
     named,
     seconds,
     utc,
@@ -58,10 +57,6 @@ _STATEMENTS = f"""
   union all select k.key, d.value, d.level, d.owner, 'doubt:' || d.id from fact_keys k join doubts d on d.key_id = k.id
     where k.id = :key
 """  # noqa: S608 - our own constant
-_SHOWN_VALUE = """
-  select '', iif(kind = 'preference', substr(content, instr(content, ': ') + 2), content), level, owner from shown_thoughts
-    where kind = substr(:id, 1, instr(:id, ':') - 1) and id = cast(substr(:id, instr(:id, ':') + 1) as integer)
-"""
 
 UNMARKED: Mapping[str, Any] = {
     "priority": Priority.P3,
@@ -164,16 +159,14 @@ def change_thought(tx: Transaction, thought_id: str, changes: dict[str, Any]) ->
     before = stored_thought(tx, thought_id)
     if changes.get("thought_id", thought_id) != thought_id:
         raise InvalidInputError("A thought keeps its thought_id; store another one instead.")
-    if "lifecycle_status" in changes:
-        after = named(LifecycleStatus, changes["lifecycle_status"])
-        check_transition(before.lifecycle_status, after)
-        if after is not before.lifecycle_status:
-            is_archived = after is LifecycleStatus.ARCHIVED
-            changes = {
-                "archived_at": utc(tx.now(), "archived_at") if is_archived else None,
-                "archived_at_cycle": current_cycle(tx) if is_archived else None,
-                **changes,
-            }
+    after = named(LifecycleStatus, changes.get("lifecycle_status", before.lifecycle_status))
+    if after is not before.lifecycle_status:
+        is_archived = after is LifecycleStatus.ARCHIVED
+        changes = {
+            "archived_at": utc(tx.now(), "archived_at") if is_archived else None,
+            "archived_at_cycle": current_cycle(tx) if is_archived else None,
+            **changes,
+        }
     changes.setdefault("updated_cycle", max(before.updated_cycle, current_cycle(tx)))
     return put_thought(tx, before.evolve(**changes))
 
@@ -346,7 +339,10 @@ def _folded(text: str) -> list[str]:
 def read_never_aloud(db: Tables, patterns: tuple[str, ...]) -> NeverAloud:
     """Return the values of what is marked so, and of keys of some patterns."""
     rows, marked = db.query(_UNSAID_THOUGHTS), db.query(_UNSAID)
-    rows += [row for name, key in marked if key is None for row in db.query(_SHOWN_VALUE, {"id": name})]
+    for name, row in find_rows(db, [name for name, key in marked if key is None]).items():
+        text = row["content"]
+        value = text.partition(": ")[2] if name.startswith("preference:") else text
+        rows.append(("", value, row["level"], row["owner"]))
     keys = {key for _, key in marked if key is not None}
     if patterns:
         named = db.query("select id, key, topic from fact_keys")
