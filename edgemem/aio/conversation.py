@@ -65,6 +65,11 @@ class AsyncTurn(Face[OpenTurn]):
         return self._opened().hook_reply
 
     @property
+    def display(self) -> tuple[str, ...]:
+        """Return the lines for a screen that memory or its tools kept out of what the model reads."""
+        return self._opened().display
+
+    @property
     def is_open(self) -> bool:
         """Tell whether it goes on."""
         return not self._is_aborted if self._turn is None else self._turn.is_open

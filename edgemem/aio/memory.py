@@ -135,6 +135,7 @@ class AsyncScopedBank(Face[ScopedBank]):
     append_to_file = asynchronous(ScopedBank.append_to_file, lane="store")
     list_files = asynchronous(ScopedBank.list_files, lane="store")
     delete_file = asynchronous(ScopedBank.delete_file, lane="store")
+    redact = asynchronous(ScopedBank.redact, lane="store")
 
 
 class AsyncBank(Face[MemoryBank]):
@@ -201,6 +202,7 @@ class AsyncPeople(Face[People]):
 class AsyncRetention(Face[Retention]):
     """What ages, why, and how it goes."""
 
+    doubt = asynchronous(Retention.doubt, lane="long")
     plan = asynchronous(Retention.plan, lane="long")
     erase = asynchronous(Retention.erase, lane="long")
 

@@ -320,7 +320,10 @@ def _tool(provider: MemoryBankProvider | ScopedBank, name: str) -> Tool:
             answer = answer_of(name, given[0], await result if inspect.isawaitable(result) else result)
         except Exception as error:  # noqa: BLE001 - of anybody's provider
             answer = {"status": "error", "message": str(error)}
-        return clean_result(json.dumps(answer, ensure_ascii=False))
+        text: Any = clean_result(json.dumps(answer, ensure_ascii=False))
+        if isinstance(provider, (ScopedBank, AsyncScopedBank)):
+            text = provider.redact(text)
+        return str(await text if inspect.isawaitable(text) else text)
 
     return Tool(name, about, schema, run)
 

@@ -186,7 +186,13 @@ class Home:
         self.sessions = SQLiteSessionStore(self.database)
         opened.callback(self.sessions.close)
         self.notes = NotesFile(self.path / "NOTES.md", clock=self.clock, settings=settings)
-        self.bank = MemoryBank(self.path / "bank", self.database, clock=self.clock, settings=settings)
+        self.bank = MemoryBank(
+            self.path / "bank",
+            self.database,
+            clock=self.clock,
+            settings=settings,
+            never_aloud=self.store.never_aloud,
+        )
         self.sections = BankSections(self.bank)
         self.index_fault = ""
         """Why the index is in memory, for this process alone; empty if nothing is wrong."""

@@ -14,6 +14,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError, ThoughtNotFoundError
 from edgemem.fence import BULLET, clean
+from edgemem.languages.numbers import with_digits
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.facts import ROWS_OF_KEY, plain_key
@@ -321,7 +322,7 @@ class NeverAloud(NamedTuple):
 
     def _find(self, text: str) -> list[tuple[str, Level, str | None]]:
         """Return whose the values in a text are; one of letters alone, where a script has capitals, begins a word there."""
-        spaced = " ".join(_folded(text))
+        spaced = "\n".join(_folded(text))
         joined = spaced.replace(" ", "")
         found = [value for value in self.values if value in joined]
         words = [value for value in found if value.isalpha() and value[0].islower()]
@@ -329,11 +330,11 @@ class NeverAloud(NamedTuple):
         return [whose for value in found if value not in within for whose in self.values[value]]
 
 
-def _folded(text: str) -> list[str]:
-    """Return the words of a text without case and accents, the digits of every script as 0 to 9."""
+def _folded(text: str) -> set[str]:
+    """Return the words of a text without case and accents, digits of every script, and numbers in words, as 0 to 9: each way to read it."""
     signs = unicodedata.normalize("NFKD", text.casefold())
     plain = (str(unicodedata.decimal(sign, sign)) for sign in signs if not unicodedata.combining(sign))
-    return _WORD.findall("".join(plain))
+    return set(map(" ".join, with_digits(_WORD.findall("".join(plain)))))
 
 
 def read_never_aloud(db: Tables, patterns: tuple[str, ...]) -> NeverAloud:
@@ -350,9 +351,10 @@ def read_never_aloud(db: Tables, patterns: tuple[str, ...]) -> NeverAloud:
     rows += [row[:4] for key in keys for row in db.query(_STATEMENTS, {"key": key})]
     values: dict[str, dict[tuple[str, Level, str | None], None]] = {}
     for key, value, level, owner in rows:
-        label, folded = clean(_BETWEEN.sub(" ", key), max_chars=_MOST), "".join(_folded(value))
-        if len(folded) >= _LEAST:
-            values.setdefault(folded[:_MOST], {})[label, LEVELS[level], owner] = None
+        label = clean(_BETWEEN.sub(" ", key), max_chars=_MOST)
+        for folded in (form.replace(" ", "") for form in _folded(value)):
+            if len(folded) >= _LEAST:
+                values.setdefault(folded[:_MOST], {})[label, LEVELS[level], owner] = None
     return NeverAloud(values)
 
 

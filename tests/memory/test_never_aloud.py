@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import edgemem
+import edgemem.aio
 from edgemem.memory import Memory
 from edgemem.records import Heard, ToolCall, text_of
-from support.homes import opened, tell
-from support.loops import look_late
+from support.homes import WORDS_ONLY, home_of, opened, tell
+from support.loops import look_late, on_loop
 from support.selection import LONG
 from support.thoughts import thought
 
@@ -95,10 +97,12 @@ def test_a_value_that_changes_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("value", "line", "held"), [
         ("4711", "it is 4 7 1 1", True), ("4711", "４７-１１", True), ("47 11", "PIN4711x", True), ("4711", "471 or 1", False),
         ("Öl Zweig", "OLZWEIG", True), ("Sesamio", "sesamio's", True), ("anna", "a banana", False), ("no", "no", False),
-        ("金庫の番号", "彼の金庫の番号です", True),
+        ("金庫の番号", "彼の金庫の番号です", True), ("4711", "it is four seven, one one.", True), ("47 11 Zulu", "forty seven eleven zulu", True),
+        ("4711", "es ist siebenundvierzig elf", True), ("4711", "cuarenta y siete, once", True), ("four seven double one", "47 11", True),
+        ("4711", "four men and seven dogs, eleven in all", False),
 ])  # fmt: skip
 def test_it_is_known_in_every_spelling(tmp_path: Path, value: str, line: str, held: bool) -> None:
-    """Case, accents, spaces and signs make no difference; letters within a word, and less than four, are no value."""
+    """Case, accents, spaces, signs and numbers in words make no difference; letters within a word, and less than four, are no value."""
     with opened(tmp_path / "home", PROFILE) as m:
         m.store.add_fact("Safe word 2", value)
         m.store.add_fact("tea", line)
@@ -128,3 +132,20 @@ def test_no_line_of_random_turns_tells_it(tmp_path: Path) -> None:
             told = re.sub(r"\W", "", hear(m, text, tool, who, **given) + m.store.render_for_prompt())
             assert [value for value in before | secrets() if re.sub(r"\W", "", value) in told] == []
         assert m.session("hall").failures() == []
+
+
+@on_loop
+async def test_an_event_loop_has_the_same_lines_for_a_screen(tmp_path: Path) -> None:
+    """A turn that is awaited shows what it left out; the tools of one bank tell no such value."""
+    async with edgemem.aio.open(home_of(tmp_path / "home", WORDS_ONLY + PROFILE), worker=False) as m:
+        await m.store.add_fact("gate.code", CODE, scope="household", aloud=False)
+        hall = await m.session("hall", speaker="alice")
+        async with hall.turn(ASK) as turn:
+            assert CODE not in str(await turn.messages)
+            assert turn.display == (f"- gate.code: {CODE}",)
+            await turn.reply("It is on the screen.")
+        bank = m.bank.for_person("alice")
+        await bank.write_file("MEMORY.md", f"The gate code is {CODE}.")
+        _, run = edgemem.aio.create_memory_bank_tools(bank)
+        assert "known, not to be said aloud" in await run["memory_read"]({"path": "MEMORY.md"})
+        assert await bank.read_file("MEMORY.md") == f"The gate code is {CODE}."

@@ -19,6 +19,7 @@ from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import GAP, HERE, MOST_CHARS, Today, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import CLOSE, OPEN, fence
+from edgemem.languages.numbers import number_runs
 from edgemem.languages.words import cues, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import (
@@ -33,7 +34,6 @@ from edgemem.recall.text.analyse import (
     terms,
 )
 from edgemem.recall.text.lexicon import common_words
-from edgemem.recall.text.numbers import number_runs
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgemem.config import read_file
 from edgemem.errors import ConfigError, EdgememError, MemoryBankViolation
 from edgemem.fence import check_key, check_text
+from edgemem.records import Reader
 from edgemem.scopes import name_key, person_of, scope_of
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import (
@@ -30,6 +31,7 @@ from edgemem.store.bank.rules import (
 from edgemem.store.pending_erasures import note_forgotten
 from edgemem.store.retention import oldest_kept
 from edgemem.store.rights import drop_unused, spell_scope, spellings, written_scope
+from edgemem.store.thoughts import NeverAloud
 from edgemem.store.validation import checked_text
 
 if TYPE_CHECKING:
@@ -142,9 +144,10 @@ class ScopedBank:
         scope: str,
         topic: str,
         limits: Callable[[], MemoryBankConfig],
+        never_aloud: Callable[[], NeverAloud] = NeverAloud,
     ) -> None:
         self.scope, self.topic = scope, topic
-        self._store, self._limits = store, limits
+        self._store, self._limits, self._never_aloud = store, limits, never_aloud
 
     def read_file(self, path: str) -> str | None:
         """Return the text of a file; None: there is none. One that somebody put deeper than the limit is read too."""
@@ -154,6 +157,10 @@ class ScopedBank:
             return held.text
         validate_memory_path(path, max_depth=self._limits().max_depth)
         return None
+
+    def redact(self, text: str) -> str:
+        """Return a text for a model without what is never aloud; of others, not even how it is called."""
+        return self._never_aloud().redact(text, Reader(person_of(self.scope)), [])
 
     def write_file(self, path: str, content: str, *, at: float | None = None) -> None:
         """Write a file as of a time (None: now), in place of what it held; raise MemoryBankViolation beyond the limits."""
@@ -210,25 +217,41 @@ def _over(limits: MemoryBankConfig, largest: int, total: int, count: int, depth:
 class MemoryBank:
     """All banks of a home: `[bank]` says whether in a folder or the database, and how much of them."""
 
-    def __init__(self, root: Path, database: Database, *, clock: Clock, settings: Settings) -> None:
-        self._database, self._clock, self._settings = database, clock, settings
+    def __init__(
+        self,
+        root: Path,
+        database: Database,
+        *,
+        clock: Clock,
+        settings: Settings,
+        never_aloud: Callable[[], NeverAloud] = NeverAloud,
+    ) -> None:
+        self._database, self._clock, self._settings, self._never_aloud = (
+            database,
+            clock,
+            settings,
+            never_aloud,
+        )
         self.folder = BankFolder(root, clock=clock, default_folders=MemoryBankConfig().default_folders)
         self._table = BankTable(database)
-        self.household = ScopedBank(self.store, HOUSEHOLD, "", self.limits)  # for recognised speakers
-        self.shared = ScopedBank(self.store, SHARED, "", self.limits)  # for anyone
+        self.household = self._bank(HOUSEHOLD, "")  # for recognised speakers
+        self.shared = self._bank(SHARED, "")  # for anyone
 
     def for_person(self, user: str, topic: str = "default") -> ScopedBank:
         """Return the bank of a person in a topic, as a session is called; it is theirs alone."""
         check_key(topic, what="a topic")
         name = str(person_of(scope_of_user(user)))
-        return ScopedBank(self.store, scope_of(spellings(self._database, [name])[name]), topic, self.limits)
+        return self._bank(scope_of(spellings(self._database, [name])[name]), topic)
 
     def for_scope(self, scope: str, topic: str) -> ScopedBank:
         """Return the bank of a scope, `user:NAME`, `household` or `shared`."""
         person = person_of(scope)
         if person is None:
             return self.household if scope == HOUSEHOLD else self.shared
-        return ScopedBank(self.store, self.for_person(person).scope, topic, self.limits)
+        return self._bank(self.for_person(person).scope, topic)
+
+    def _bank(self, scope: str, topic: str) -> ScopedBank:
+        return ScopedBank(self.store, scope, topic, self.limits, self._never_aloud)
 
     def limits(self) -> MemoryBankConfig:
         """Return how much a bank may hold now."""

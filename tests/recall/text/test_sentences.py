@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgemem.languages.numbers import number_runs, unknown_numbers
 from edgemem.recall.index.docs import ASKS, COUNTS, GREETS, MOST_TIMES, SAYS_I, annotate
 from edgemem.recall.people.names import NamedPeople, people_of
 from edgemem.recall.query import PeriodQuestion, parse_query, read_question, tense_of
 from edgemem.recall.text.analyse import has_question, language_in, plain_words, terms
 from edgemem.recall.text.calendar import Range
-from edgemem.recall.text.numbers import number_runs, unknown_numbers
 from edgemem.recall.text.phrases import MAX_RANGES, asks_when, mentions, times_in
 from lab.noise import cardinal, ordinal
 from support.data import sentences

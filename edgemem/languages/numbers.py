@@ -37,6 +37,19 @@ def number_runs(words: Sequence[str], language: str = "en") -> list[list[str]]:
     return runs
 
 
+def with_digits(words: Sequence[str]) -> set[tuple[str, ...]]:
+    """Return plain words as they are, and with digits for the number words of each language that has them."""
+    forms, some = {tuple(words)}, frozenset(words)
+    for language in (name for name, known in all_words().items() if known.numbers is not None):
+        spoken, form, at = _spoken(language), list[str](), 0
+        while at < len(words) and not some.isdisjoint(spoken.words):
+            run, end = spoken.read(words, at) if words[at] in spoken.words else ([], at)
+            form += run or [words[at]]
+            at = max(end, at + 1)
+        forms |= {tuple(form)} if form else set()
+    return forms
+
+
 def unknown_numbers(runs: Iterable[Sequence[str]], source: Iterable[Sequence[str]]) -> set[str]:
     """Return the numbers that `source` has neither as such nor in neighbouring parts."""
     known = {
@@ -63,6 +76,9 @@ class _Spoken:
         self._values = values | _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
         self._places = _inflected(places, numbers)
         self._rare = _inflected(_counted(numbers.rare_places, 1), numbers)
+        begins = (self._values, self._places, numbers.zeros.words, numbers.repeats, numbers.sizes)
+        self.words = frozenset().union(*begins)
+        """With which a number that is not written in digits may begin."""
 
     def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
         """Return neighbouring numbers from a place on, and their end; none if it has none."""
