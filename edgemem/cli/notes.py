@@ -11,10 +11,12 @@ import click
 from edgemem.cli import options
 from edgemem.cli.printing import answer, plain, print_json, print_lines
 from edgemem.errors import InvalidInputError, count
+from edgemem.store.notes import last_lines
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.store.bank.bank import ScopedBank
+    from edgemem.store.notes import NotesFile
 
     F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -32,9 +34,12 @@ def notes() -> None:
 def print_all(home: Path, as_json: bool) -> None:
     """Print the notes from the first line to the last."""
     with options.open_existing(home) as memory:
-        path, text = memory.notes.path, memory.notes.read()
+        text = memory.notes.read()
     _print_notes(
-        path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one."
+        memory.notes,
+        text,
+        as_json=as_json,
+        otherwise="There are no notes; `edgemem notes add TEXT` writes one.",
     )
 
 
@@ -44,13 +49,13 @@ def print_all(home: Path, as_json: bool) -> None:
 def show(heading: str, home: Path, as_json: bool) -> None:
     """Print the text under HEADING, the oldest first."""
     with options.open_existing(home) as memory:
-        path, text, headings = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
+        text, headings = memory.notes.read_section(heading), memory.notes.sections()
     if not text:
         known = ", ".join(headings) if headings else "none yet"
         raise InvalidInputError(
             f"There is no text under the heading {heading!r}; there are: {known}.{options.did_you_mean(heading, headings)}"
         )
-    _print_notes(path, text, as_json=as_json, heading=heading)
+    _print_notes(memory.notes, text, as_json=as_json, heading=heading)
 
 
 @notes.command(cls=options.Dashed, short_help="Write at the end of the notes.")
@@ -73,14 +78,21 @@ def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) 
 
 
 def _print_notes(
-    path: Path, text: str, *, as_json: bool, otherwise: str = "", heading: str | None = None
+    notes: NotesFile, text: str, *, as_json: bool, otherwise: str = "", heading: str | None = None
 ) -> None:
+    """Print a text of the notes; of one that is longer than the file may be, the end."""
+    shown = last_lines(text, notes.max_size_chars or len(text))
     if as_json:
-        print_json({"path": str(path), "text": text, **({} if heading is None else {"heading": heading})})
-    elif not text.strip():
+        print_json(
+            {"path": str(notes.path), "text": shown, **({} if heading is None else {"heading": heading})}
+        )
+    elif not shown.strip():
         click.echo(otherwise)
     else:
-        print_lines(text)
+        print_lines(shown)
+    if shown != text:
+        bound = f"its bound of {notes.max_size_chars:,} characters"
+        click.echo(f"{plain(str(notes.path))} is longer than {bound}; this is its end.", err=True)
 
 
 def _whose(command: F) -> F:

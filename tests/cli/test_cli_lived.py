@@ -132,6 +132,21 @@ def test_notes_cannot_steer_the_terminal(kitchen: Path) -> None:
     assert [part for part in ("\x1b", "\u202e") if part in output] == []
 
 
+def test_of_notes_longer_than_their_bound_the_end_is_printed(kitchen: Path) -> None:
+    """What people made longer than NOTES.md may be is not printed whole, and one sentence says so."""
+    long = "## Log\n" + "".join(f"- line {n}\n" for n in range(9000))
+    (kitchen / "NOTES.md").write_text(long, encoding="utf-8")
+    for words in ((), ("Log",)):
+        printed = run("notes", *words, "--home", kitchen)
+        assert len(printed.stdout) <= 65_536
+        assert printed.stdout.endswith("- line 8999\n")
+        assert printed.stderr.splitlines() == [
+            f"{kitchen / 'NOTES.md'} is longer than its bound of 65,536 characters; this is its end."
+        ]
+        text = json.loads(run("notes", *words, "--home", kitchen, "--json").stdout)["text"]
+        assert text.strip("\n") == printed.stdout.strip("\n")
+
+
 def test_a_line_is_as_old_as_its_section(kitchen: Path) -> None:
     """The date behind a heading says when a line was noted; a date that does not exist is none."""
     with edgemem.open(kitchen, profile=BY_WORDS, worker=False) as memory:

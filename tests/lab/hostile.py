@@ -16,7 +16,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
@@ -52,16 +52,21 @@ def run(*, variants: int = 200, door: str = "", processes: int = 2, markers: boo
     """Count hangs, reads and writes outside, tracebacks and long answers at hostile files, and role markers in a prompt; needs root."""
     if os.geteuid():
         raise InvalidInputError("Only root can make files of others; run it as root, in a container.")
-    doors = [name for name in DOORS if door in ("", name)]
+    doors = [name for name in DOORS if not door or name in door.split(",")]
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
         TemporaryDirectory(prefix="lab-", dir=place) as folder,
         ProcessPoolExecutor(processes, get_context("spawn")) as pool,
     ):
-        played = [pool.submit(play, name, variants, Path(folder, f"{n}")) for n, name in enumerate(doors)]
-        cases = [
-            (name, *case) for name, future in zip(doors, played, strict=True) for case in future.result()
-        ]
+        played = {
+            pool.submit(play, name, variants, Path(folder, f"{n}")): name for n, name in enumerate(doors)
+        }
+        cases: list[tuple[str, str, int, str, str]] = []
+        for future in as_completed(played):
+            name, door_cases = played[future], future.result()
+            cases += [(name, *case) for case in door_cases]
+            faults = [case for case in door_cases if case[2]]
+            print(f"{name}: {variants} of each kind, faults: {faults[:9]}", file=sys.stderr, flush=True)
     sums = Counter(what for *_, what, _ in cases)
     cells = {kind: dict.fromkeys(doors, 0) for _, kind, *_ in cases}
     for name, kind, _, what, _ in cases:

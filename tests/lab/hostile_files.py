@@ -177,6 +177,7 @@ LOOKS = (
 NAMES = ("x.db", "x.json", "a\nb.db", "\x1b[31mx.json", "\udcff.db", "é" * 60 + ".json", "-x.md")
 BESIDE = " ".join(f"home/db/memory.db{end}" for end in ("-wal", "-shm", "-journal", ".lock", ".spool-1"))
 DOORS = {
+    "JSON": Door("in/@", "edgevox", "JSONMemoryStore|JSONSessionStore", named=True),  # first, for it waits the longest
     "profile": Door("home/edgemem.toml", "profile", LOOKS, steers=True), "notes": Door("home/NOTES.md", "notes", LOOKS, steers=True),
     "prompt": Door("home/bank/PROMPT.md", "notes", "talk|check|inspect prompt tea", steers=True),
     "bank": Door("home/bank/household/MEMORY.md home/bank/shared/a.md home/bank/ann/t/b.md", "notes", LOOKS),
@@ -194,5 +195,4 @@ DOORS = {
     "restore": Door("in/@", "truth", "restore --yes", named=True), "replay": Door("in/@", "script", "replay", named=True),
     "backup to": Door("in/@", "truth", "backup"), "export to": Door("in/@", "export", "export"),
     "Python": Door("in/@", "truth", "SQLiteMemoryStore|SQLiteSessionStore", named=True),
-    "JSON": Door("in/@", "edgevox", "JSONMemoryStore|JSONSessionStore", named=True),
 }  # fmt: skip
