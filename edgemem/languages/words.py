@@ -576,3 +576,10 @@ def function_words() -> frozenset[str]:
     """Return words that bind a sentence in any language, as they are written, and words of programs."""
     spaced = (words for words in all_words().values() if words.spaced)
     return frozenset().union(*(words.stop.words | words.binding.words for words in spaced))
+
+
+@preloaded
+def number_words() -> frozenset[str]:
+    """Return the words for numbers in any language, as they are written; none that its language also uses as an article."""
+    listed = ((words.stop.words, words.dates.words["number"]) for words in all_words().values())
+    return frozenset().union(*(frozenset(re.findall(r"\w+", numbers)) - stop for stop, numbers in listed))

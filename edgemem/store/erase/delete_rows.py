@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
-from edgemem.languages.words import function_words
+from edgemem.languages.words import function_words, number_words
 from edgemem.records import BlockLine
 from edgemem.scopes import name_key, person_of
 from edgemem.store import facts
@@ -305,7 +305,8 @@ def _quotes_of(said: str) -> set[str]:
     """Return what was said, and neighbours of its sentences that tell something, since a stop may be an abbreviation's; without stops."""
     places = [0, *(gap.end() for gap in _SENTENCE.finditer(said)), len(said)]
     runs = (said[a:b] for n, a in enumerate(places) for b in places[n + 1 : n + 1 + _MOST_SENTENCES])
-    telling = [run for run in runs if len({*_WORD.findall(run.lower())} - function_words()) >= _LEAST_WORDS]
+    little = function_words() - number_words()  # a number may be a code
+    telling = [run for run in runs if len({*_WORD.findall(run.lower())} - little) >= _LEAST_WORDS]
     quotes = {run.strip(f" {_STOPS}") for run in (said, *telling)}
     return {quote for quote in quotes if len(quote.encode()) >= _TELLING}
 
