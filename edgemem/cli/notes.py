@@ -32,15 +32,11 @@ def notes() -> None:
 @notes.command(name="list", short_help="Print all notes.")
 @options.home_and_json
 def print_all(home: Path, as_json: bool) -> None:
-    """Print the notes from the first line to the last."""
+    """Print the notes from the first line to the last; of more than NOTES.md may hold, the end."""
     with options.open_existing(home) as memory:
         text = memory.notes.read()
-    _print_notes(
-        memory.notes,
-        text,
-        as_json=as_json,
-        otherwise="There are no notes; `edgemem notes add TEXT` writes one.",
-    )
+    otherwise = "There are no notes; `edgemem notes add TEXT` writes one."
+    _print_notes(memory.notes, text, as_json=as_json, otherwise=otherwise)
 
 
 @notes.command()
@@ -82,17 +78,16 @@ def _print_notes(
 ) -> None:
     """Print a text of the notes; of one that is longer than the file may be, the end."""
     shown = last_lines(text, notes.max_size_chars or len(text))
+    path = str(notes.path)
     if as_json:
-        print_json(
-            {"path": str(notes.path), "text": shown, **({} if heading is None else {"heading": heading})}
-        )
+        print_json({"path": path, "text": shown, **({} if heading is None else {"heading": heading})})
     elif not shown.strip():
         click.echo(otherwise)
     else:
         print_lines(shown)
     if shown != text:
         bound = f"its bound of {notes.max_size_chars:,} characters"
-        click.echo(f"{plain(str(notes.path))} is longer than {bound}; this is its end.", err=True)
+        click.echo(f"{plain(path)} is longer than {bound}; this is its end.", err=True)
 
 
 def _whose(command: F) -> F:
