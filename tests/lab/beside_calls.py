@@ -1,6 +1,6 @@
 """Random calls through every class of Cognitia's two pages, and what plays them: the peer's own Python runs this file too.
 
-`beside_calls.py FOLDER` plays the sequences of `job.json` through the real package, and prints what came of each call as JSON.
+`beside_calls.py FOLDER` plays the sequences of `job.json` through the real package, and writes what came of each call to `came.json`.
 It imports nothing of edgemem. Each sequence has files of its own, so that nothing of one is found by another.
 """
 
@@ -115,6 +115,7 @@ class Call(NamedTuple):
     method: str
     arguments: list[Any]
     keywords: dict[str, Any]
+    form: str = ""  # that of its sequence
 
 
 class Sequence(NamedTuple):
@@ -165,7 +166,8 @@ def sequences(count: int, seed: int, names: Mapping[str, Any]) -> list[Sequence]
         begin = chance.randrange(len(lines) - 3)
         some = chance.choice([lines, lines[begin : begin + 4]])
         calls = [call(chance.choice(some)) for _ in range(chance.randint(1, 30))]
-        return Sequence(chance.choice(list(CLASSES)), chance.choice(LIMITS), calls)
+        form, limits = chance.choice(list(CLASSES)), chance.choice(LIMITS)
+        return Sequence(form, limits, [call_._replace(form=form) for call_ in calls])
 
     return [one() for _ in range(count)]
 
@@ -238,7 +240,7 @@ async def real(folder: Path) -> dict[int, list[Any]]:
     tables = ";".join([Path(job["tables"]).read_text(encoding="utf-8"), *names["get_memory_bank_ddl"]()])
 
     async def open_(n: int, sequence: Sequence) -> Opened:
-        base = folder / f"theirs-{len(job['without'])}-{n}"
+        base = folder / f"theirs-{n}"
         base.mkdir()
         sqlite3.connect(base / "agent.db").executescript(tables).close()
         engine = names["create_async_engine"](f"sqlite+aiosqlite:///{base / 'agent.db'}")
@@ -260,8 +262,9 @@ async def real(folder: Path) -> dict[int, list[Any]]:
 
     without = {int(n): left_out for n, left_out in job["without"].items()}
     drawn = enumerate(sequences(job["count"], job["seed"], names))
-    return await play({n: one for n, one in drawn if not without or n in without}, open_, without)
+    return await play({n: one for n, one in drawn if n in without}, open_, without)
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(real(Path(sys.argv[1])))))
+    came = asyncio.run(real(Path(sys.argv[1])))
+    (Path(sys.argv[1]) / "came.json").write_text(json.dumps(came), encoding="utf-8")

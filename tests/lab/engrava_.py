@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import edgemem.aio.engrava as annex
 from edgemem.bench.ground import at_least, at_most, real_embedder, report, say, scratch
 from edgemem.config import LlamaSettings, Profile, RecallSettings
-from edgemem.inspect.replay import cache_folder
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.memory import Memory
-from lab.engrava_calls import Call, Sequence, ask, play, sequences
+from lab.engrava_calls import ask, play, sequences
 from lab.lent import Lent
-from lab.peers import PEERS, call_peer, python_of
+from lab.peers import PEERS
+from lab.side_by_side import Came, Meant, Pair, PeerScript, Without, compare, raised, reasons_of
 
-SCRIPT = str(Path(__file__).with_name("engrava_calls.py"))
-RUN_S = 3600.0
 PLACES = 5
-SHOWN = 10  # differences that are told in full
-ROUNDS = 9
-"""What comes out differently for a reason is left out of both, and the rest played again, so that later calls are of the same things."""
 WRITES = frozenset({
     "remember", "create_thought", "get_or_create", "upsert_by_hash", "bulk_store", "update_thought", "restore_thought",
     "invalidate_thought", "delete_thought", "create_edge", "update_edge", "invalidate_edge", "delete_edge", "cleanup_expired",
 })  # fmt: skip
 NOW = "2026"
-Came = dict[int, list[Any]]
-"""What came of each call of the sequences, by their numbers."""
 
 REFUSED = {
     "with something in it": "a text of spaces", "256": "an id over 256 characters", "edgemem's own": "an id such as fact:1",
@@ -42,19 +33,6 @@ REFUSED = {
 }  # fmt: skip
 """What ours refuses and the real package takes, by words of our message."""
 AGAIN = "content is the same for the same readers, in other case too, and not in the archive"
-
-
-class Pair(NamedTuple):
-    """What came of one call in both; `earlier` are those of its sequence before it."""
-
-    call: Call
-    ours: Any
-    theirs: Any
-    earlier: list[Call]
-
-
-def raised(came: Any) -> bool:
-    return isinstance(came, dict) and "raised" in came
 
 
 def archived(_: Pair, ours: Any, theirs: Any) -> Any:
@@ -123,7 +101,7 @@ def higher(_: Pair, ours: Any, theirs: Any) -> Any:
     return max(ours, theirs, key=int)
 
 
-MEANT: tuple[tuple[str, str, Callable[[Pair, Any, Any], Any]], ...] = (
+MEANT: tuple[Meant, ...] = (
     ("list_thoughts get_edges list_edges", "of one cycle the newest come first; edges in the order of writing", in_order),
     ("", "what is archived tells when, and in which cycle", archived),
     ("search_hybrid search_fts search_reflections_only", "a search leaves out what is private, over or not yet true, tells the same words once, and ranks otherwise", found),
@@ -131,11 +109,10 @@ MEANT: tuple[tuple[str, str, Callable[[Pair, Any, Any], Any]], ...] = (
     ("", "a cycle of 0 takes the counter's, and a change stamps it", cycles),
     ("max_cycle", "an edge lifts the counter, and nothing lets it fall", higher),
 )  # fmt: skip
-"""For some methods or all: what is meant to differ, and what ours gives where the real package gives something."""
 
 
-def reasons_of(pair: Pair) -> list[str] | None:
-    """Return why ours gives something else, nothing where it does not; None: nobody knows."""
+def reasons(pair: Pair) -> list[str] | None:
+    """Return what `reasons_of` does, also where the real package raises."""
     ours, theirs = pair.ours, pair.theirs
     if raised(ours) and raised(theirs):
         # Errors of pydantic and sqlite3 have no name of Engrava's.
@@ -146,19 +123,9 @@ def reasons_of(pair: Pair) -> list[str] | None:
             or any(word in ours["message"] for word in ("both ends", "256", "must be text"))
         )
         return [] if named else [AGAIN] if asks_again(pair) else None
-    if raised(ours):
-        if "already;" in ours["message"] and asks_again(pair):
-            return [AGAIN]
-        return next(([f"refused: {what}"] for word, what in REFUSED.items() if word in ours["message"]), None)
-    if raised(theirs):
-        return [AGAIN] if asks_again(pair) else None
-    reasons = []
-    for methods, why, instead in MEANT:
-        if theirs != ours and pair.call.method in (methods.split() or [pair.call.method]):
-            meant = instead(pair, ours, theirs)
-            reasons += [why] if meant != theirs else []
-            theirs = meant
-    return reasons if theirs == ours else None
+    if asks_again(pair) and (raised(theirs) or (raised(ours) and "already;" in ours["message"])):
+        return [AGAIN]
+    return None if raised(theirs) else reasons_of(pair, REFUSED, MEANT)
 
 
 def run(
@@ -172,74 +139,20 @@ def run(
         python: one that has the package; default: an environment in the cache, made by pip.
         home: where scratch files go; default: the temporary files.
     """
-    python = python or python_of(PEERS["engrava"], cache_folder() / "peers")
     drawn = dict(enumerate(sequences(count, seed)))
     with scratch(home) as folder:
-        told = _Told(python, folder)
-        figures = compare(drawn, told)
+        told = PeerScript("engrava_calls.py", PEERS["engrava"], python, folder)
+
+        def both(without: Without) -> tuple[Came, Came]:
+            played = {n: drawn[n] for n in without}
+            theirs = told(do="play", sequences=played, without=without)
+            ours = asyncio.run(play(played, _open, vars(annex), without))
+            return ours, {int(n): came for n, came in theirs.items()}
+
+        figures = compare(drawn, both, reasons, WRITES.__contains__)
         sides, bars = asked(told)
     bars["different"] = at_most(figures["different"], 0)
     return report("engrava", {"side_by_side": sides, **figures}, bars)
-
-
-class _Told:
-    """Has the real package do a job in its own Python."""
-
-    def __init__(self, python: Path, folder: Path) -> None:
-        self._python, self._folder = python, folder
-
-    def __call__(self, **job: Any) -> Any:
-        (self._folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        command = [str(self._python), "-B", SCRIPT, str(self._folder)]
-        call_peer(command, PEERS["engrava"], "it failed", RUN_S)
-        return json.loads((self._folder / "came.json").read_text(encoding="utf-8"))
-
-
-def compare(drawn: dict[int, Sequence], told: _Told) -> dict[str, Any]:
-    """Play sequences through both, and count what is equal, listed and different."""
-    without: dict[int, list[int]] = {n: [] for n in drawn}
-    verdicts: dict[tuple[int, int], list[str] | None] = {}
-    shown: dict[tuple[int, int], str] = {}
-    playing = drawn
-    for number in range(ROUNDS):
-        say(f"round {number + 1}: {len(playing)} sequences …")
-        theirs = {
-            int(n): came
-            for n, came in told(
-                do="play", sequences=playing, without={n: without[n] for n in playing}
-            ).items()
-        }
-        ours = asyncio.run(play(playing, _open, vars(annex), without))
-        again = {}
-        for n, one in playing.items():
-            left_out = set[int]()
-            for m, call in enumerate(one):
-                if m in without[n]:
-                    continue
-                earlier = [one[k] for k in range(m) if k not in without[n] and not raised(ours[n][k])]
-                pair = Pair(call, ours[n][m], theirs[n][m], earlier)
-                why = verdicts[n, m] = reasons_of(pair)
-                shown[n, m] = f"{n} {call} ours {pair.ours} theirs {pair.theirs} after {earlier[-6:]}"[:3000]
-                if why and call.method in WRITES:
-                    left_out.add(m)
-            if left_out:
-                without[n] += left_out
-                again[n] = one
-        playing = again
-        if not playing:
-            break
-    reasons = Counter(reason for why in verdicts.values() for reason in why or ())
-    kinds = Counter[str]()
-    for n, one in drawn.items():
-        came = [verdicts[n, m] for m in range(len(one))]
-        kinds["different" if None in came else "listed" if any(came) else "equal"] += 1
-    differences = [shown[key] for key, why in verdicts.items() if why is None]
-    return {
-        "calls": len(verdicts),
-        **{kind: kinds[kind] for kind in ("equal", "listed", "different")},
-        "list": dict(reasons.most_common()),
-        "differences": {str(n): text for n, text in enumerate(differences[:SHOWN], 1)},
-    }
 
 
 async def _open() -> tuple[Any, Callable[[], Any]]:
@@ -247,7 +160,7 @@ async def _open() -> tuple[Any, Callable[[], Any]]:
     return store, store.close
 
 
-def asked(told: _Told) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
+def asked(told: PeerScript) -> tuple[dict[str, dict[str, float]], dict[str, Any]]:
     """Put the frozen questions to both, by words and with MiniLM; return figures beside each other, and bars of ours.
 
     Each conversation has a store; or, as in Engrava's own benchmark, all have one, where several answer the same question.

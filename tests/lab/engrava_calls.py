@@ -1,7 +1,7 @@
 """Random calls of Engrava's store, and what plays them: the peer's own Python runs this file too.
 
-`engrava_calls.py FOLDER` plays the sequences of `job.json` through the real package, or puts its frozen questions to it, and prints
-what came of each as JSON. It imports nothing of edgemem. Each sequence has a database of its own.
+`engrava_calls.py FOLDER` plays the sequences of `job.json` through the real package, or puts its frozen questions to it, and writes
+what came of each to `came.json`. It imports nothing of edgemem. Each sequence has a database of its own.
 """
 
 from __future__ import annotations
