@@ -208,13 +208,14 @@ class Thoughts:
         if not OURS.match(checked_text(thought_id, "a thought_id")):
             return self._database.write(lambda tx: _change(tx, thought_id, changes))
 
+        self._there(thought_id)
+        if others := sorted(changes.keys() - UNMARKED):
+            raise InvalidInputError(
+                f"{others[0]} of {thought_id} is not changed here; {_door_of(thought_id)} does that. Here are changed:"
+                f" {', '.join(sorted(UNMARKED))}."
+            )
+
         def change_mark(tx: Transaction) -> None:
-            others = sorted(changes.keys() - UNMARKED)
-            if others:
-                raise InvalidInputError(
-                    f"{others[0]} of {thought_id} is not changed here; {_door_of(thought_id)} does that. Here are changed:"
-                    f" {', '.join(sorted(UNMARKED))}."
-                )
             put_mark(tx, thought_id, **changes)
             if "aloud" in changes:  # or a change would tell the value before
                 put_aloud(tx, thought_id, aloud=bool(changes["aloud"]))

@@ -36,9 +36,9 @@ from edgemem.store.db.transaction import bound, placeholders
 from edgemem.store.edges import read_thought
 from edgemem.store.episodes import stored_text, text_of
 from edgemem.store.fact_queries import believed_at, read_doubts
+from edgemem.store.graph import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 from edgemem.thoughts import Priority, pass_filters, traits_of
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ _OTHERS = {
     SUMMARY: (
         "f.",
         f"""
-        f.id, f.summary, s.name from (select id, session_id, summary, level, owner from {SUMMARIES}
+        f.id, f.summary, s.name from (select id, session_id, summary, level, owner from {SUMMARIES} where not done
           union all select id, session_id, summary, level, owner from session_summaries) f
         join sessions s on s.id = f.session_id
         """,  # noqa: S608 - our own constant

@@ -214,11 +214,15 @@ def follow_rows(shown: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(triggers)
 
 
-_SUMMARIES = """
-  select id, summary, level, null as owner, exists (select 1 from epochs n
-    where n.session_id = e.session_id and n.id > e.id and n.summary <> '') as done from epochs e where summary <> ''
-  union all select id, summary, level, owner, 0 from session_summaries
+MESSAGE_LEVEL = "case {m}.id when t.utterance then t.level else t.answer end"
+"""Who may read a message of the table `m`."""
+SPEAKER = "case when {m}.id = t.utterance then t.speaker end"
+"""Who said a message of the table `m`; null: an agent."""
+SUMMARIES = """
+  (select e.id, e.session_id, e.summary, e.level, null as owner, exists (select 1 from epochs n
+    where n.session_id = e.session_id and n.id > e.id and n.summary <> '') as done from epochs e where e.summary <> '')
 """
+"""The summaries of sessions as rows with level and owner; done: a newer one took its place."""
 _ARMS = (
     """
     select 'fact' as kind, f.id, iif(f.trust >= 2, 'OBSERVATION', 'BELIEF') as type,
@@ -235,13 +239,13 @@ _ARMS = (
       ifnull(d.speaker, d.source), 0, d.asr_confidence, d.valid_from, d.valid_to, d.level, d.owner
     from doubts d join fact_keys k on k.id = d.key_id
     """,
-    """
+    f"""
     select 'turn', m.id, iif(m.role = 'assistant', 'OUTPUT_DRAFT', 'OBSERVATION'), 'ACTIVE', m.content,
-      ifnull(iif(m.id = t.utterance, t.speaker, null), m.role), t.cycle, iif(m.id = t.utterance, t.asr_confidence, null),
-      null, null, iif(m.id = t.utterance, t.level, t.answer), t.owner
+      ifnull({SPEAKER.format(m="m")}, m.role), t.cycle, iif(m.id = t.utterance, t.asr_confidence, null),
+      null, null, {MESSAGE_LEVEL.format(m="m")}, t.owner
     from messages m join turns t on t.session_id = m.session_id and t.n = m.turn
     where m.dropped is null and m.content <> ''
-    """,
+    """,  # noqa: S608 - our own constants
     """
     select 'episode', id, 'OBSERVATION', 'ACTIVE', ifnull(summary, kind || ' ' || payload || ' ' || outcome),
       ifnull(speaker, agent), 0, asr_confidence, null, null, level, owner from episodes
@@ -253,7 +257,8 @@ _ARMS = (
     """,
     f"""
     select 'summary', id, 'NOTE', iif(done, 'DONE', 'ACTIVE'), summary, ifnull(owner, ''), 0, null, null, null, level, owner
-    from ({_SUMMARIES})
+    from (select id, summary, level, owner, done from {SUMMARIES}
+      union all select id, summary, level, owner, 0 from session_summaries)
     """,  # noqa: S608 - our own constant
 )
 SHOWN_COLUMNS = (

@@ -20,6 +20,7 @@ from edgemem.records import Epoch, Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
 from edgemem.store.episodes import row_number
+from edgemem.store.graph import MESSAGE_LEVEL
 from edgemem.store.kinds import TOOL_OUTPUTS
 from edgemem.store.pending_erasures import note_whose
 from edgemem.store.retention import trim
@@ -45,20 +46,6 @@ _BESIDE_TALK = (
     " and (x.extra is not null or x.role in ('system', 'developer')))"
 )
 """Of a turn with more than plain talk: calls, their results, instructions."""
-
-MESSAGE_LEVEL = "case {m}.id when t.utterance then t.level else t.answer end"
-"""Who may read a message of the table `m`."""
-
-SPEAKER = "case when {m}.id = t.utterance then t.speaker end"
-"""Who said a message of the table `m`; null: an agent."""
-
-SUMMARIES = """
-  (select e.id, e.session_id, e.first_turn, e.summary, e.reason, e.level, null as owner
-  from epochs e where e.summary <> '' and not exists (
-    select 1 from epochs n where n.session_id = e.session_id and n.id > e.id and n.summary <> ''))
-"""
-"""The newest summary of each session as rows with level and owner."""
-
 
 _CURRENT_CYCLE = """
   select max(

@@ -45,7 +45,7 @@ def test_an_id_of_our_own_form_is_refused(memory: Memory, name: str) -> None:
     with pytest.raises(InvalidInputError, match="own"):
         memory.thoughts.create_thought(thought(name))
     with pytest.raises(ThoughtNotFoundError):
-        memory.thoughts.update_thought(name, priority="P1")
+        memory.thoughts.update_thought(name, content="a cup")
 
 
 def test_nobody_stores_a_reflection(memory: Memory) -> None:

@@ -21,11 +21,11 @@ from edgemem.recall.text.analyse import terms
 from edgemem.records import Kind
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, text_of
+from edgemem.store.graph import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import MOST_CHARS, read_sections
 from edgemem.store.rights import LEVELS
-from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 from edgemem.thoughts import traits_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ _MESSAGES = f"""
   where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
 """
 _SUMMARIES = f"""
-  f.summary, f.level, f.owner, null, null from {SUMMARIES} f where
+  f.summary, f.level, f.owner, null, null from {SUMMARIES} f where not f.done and
 """
 
 

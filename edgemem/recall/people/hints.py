@@ -17,8 +17,8 @@ from edgemem.recall.text.analyse import stem
 from edgemem.recall.text.lexicon import common_words
 from edgemem.records import Reader
 from edgemem.store.episodes import spell_out
+from edgemem.store.graph import MESSAGE_LEVEL
 from edgemem.store.rights import reading_rule
-from edgemem.store.turns import MESSAGE_LEVEL
 
 if TYPE_CHECKING:
     from edgemem.store.db.database import Database
