@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (55_321, 53_690),
-    "lines of code": (39_578, 32_500),
-    "lines of the core": (43_896, 42_050),
+    "lines": (55_314, 53_690),
+    "lines of code": (39_574, 32_500),
+    "lines of the core": (43_889, 42_050),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
