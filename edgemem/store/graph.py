@@ -271,7 +271,7 @@ VIEWS = (
     f"""
     create view shown_thoughts (kind, {", ".join(SHOWN_COLUMNS)}) as
       select s.kind, s.kind || ':' || s.id, s.id, s.type, s.lifecycle, ifnull(m.priority, 'P3'), s.content,
-        ifnull(nullif(s.source, ''), 'edgemem'), s.cycle, s.cycle, s.confidence, s.id / 1e6, s.valid_from, s.valid_to, m.expires,
+        ifnull(s.source, ''), s.cycle, s.cycle, s.confidence, s.id / 1e6, s.valid_from, s.valid_to, m.expires,
         ifnull(m.pinned, 0), ifnull(m.aloud, 1), m.metadata, s.level, s.owner
       from ({" union all ".join(_ARMS)}) s left join marks m on m.subject = s.kind || ':' || s.id
     """,  # noqa: S608 - our own constants

@@ -23,6 +23,7 @@ from edgemem.store.kinds import SHOWN
 from edgemem.store.rights import LEVELS, drop_unused, readable, reading_rule, spell
 from edgemem.store.turns import current_cycle, lift_cycle
 from edgemem.thoughts import (
+    CONTENT_BYTES,
     ESSENCE_CHARS,
     LifecycleStatus,
     Priority,
@@ -272,7 +273,11 @@ def thought_of(row: Mapping[str, Any], now: float) -> ThoughtRecord:
     if "essence" in row:
         fields["updated_at"] = row["id"] / 1e6
     else:
-        fields["essence"] = clean(row["content"], max_chars=ESSENCE_CHARS) or "…"
+        # A message may be blank, and longer than a thought.
+        text = row["content"].encode()[:CONTENT_BYTES].decode(errors="ignore")
+        fields["content"] = text if text.strip() else "…"
+        fields["essence"] = clean(text, max_chars=ESSENCE_CHARS) or "…"
+        fields["source"] = row["source"].strip() or "edgemem"
         has_ended = row["valid_to"] is not None and row["valid_to"] <= now
         if has_ended and row["lifecycle"] == LifecycleStatus.ACTIVE:
             fields["lifecycle_status"] = LifecycleStatus.DONE

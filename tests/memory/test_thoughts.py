@@ -188,6 +188,19 @@ def test_records_of_every_kind_are_shown_as_thoughts(memory: Memory) -> None:
     assert thoughts.list_thoughts() == []
 
 
+@pytest.mark.parametrize("text", [" \n", "x" * (1 << 21)])
+def test_what_no_thought_may_hold_is_shown_all_the_same(memory: Memory, text: str) -> None:
+    """A message that is blank, or longer than a thought may be, can be read and marked; so can an episode without words."""
+    tell(memory, text)
+    memory.store.add_episode("drive", {}, "ok", agent=" ", summary=text[:9], metadata=HALL)
+    ((turn,),) = memory.diagnostics.database.query("select id from messages")
+    marked = memory.thoughts.update_thought(f"turn:{turn}", pinned=True)
+    assert memory.thoughts.get_thought(f"turn:{turn}") == marked
+    episode = memory.thoughts.get_thought(f"episode:{memory.store.recent_episodes(1)[0].id}")
+    assert episode is not None
+    assert episode.metadata == HALL
+
+
 def _shown(memory: Memory, name: str) -> tuple[str, str]:
     stated = memory.thoughts.get_thought(name)
     assert stated is not None
