@@ -157,6 +157,7 @@ STEP = "create table migrations (name text primary key, recorded integer not nul
 FOREIGN = {
     "newer": (STEP % "v001_initial" + ", ('v999_more', 1)", NewerSchemaError, "update edgemem"),
     "older": (STEP % "m007_private_turns", StoreError, "move it away"),
+    "older, of the same steps": (STEP % "v001_initial", StoreError, "lacks the table .*move it away"),
     "another program's": ("create table facts (mine)", StoreError, "another program"),
 }
 
