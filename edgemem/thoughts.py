@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_args
 
 import msgspec
 
@@ -174,6 +174,11 @@ class ThoughtRecord(_Record, frozen=True, kw_only=True):
             raise InvalidInputError(
                 f"content may have {CONTENT_BYTES:,} bytes; split it into several thoughts."
             )
+        members = self.consolidated_from or ()
+        if not isinstance(members, (list, tuple)) or not all(isinstance(name, str) for name in members):
+            raise InvalidInputError(f"consolidated_from must be a list of ids, not {repr(members)[:40]}.")
+        if self.pinned not in (True, False) or self.aloud not in (True, False):  # a text would mean neither
+            raise InvalidInputError("pinned and aloud must be True or False.")
         self._set(
             essence=essence,
             content=content,
@@ -184,7 +189,7 @@ class ThoughtRecord(_Record, frozen=True, kw_only=True):
             source_type=named(KnowledgeSource, self.source_type),
             visibility=named(ThoughtVisibility, self.visibility),
             confidence=_share(self.confidence, "confidence"),
-            consolidated_from=tuple(self.consolidated_from or ()),
+            consolidated_from=tuple(members),
             metadata=checked_metadata(self.metadata),
             **{name: utc(getattr(self, name), name) for name in _THOUGHT_TIMES},
         )
@@ -240,6 +245,8 @@ class EdgeRecord(_Record, frozen=True, kw_only=True):
             check_key(getattr(self, name), what=f"a {name}")
         if self.from_thought_id == self.to_thought_id:
             raise InvalidInputError(f"An edge needs two thoughts; both ends are {self.to_thought_id!r:.80}.")
+        if self.level not in (None, *get_args(Level)) or not isinstance(self.owner, (str, type(None))):
+            raise InvalidInputError(f"level must be one of {', '.join(get_args(Level))}, and owner a name.")
         weight = _share(self.weight, "weight")
         if weight is None:
             raise InvalidInputError("weight must be a number from 0 to 1; leave it out for 1.")
@@ -349,12 +356,12 @@ def checked_metadata(value: Any) -> Metadata:
         raise InvalidInputError(
             f"metadata must be a dict, not {type(value).__name__}; write {{'room': 'kitchen'}}."
         )
-    kept = {name: _checked_value(part, name, 1) for name, part in value.items()}
+    kept = _checked_value(value, "metadata", 0)
     if (size := len(msgspec.json.encode(kept))) > METADATA_BYTES:
         raise InvalidInputError(
             f"metadata has {size:,} bytes as JSON and may have {METADATA_BYTES:,}; shorten it."
         )
-    return {storable(name): part for name, part in kept.items()}
+    return dict(kept)
 
 
 def flattened(metadata: Mapping[str, Any], path: str = "$") -> list[tuple[str, Any]]:
@@ -403,8 +410,8 @@ def pass_filters(traits: Collection[str], filters: Filters) -> bool:
 
 
 def _trait(path: str, value: Any) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_CYCLE:
-        value = int(value)
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() and abs(value) < MOST_CYCLE else float(value)
     return msgspec.json.encode([path, storable(value) if isinstance(value, str) else value]).decode()
 
 
@@ -420,11 +427,12 @@ def _checked_value(value: Any, name: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
         if depth == METADATA_DEPTH:
             raise InvalidInputError(f"metadata may have {METADATA_DEPTH} levels of dicts; flatten it.")
-        return {storable(key): _checked_value(part, key, depth + 1) for key, part in value.items()}
+        parts = {key: _checked_value(part, key, depth + 1) for key, part in value.items()}
+        return {storable(key): part for key, part in parts.items()}
     if isinstance(value, str):
         return storable(value)
     if _is_scalar(value):
-        return value
+        return float(value) if isinstance(value, float) else value  # JSON takes none of numpy's
     raise InvalidInputError(
         f"metadata {name!r:.60} must be text, a number, true, false or a dict of such, not {repr(value)[:40]}."
     )

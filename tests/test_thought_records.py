@@ -3,10 +3,20 @@
 from datetime import datetime, timezone
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgemem.errors import InvalidInputError, InvalidTransitionError
-from edgemem.thoughts import EdgeRecord, LifecycleStatus, ThoughtVisibility, checked_metadata, utc
+from edgemem.thoughts import (
+    EdgeRecord,
+    LifecycleStatus,
+    ThoughtVisibility,
+    checked_filters,
+    checked_metadata,
+    pass_filters,
+    traits_of,
+    utc,
+)
 from support.thoughts import an_edge, thought
 
 pytestmark = pytest.mark.quick
@@ -29,7 +39,8 @@ def test_a_thought_has_the_defaults_of_the_page() -> None:
         {"confidence": True}, {"created_cycle": 2}, {"created_cycle": -1}, {"updated_cycle": 1.0},
         {"valid_from": "2026-02-01", "valid_until": "2026-01-01"}, {"valid_from": "soon"}, {"expires_at": float("nan")},
         {"metadata": {"a": [1]}}, {"metadata": {"a": float("nan")}}, {"metadata": {1: "a"}}, {"metadata": []},
-        {"metadata": {"a": "x" * (1 << 20)}}, {"metadata": {"a": 2**70}},
+        {"metadata": {"a": "x" * (1 << 20)}}, {"metadata": {"a": 2**70}}, {"metadata": {"a": {1: 2}}},
+        {"pinned": "true"}, {"aloud": ""}, {"aloud": None}, {"consolidated_from": "a"}, {"consolidated_from": (1,)},
         {"visibility": "public", "owner": "ines"}, {"visibility": "private", "owner": "ines"},
     ],
 )  # fmt: skip
@@ -56,6 +67,14 @@ def test_metadata_may_be_sixteen_dicts_deep() -> None:
     assert checked_metadata(nested(16)) == nested(16)
     with pytest.raises(InvalidInputError, match="levels"):
         checked_metadata(nested(100))
+
+
+def test_metadata_has_numbers_of_numpy_as_plain_ones() -> None:
+    """What a sensor gives is kept, and found by a filter."""
+    given = {"heat": np.float64(1.5), "half \ud800": "a"}
+    kept = checked_metadata(given)
+    assert [type(value) for value in kept.values()] == [float, str]
+    assert pass_filters(traits_of(kept), checked_filters({"heat": np.float64(1.5)}))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +128,15 @@ def test_evolve_returns_another_record_and_knows_its_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"weight": 2}, {"weight": None}, {"edge_type": "LIKES"}, {"to_thought_id": "a"}]
+    "wrong",
+    [
+        {"weight": 2},
+        {"weight": None},
+        {"edge_type": "LIKES"},
+        {"to_thought_id": "a"},
+        {"level": "mine"},
+        {"owner": 5},
+    ],
 )
 def test_a_wrong_edge_is_refused(wrong: dict[str, Any]) -> None:
     """An edge has two ends, a type of the page and a weight from 0 to 1."""

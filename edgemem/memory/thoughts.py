@@ -7,7 +7,7 @@ memory.thoughts.create_edge(EdgeRecord(edge_id="e1", from_thought_id="mug", to_t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -19,7 +19,9 @@ from edgemem.store import edges
 from edgemem.store.episodes import row_number
 from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.kinds import EPISODES
+from edgemem.store.rights import LEVELS
 from edgemem.store.thoughts import (
+    LINE,
     OURS,
     UNMARKED,
     archive_thoughts,
@@ -34,9 +36,10 @@ from edgemem.store.thoughts import (
     put_thought,
     same_thought,
     stored_thought,
+    thought_of,
 )
 from edgemem.store.turns import current_cycle, turn_of
-from edgemem.store.validation import checked_count, checked_text, item_count, whole_number
+from edgemem.store.validation import checked_count, checked_number, checked_text, item_count, whole_number
 from edgemem.thoughts import (
     ESSENCE_CHARS,
     EdgeRecord,
@@ -147,6 +150,9 @@ class Thoughts:
         deduplicate: bool = False,
     ) -> list[ThoughtRecord]:
         """Store new thoughts, all or none of them; see `create_thought`."""
+        if not isinstance(thoughts, Iterable):
+            raise InvalidInputError(f"Give a list of thoughts, not {type(thoughts).__name__}.")
+        thoughts = [*thoughts]  # a generator is read once
         near: dict[tuple[str | None, ...], str | None] = {}
         for thought in thoughts:
             _check_new(thought)
@@ -195,7 +201,14 @@ class Thoughts:
 
     def get_thought(self, thought_id: str, *, reader: Reader | None = None) -> ThoughtRecord | None:
         """Return a thought, stored or shown; None: there is none that the reader may read."""
-        return edges.read_thought(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
+        if not (line := LINE.fullmatch(checked_text(thought_id, "a thought_id"))):
+            return edges.read_thought(self._database, thought_id, reader=reader)
+        if (item := self._search.item(line[1], int(line[2]), reader)) is None:  # type: ignore[arg-type]
+            return None
+        row: dict[str, Any] = {"name": thought_id, "type": "NOTE", "lifecycle": "ACTIVE", "priority": "P3"}
+        row |= {"content": item.text, "source": item.source, "created": item.recorded_at, "valid_to": None}
+        row |= {"level": LEVELS.index(item.level), "owner": item.owner}
+        return thought_of(row, self._database.now())
 
     def update_thought(self, /, thought_id: str, **changes: Any) -> ThoughtRecord:
         """Write another version of a thought under its id; of one that is only shown, change its mark.
@@ -400,7 +413,10 @@ class Thoughts:
 
     def why(self, thought_id: str, *, reader: Reader | None = None) -> edges.Reasons | None:
         """Return who said it, in which words, what it took the place of and what contests it; None: there is none to read."""
-        return edges.reasons_for(self._database, checked_text(thought_id, "a thought_id"), reader=reader)
+        is_line = LINE.match(checked_text(thought_id, "a thought_id"))
+        if is_line and (shown := self.get_thought(thought_id, reader=reader)):
+            return edges.Reasons(shown, (), (), ())
+        return edges.reasons_for(self._database, thought_id, reader=reader)
 
     def search(
         self,
@@ -507,7 +523,8 @@ def _create(tx: Transaction, thought: ThoughtRecord, expires_after_seconds: floa
             f"There is a thought {thought.thought_id!r:.80} already; update_thought changes it."
         )
     if expires_after_seconds is not None:
-        thought = thought.evolve(expires_at=tx.now() + expires_after_seconds)
+        seconds_left = checked_number(expires_after_seconds, "expires_after_seconds")
+        thought = thought.evolve(expires_at=tx.now() + seconds_left)
     begun = thought.created_cycle or current_cycle(tx)
     updated = max(thought.updated_cycle or current_cycle(tx), begun)
     return put_thought(tx, thought.evolve(created_cycle=begun, updated_cycle=updated))

@@ -12,7 +12,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.docs import only_greets, safety_odds
-from edgemem.recall.index.sources import FACT, KINDS, THOUGHT, TURN, BankSections, written
+from edgemem.recall.index.sources import FACT, KINDS, NUMBERS, THOUGHT, TURN, BankSections, written
 from edgemem.recall.index.view import Filter, UnindexedDocs
 from edgemem.recall.query import read_question
 from edgemem.recall.results import FactTimes, Rows
@@ -241,6 +241,13 @@ class Recall:
             candidates=len(ranking),
         )
         return results
+
+    def item(self, kind: Kind, ref: int, reader: Reader | None) -> Recalled | None:
+        """Return one item as a recall would now, without score and reason; None: there is none that the reader may read."""
+        times = FactTimes(self._clock.now(), zone=self._settings.now.time.tzinfo())
+        who = with_stored_spelling(self._truth, reader)
+        rows = Rows(self._truth, self._notes, self._sections, reader=who, times=times, doubtful_below=0.0)
+        return next(iter(rows.read([(NUMBERS[kind], ref)]).values()), None)
 
     def utterances(
         self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 OURS = re.compile(rf"({'|'.join((*SHOWN, 'note', 'bank', 'procedure', 'thought'))}):")
 """How an id of a record that is shown as a thought begins; no caller's id may."""
 
+LINE = re.compile(r"(note|bank|procedure):(-?\d{1,19})")
+"""The id of what is shown as a thought and has neither edges nor a mark."""
+
 _ID = re.compile(rf"({'|'.join(SHOWN)}):(\d{{1,18}})")
 
 _KEY_OF = """
@@ -73,6 +77,7 @@ UNSAID = "known, not to be said aloud"  # told in place of a value, behind its k
 _LEAST = 4  # letters and digits of the shortest value that is looked for
 _MOST = 64  # of a longer value so many tell it
 _WORD, _BETWEEN = re.compile(r"[^\W_]+"), re.compile(r"[\s._-]+(?:\d+$)?")
+_ESCAPED = re.compile(r"\\[bfnrt]")  # spaces as JSON has them
 _LINE, _JSON_LINE = re.compile(r"[^\n]+"), re.compile(r'(?:[^"\\\n]|\\[^n])+')
 
 
@@ -247,7 +252,7 @@ def put_mark(tx: Transaction, subject: str, **changes: Any) -> None:
     """Change a record's mark, as private as the record is; one that says nothing is no row."""
     announce_mark(tx, subject)
     if (row := find_rows(tx, [subject]).get(subject)) is None:
-        raise ThoughtNotFoundError(f"There is no {subject!r:.80}.")
+        raise ThoughtNotFoundError(f"There is nothing to mark under {subject!r:.80}.")
     thought = thought_of(row, tx.now()).evolve(**changes)
     fields = msgspec.structs.asdict(thought)
     if {name: fields[name] for name in UNMARKED} == UNMARKED:
@@ -326,18 +331,30 @@ class NeverAloud(NamedTuple):
         return f"{BULLET if line.startswith(BULLET) else ''}{label}: {UNSAID}"
 
     def _find(self, text: str) -> list[tuple[str, Level, str | None]]:
-        """Return whose the values in a text are; one of letters alone, where a script has capitals, begins a word there."""
+        """Return whose the values in a text are, whole or cut by `…`; one of letters alone, where a script has capitals, begins a word."""
         spaced = "\n".join(_folded(text))
         joined = spaced.replace(" ", "")
         found = [value for value in self.values if value in joined]
         words = [value for value in found if value.isalpha() and value[0].islower()]
         within = [word for word in words if not re.search(r"\b" + " ?".join(word), spaced)]
-        return [whose for value in found if value not in within for whose in self.values[value]]
+        found = [value for value in found if value not in within]
+        cuts = [ends for two in pairwise(text.split("…")) for ends in product(*map(_folded, two))]
+        found += [value for value in self.values if any(_is_cut(value, *ends) for ends in cuts)]
+        return [whose for value in dict.fromkeys(found) for whose in self.values[value]]
+
+
+def _is_cut(value: str, left: str, right: str) -> bool:
+    """Tell whether a folded text ends with the beginning of a value, or the next one begins with its end."""
+    edge, sizes = r"\b" if value.isalpha() else "", range(_LEAST, len(value))
+    ends, begins = left.replace(" ", ""), right.replace(" ", "")
+    heads = [value[:most] for most in sizes if ends.endswith(value[:most])]
+    is_head = any(re.search(f"{edge}{' ?'.join(head)}$", left) for head in heads)
+    return is_head or any(begins.startswith(value[-most:]) for most in sizes)
 
 
 def _folded(text: str) -> set[str]:
     """Return the words of a text without case and accents, digits of every script, and numbers in words, as 0 to 9: each way to read it."""
-    signs = unicodedata.normalize("NFKD", text.casefold())
+    signs = unicodedata.normalize("NFKD", _ESCAPED.sub(" ", text).casefold())
     plain = (str(unicodedata.decimal(sign, sign)) for sign in signs if not unicodedata.combining(sign))
     return set(map(" ".join, with_digits(_WORD.findall("".join(plain)))))
 

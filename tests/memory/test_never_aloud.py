@@ -100,6 +100,8 @@ def test_a_value_that_changes_stays_as_it_is(tmp_path: Path) -> None:
         ("金庫の番号", "彼の金庫の番号です", True), ("4711", "it is four seven, one one.", True), ("47 11 Zulu", "forty seven eleven zulu", True),
         ("4711", "es ist siebenundvierzig elf", True), ("4711", "cuarenta y siete, once", True), ("four seven double one", "47 11", True),
         ("4711", "four men and seven dogs, eleven in all", False),
+        ("open sesame", "say open ses…", True), ("open sesame", "…n sesame", True),
+        ("open sesame", "say ope… or …ame", False), ("anna berta", "Johanna…", False),
 ])  # fmt: skip
 def test_it_is_known_in_every_spelling(tmp_path: Path, value: str, line: str, held: bool) -> None:
     """Case, accents, spaces, signs and numbers in words make no difference; letters within a word, and less than four, are no value."""
@@ -108,6 +110,20 @@ def test_it_is_known_in_every_spelling(tmp_path: Path, value: str, line: str, he
         m.store.add_fact("tea", line)
         assert ("tea" not in m.store.render_for_prompt()) is held
         assert "Sesamio" not in m.hints()
+
+
+def test_a_line_that_is_cut_within_it_tells_no_part(tmp_path: Path) -> None:
+    """Wherever a line of the block or of a tool ends, and where a file breaks the value over two lines."""
+    told, value = "", "4711 Zulu 0815 Yankee"
+    with opened(tmp_path / "home", PROFILE) as m:
+        m.store.add_fact("gate.code", value, scope="household", aloud=False)
+        for words in range(40, 64, 2):
+            m.store.add_fact("gate.note", f"{'bla ' * words}{value}{' so' * 90}", scope="household")
+            told += hear(m, "What is the gate note?")
+        m.bank.household.write_file("MEMORY.md", "Gate:\n4711 Zulu\n0815 Yankee")
+        told += hear(m, "Go.", "memory_read").rpartition("</memory>")[2]
+    assert "bla…" in told
+    assert "4711" not in told
 
 
 @pytest.mark.long

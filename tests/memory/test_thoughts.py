@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgemem.errors import DuplicateEdgeError, InvalidInputError, InvalidTransitionError, ThoughtNotFoundError
 from edgemem.memory import Memory
 from edgemem.memory.users import Episode
-from edgemem.records import Heard, Reader
+from edgemem.records import Heard, Procedure, ProcedureStep, Reader
 from edgemem.session.tools import ToolTurn
 from edgemem.thoughts import flattened
 from support.embedders import HashEmbedder
@@ -46,6 +46,17 @@ def test_an_id_of_our_own_form_is_refused(memory: Memory, name: str) -> None:
         memory.thoughts.create_thought(thought(name))
     with pytest.raises(ThoughtNotFoundError):
         memory.thoughts.update_thought(name, content="a cup")
+
+
+def test_thoughts_of_any_collection_are_stored_and_else_refused(memory: Memory) -> None:
+    """A generator is read once, and one thought, or an expiry that is no number, is named in a sentence."""
+    assert len(memory.thoughts.bulk_store(thought(name) for name in "ab")) == len("ab")  # type: ignore[arg-type]
+    for wrong in (None, thought("c")):
+        with pytest.raises(InvalidInputError, match="list of thoughts"):
+            memory.thoughts.bulk_store(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="expires_after_seconds"):
+        memory.thoughts.create_thought(thought("c"), expires_after_seconds="5")  # type: ignore[arg-type]
+    assert memory.thoughts.count_thoughts() == len("ab")
 
 
 def test_nobody_stores_a_reflection(memory: Memory) -> None:
@@ -205,6 +216,27 @@ def _shown(memory: Memory, name: str) -> tuple[str, str]:
     stated = memory.thoughts.get_thought(name)
     assert stated is not None
     return stated.thought_type, stated.lifecycle_status
+
+
+def test_whatever_a_search_finds_is_a_thought(tmp_path: Path) -> None:
+    """Lines of notes, sections of the bank and procedures too, for who may read them; without edges, and with another door."""
+    with opened(tmp_path / "home", '[bank]\nbackend = "files"\n') as memory:
+        memory.notes.append("- The canoe has a leak.")
+        memory.bank.household.write_file("canoe.md", "The canoe is in the shed.")
+        step = ProcedureStep("glue", {"what": "canoe"})
+        memory.procedures.store(Procedure("p", "patch", "Patch the canoe.", "patch the canoe", (step,)))
+        found = [name for name, _ in memory.thoughts.search("the canoe", reader=ALICE)]
+        assert {name.partition(":")[0] for name in found} == {"note", "bank", "procedure"}
+        for name in found:
+            shown = memory.thoughts.get_thought(name, reader=ALICE)
+            assert shown is not None
+            assert "canoe" in shown.essence
+            assert (shown.thought_id, shown.thought_type, shown.lifecycle_status) == (name, "NOTE", "ACTIVE")
+            assert memory.thoughts.why(name, reader=ALICE) == (shown, (), (), ())
+            assert (memory.thoughts.get_thought(name, reader=STRANGER) is None) is (name[:4] != "proc")
+            with pytest.raises(ThoughtNotFoundError, match="nothing to mark"):
+                memory.thoughts.update_thought(name, pinned=True)
+        assert memory.thoughts.get_thought("note:1") is None
 
 
 def test_a_doubt_contests_a_fact_until_it_is_settled(memory: Memory) -> None:

@@ -132,8 +132,8 @@ class Source(NamedTuple):
 _READ = {
     FACTS.table: _FACTS, PREFERENCES.table: _PREFERENCES, MESSAGES.table: _MESSAGES, EPOCHS.table: _SUMMARIES,
 }  # fmt: skip
-_NUMBER_OF = {doc: number for number, doc in KINDS.items()}
-SOURCES = tuple(Source(_NUMBER_OF[kind.doc], kind.table, _select(kind)) for kind in STORED if kind.doc)
+NUMBERS = {doc: number for number, doc in KINDS.items()}
+SOURCES = tuple(Source(NUMBERS[kind.doc], kind.table, _select(kind)) for kind in STORED if kind.doc)
 
 FACT_SOURCE = SOURCES[:1]
 

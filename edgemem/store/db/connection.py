@@ -73,12 +73,13 @@ def check_schema(connection: Any, schema: Schema) -> bool:
             "This database belongs to another program; name another file. `edgemem import swarmline`, `edgevox` or `engrava` takes theirs over."
         )
     names = sorted(row[0] for row in connection.execute("select name from migrations"))
-    newer = [name for name in names if name > steps[-1].name]
+    is_older = bool(names) and steps[0].name not in names  # or damaged: names may be no text then
+    newer = [name for name in names if not is_older and name > steps[-1].name]
     if newer:
         raise NewerSchemaError(f"A newer edgemem wrote this database (it knows {newer[0]}); update edgemem.")
     ran = [statement.split() for step in steps if step.name in names for statement in step.statements]
     lacking = sorted({words[2] for words in ran if words[:2] == ["create", "table"]} - tables)
-    if lacking or (names and steps[0].name not in names):
+    if lacking or is_older:
         lacks = f" (it lacks the table {lacking[0]})" if lacking else ""
         raise StoreError(
             f"An edgemem of before the first release wrote this database{lacks}, or somebody changed it, and this one cannot"
