@@ -419,7 +419,7 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     score: float
     """0 to 1."""
     why: tuple[str, ...] = ()
-    """The signals that found it, strongest first, such as `words`, `meaning`, `neighbour`, `recent`."""
+    """The signals that found it, strongest first, such as `words`, `meaning`, `neighbour`, `recent`, `edge`."""
     recorded_at: float = 0.0
     valid_from: float | None = None
     valid_to: float | None = None

@@ -19,7 +19,7 @@ from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.ranking import choose_versions
 from edgemem.recall.search.safety import with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.selection import Echoes, Selection, best_of_groups
+from edgemem.recall.search.selection import Echoes, Selection, best_of_groups, with_linked
 from edgemem.recall.text.analyse import analyse, asks, plain_words, terms
 from edgemem.recall.times import checked_when, past_times
 from edgemem.records import CutOff, Kind, Reader
@@ -219,9 +219,19 @@ class Recall:
         )
         echoes = None if request.repeated else Echoes(question)
         selection = Selection(
-            request.k, echoes, request.min_score, frozenset(request.exclude), request.known, question.whole
+            request.k,
+            echoes,
+            request.min_score,
+            frozenset(request.exclude),
+            request.known,
+            question.whole,
+            frozenset((request.session, turn) for turn in allowed.turns),
         )
-        groups = best_of_groups(ranking, request.apart or (KINDS.values(),), rows, selection)
+        kinds = request.apart or (KINDS.values() if request.kinds is None else request.kinds,)
+        groups = best_of_groups(ranking, kinds, rows, selection)
+        is_plain = when is None and request.refs is None and request.validity is None and not request.repeated
+        if settings.graph_weight and is_plain and any(groups):
+            groups = with_linked(groups, kinds, rows, selection, settings.graph_weight)
         results = [] if greets else [item for group in groups for item in group]
         if search.safety:
             items = rows.read([(doc.kind, doc.ref) for doc in search.safety])

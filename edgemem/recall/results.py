@@ -33,13 +33,14 @@ from edgemem.recall.index.sources import (
 from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
 from edgemem.store.db.transaction import bound, placeholders
-from edgemem.store.edges import read_thought
+from edgemem.store.edges import list_edges, read_thought
 from edgemem.store.episodes import stored_text, text_of
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.graph import MESSAGE_LEVEL, SPEAKER, SUMMARIES
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.thoughts import Priority, pass_filters, traits_of
+from edgemem.store.thoughts import record_of
+from edgemem.thoughts import EdgeRecord, Priority, pass_filters, traits_of
 
 if TYPE_CHECKING:
     from edgemem.recall.index.sources import BankSections
@@ -92,6 +93,8 @@ _HIDDEN = """
     or exists (select 1 from facts n where n.key_id = f.key_id and n.recorded = f.known_to and n.id = n.origin
       and n.value is not null and not {rule}))
 """
+_MOST_EDGES = 100  # of the best items; a hub has more, and says little of each
+_NUMBERS = {kind: number for number, kind in KINDS.items()}
 MESSAGES = 100
 """So many of the best messages are looked at."""
 SHOWN = 3
@@ -188,6 +191,22 @@ class Rows:
             if shown := read_thought(self._truth, thought_id, reader=self._reader):
                 ranks[places[name]] = shown.priority, not shown.confirmation_count
         return ranks
+
+    def edges(self, names: Sequence[str]) -> list[EdgeRecord]:
+        """Return the stored edges at some thoughts, by their ids, that hold and that the reader may read: the newest."""
+        at = placeholders(names)
+        where = f"(source_id in ({at}) or target_id in ({at})) and ifnull(valid_from <= :at, 1) and ifnull(valid_to > :at, 1)"
+        values = {**bound(names), "at": self._times.moment}
+        return list_edges(self._truth, where, values, filters=(), limit=_MOST_EDGES, reader=self._reader)
+
+    def shown(self, names: Sequence[str]) -> list[Recalled]:
+        """Return the readable items of thoughts, stored or shown, by their ids, where recall knows the kind."""
+        records = {name: record for name in names if (record := record_of(name))}
+        stored = [name for name in names if name not in records]
+        sql = f"select id from stored_thoughts where name in ({placeholders(stored)})"  # noqa: S608 - our own
+        refs = [(THOUGHT, ref) for (ref,) in self._truth.query(sql, bound(stored))]
+        refs += [(_NUMBERS[kind], ref) for kind, ref in records.values() if kind in _NUMBERS]
+        return [*self.read(refs).values()]
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
         if kind == FACT:

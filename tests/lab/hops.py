@@ -28,7 +28,6 @@ FILE = Path(__file__).parents[1] / "data" / "hops.toml"
 TABLES = {"fact": "facts where id = origin", "doubt": "doubts", "preference": "preferences", "episode": "episodes"}  # fmt: skip
 _FIRST, _DEPTH = 5, 50  # places in which an answer counts, and in which what is closed is looked for
 _IDLE_S, _DAY_S = 3600.0, 86_400.0
-_PATIENT = RecallSettings(deadline_ms=20_000.0, query_embed_ms=20_000.0)
 
 
 class Question(NamedTuple):
@@ -63,16 +62,23 @@ def read_homes(path: Path) -> list[Home]:
 
 
 def run(
-    *, file: Path = FILE, words: bool = False, save: Path | None = None, against: Path | None = None
+    *,
+    file: Path = FILE,
+    words: bool = False,
+    weight: float = RecallSettings().graph_weight,
+    save: Path | None = None,
+    against: Path | None = None,
 ) -> dict[str, Any]:
     """Ask homes whose records hang together by edges for what is an edge away, what is not, what nothing answers, and what is closed.
 
     Args:
         words: find by words alone.
+        weight: `[recall] graph_weight`.
         save: keep what became of each question in this file.
         against: what `save` wrote of another run; differences are told by figure and question by question.
     """
-    profile = Profile(llama=LlamaSettings(embedder="" if words else EMBEDDER), recall=_PATIENT)
+    recall = RecallSettings(deadline_ms=20_000.0, query_embed_ms=20_000.0, graph_weight=weight)
+    profile = Profile(llama=LlamaSettings(embedder="" if words else EMBEDDER), recall=recall)
     scores: dict[str, dict[str, float]] = {}
     for home in read_homes(file):
         say(f"{home.name} …")

@@ -129,6 +129,8 @@ class Selection(NamedTuple):
     known: Collection[str] = ()
     """Returned beside the k others, as `kind:id`."""
     query: Analysis = NOTHING
+    turns: frozenset[tuple[str | None, int | None]] = frozenset()
+    """Not what was said in these, by session and number."""
 
     @property
     def says_list(self) -> bool:
@@ -163,6 +165,48 @@ def best_of_groups(
         for group in sorted(set(chosen), key=lambda group: "turn" not in group)
     }
     return [best[group] for group in chosen]
+
+
+def with_linked(
+    groups: Sequence[Sequence[Recalled]],
+    kinds: Sequence[Collection[Kind]],
+    rows: Rows,
+    selection: Selection,
+    weight: float,
+) -> list[list[Recalled]]:
+    """Return the best items of each group with what a stored edge links to any of them, in words of its own.
+
+    Args:
+        kinds: those of each group.
+        weight: share of its score that an item hands over an edge of weight 1, 0 to 1.
+    """
+    scores = {_thought_id(item): item.score for group in groups for item in group if item.score > 0}
+    handed: dict[str, float] = {}
+    for edge in rows.edges([*scores]):
+        ends = edge.from_thought_id, edge.to_thought_id
+        for near, far in (ends, ends[::-1]):
+            score = weight * min(edge.weight, 1.0) * scores.get(near, 0.0)
+            if score > 0 and score >= max(selection.least, handed.get(far, 0.0)):
+                handed[far] = score
+    linked = {name_of(item): item for item in rows.shown([*handed])}
+    ranked = []
+    for group, some in zip(groups, kinds, strict=True):
+        items = {name_of(item): item for item in group}
+        for name, item in linked.items():
+            score, known = handed[_thought_id(item)], items.get(name, item)
+            is_left_out = name in selection.exclude or (item.session, item.turn) in selection.turns
+            if item.kind in some and known.score < score and not is_left_out:
+                items[name] = msgspec.structs.replace(known, score=score, why=(*known.why, "edge"))
+        best = sorted(items.values(), key=lambda item: (item.heard_badly, -item.score))
+        counted = [name_of(item) for item in best if name_of(item) not in selection.known]
+        left_out = frozenset(counted[selection.k :])
+        ranked.append([item for item in best if name_of(item) not in left_out])
+    return ranked
+
+
+def _thought_id(item: Recalled) -> str:
+    """Return the id under which an item is a thought."""
+    return str(item.key) if item.kind == "thought" else name_of(item)
 
 
 def _best_of_group(
