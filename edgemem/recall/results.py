@@ -22,6 +22,7 @@ from edgemem.recall.index.sources import (
     FACT,
     KINDS,
     NOTE,
+    NUMBERS,
     PREFERENCE,
     SUMMARY,
     THOUGHT,
@@ -94,7 +95,6 @@ _HIDDEN = """
       and n.value is not null and not {rule}))
 """
 _MOST_EDGES = 100  # of the best items; a hub has more, and says little of each
-_NUMBERS = {kind: number for number, kind in KINDS.items()}
 MESSAGES = 100
 """So many of the best messages are looked at."""
 SHOWN = 3
@@ -205,7 +205,7 @@ class Rows:
         stored = [name for name in names if name not in records]
         sql = f"select id from stored_thoughts where name in ({placeholders(stored)})"  # noqa: S608 - our own
         refs = [(THOUGHT, ref) for (ref,) in self._truth.query(sql, bound(stored))]
-        refs += [(_NUMBERS[kind], ref) for kind, ref in records.values() if kind in _NUMBERS]
+        refs += [(NUMBERS[kind], ref) for kind, ref in records.values() if kind in NUMBERS]
         return [*self.read(refs).values()]
 
     def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
