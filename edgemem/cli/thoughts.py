@@ -163,7 +163,7 @@ def query(sql: str, speaker: str | None, home: Path, as_json: bool) -> None:
         database = memory.diagnostics.database
         database.flush()
         if speaker is None:
-            found = query_file(database.path, sql, seconds=QUERY_S, most=MOST_ROWS)
+            found = query_file(database.source, sql, seconds=QUERY_S, most=MOST_ROWS)
         else:
             reader = with_stored_spelling(database, options.reader_of(memory, speaker))
             found = filtered(memory, sql, reader)

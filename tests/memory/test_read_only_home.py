@@ -125,7 +125,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 READERS = {
     ("facts",): "is blue", ("recall", "kettle", "--json"): "is blue", ("recall", "canoe"): "lake",
     ("export",): "is blue", ("inspect", "prompt", "What about the kettle?"): "is blue",
-    ("stats",): "facts", ("notes",): "canoe",
+    ("stats",): "facts", ("notes",): "canoe", ("query", "select content from thoughts"): "is blue", ("why", "kettle"): "is blue",
 }  # fmt: skip
 """Commands, and what each prints of the memory."""
 

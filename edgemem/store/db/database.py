@@ -130,6 +130,11 @@ class Database(Closable):
         except FOREIGN as error:
             raise to_store_error(error, self.path) from error
 
+    @property
+    def source(self) -> Path:
+        """Return the file that is read: a copy, where it cannot be written."""
+        return self._file
+
     def now(self) -> float:
         """Return the clock's time, which is not before anything that any process has stored here."""
         self._check_open()
