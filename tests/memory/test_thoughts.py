@@ -366,6 +366,21 @@ def test_thoughts_edges_and_marks_move_to_another_memory(memory: Memory, tmp_pat
         assert other.thoughts.max_cycle() == memory.thoughts.max_cycle() == 7
 
 
+def test_a_mark_moves_with_what_one_person_said(memory: Memory, tmp_path: Path) -> None:
+    """An export by person takes it along, or a robot that imports what she told the household would say it aloud; others' stay."""
+    gate = fact(memory, "gate.code", "4711 Zulu", heard=Heard("alice"), aloud=False)
+    tell(memory, "The canoe leaks.", speaker="alice")
+    ((ref,),) = memory.diagnostics.database.query("select id from messages")
+    said, bobs = f"turn:{ref}", fact(memory, "tea", "green", heard=Heard("bob"), metadata=HALL)
+    memory.thoughts.update_thought(said, pinned=True)
+    with opened(tmp_path / "other") as other:
+        assert not other.import_lines(line.encode() for line in memory.export(speaker="alice")).refused
+        for name in (gate, said):
+            assert other.thoughts.get_thought(name) == memory.thoughts.get_thought(name)
+        assert other.diagnostics.database.query("select 1 from marks where subject = ?", (bobs,)) == []
+        assert "4711" not in other.store.render_for_prompt()
+
+
 @pytest.mark.parametrize(
     "method", ["get_thought", "get_edges", "related", "delete_thought", "update_thought", "why"]
 )

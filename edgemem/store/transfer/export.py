@@ -29,6 +29,7 @@ from edgemem.store.backups import checked_target
 from edgemem.store.db.files import sync, write_new
 from edgemem.store.declaration import Column, Kind
 from edgemem.store.facts import storable_value
+from edgemem.store.graph import MARKS
 from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, MESSAGES, SESSIONS, TOOL_OUTPUTS, TURNS
 from edgemem.store.rights import spellings
 from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
@@ -60,6 +61,8 @@ _RULES = {
         for kind in _OF_SESSION
     ),
     TURNS.table: _THEIR_TURN,
+    MARKS.table: "exists (select 1 from shown_thoughts s where s.kind = substr(r.subject, 1, instr(r.subject, ':') - 1)"
+    " and s.id = cast(substr(r.subject, instr(r.subject, ':') + 1) as integer) and :name in (s.owner, s.source))",
     TOOL_OUTPUTS.table: "exists (select 1 from turns t where t.session_id = r.session_id and t.n = r.turn"  # noqa: S608 - ours
     f" and {_THEIR_TURN.replace('r.level', 'r.answer').replace('r.', 't.')})",
 }
