@@ -12,7 +12,7 @@ from edgemem.cli.printing import moment, plain, print_entries, print_json, print
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.connection import Answer, query_file, query_tables
 from edgemem.store.rights import reading_rule, with_stored_spelling
-from edgemem.store.thoughts import OURS
+from edgemem.store.thoughts import OURS, SHOWN_KINDS, STORED
 from edgemem.thoughts import LifecycleStatus, Priority, ThoughtType, seconds
 
 if TYPE_CHECKING:
@@ -37,10 +37,19 @@ def thoughts() -> None:
     "--status", "lifecycle_status", type=click.Choice([*LifecycleStatus]), help="Only with this status."
 )
 @click.option("--priority", type=click.Choice([*Priority]), help="Only of this priority.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(SHOWN_KINDS),
+    multiple=True,
+    default=STORED,
+    show_default=True,
+    help="Of this kind; may be repeated.",
+)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @options.home_and_json
 def list_thoughts(home: Path, as_json: bool, **filters: Any) -> None:
-    """List stored thoughts, those of the highest cycle first."""
+    """List stored thoughts, or what is shown as one, those of the highest cycle first."""
     with options.open_existing(home) as memory:
         entries = memory.thoughts.list_thoughts(include_expired=True, **filters)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import InvalidInputError, InvalidTransitionError, ThoughtNotFoundError
+from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.recall import Request
 from edgemem.recall.text.analyse import terms
 from edgemem.store import edges
@@ -23,9 +24,11 @@ from edgemem.store.rights import LEVELS
 from edgemem.store.thoughts import (
     LINE,
     OURS,
+    STORED,
     UNMARKED,
     archive_thoughts,
     change_thought,
+    checked_shown_kinds,
     confirm_thought,
     count_thoughts,
     expired_thoughts,
@@ -68,7 +71,6 @@ if TYPE_CHECKING:
     from edgemem.store.memory_store import SQLiteMemoryStore
     from edgemem.thoughts import Validity
 
-_STORED: tuple[Kind, ...] = ("thought",)
 _TIMED: frozenset[Kind] = frozenset(("fact", "thought"))
 _NEAR = 3  # likely thoughts among which one of the same words is looked for
 _DOORS = {
@@ -283,13 +285,17 @@ class Thoughts:
         visibility: ThoughtVisibility | str | None = None,
         exclude_visibility: ThoughtVisibility | str | None = None,
         include_expired: bool = False,
+        kinds: Collection[str] = STORED,
         limit: int = 50,
         offset: int = 0,
         **validity: Unpack[Validity],
     ) -> list[ThoughtRecord]:
-        """Return stored thoughts that pass all filters, those of the highest cycle first; without a time, of all times."""
+        """Return thoughts that pass all filters, those of the highest cycle first; without a time, of all times.
+
+        `kinds` has `thought` for stored ones, and `fact`, `turn` and so on for what is shown as one.
+        """
         rule, moments = validity_rule(self._database.now(), validity)
-        where, values = self._where(priority, lifecycle_status, thought_type, include_expired=include_expired)
+        where, values = _conditions(priority, lifecycle_status, thought_type, include_expired=include_expired)
         for name, sign, cycle in (("least", ">=", min_cycle), ("most", "<=", max_cycle)):
             if cycle is not None:
                 where += f" and updated_cycle {sign} :{name}"
@@ -302,6 +308,7 @@ class Thoughts:
             self._database,
             f"{where} and {rule}",
             {**values, **moments},
+            kinds=checked_shown_kinds(kinds),
             limit=checked_count(limit, "limit"),
             offset=checked_count(offset, "offset"),
         )
@@ -313,10 +320,11 @@ class Thoughts:
         thought_type: ThoughtType | str | None = None,
         priority: Priority | str | None = None,
         include_expired: bool = False,
+        kinds: Collection[str] = STORED,
     ) -> int:
-        """Return how many stored thoughts pass all filters."""
-        where, values = self._where(priority, lifecycle_status, thought_type, include_expired=include_expired)
-        return count_thoughts(self._database, where, values)
+        """Return how many thoughts pass all filters; `kinds` is that of `list_thoughts`."""
+        where, values = _conditions(priority, lifecycle_status, thought_type, include_expired=include_expired)
+        return count_thoughts(self._database, where, values, kinds=checked_shown_kinds(kinds))
 
     def max_cycle(self) -> int:
         """Return the highest cycle that a turn, a thought or an edge has had; the next turn's is one more."""
@@ -443,7 +451,7 @@ class Thoughts:
         request = Request(
             reader=reader,
             k=item_count(top_k, "top_k"),
-            kinds=_STORED if reflections else kinds,
+            kinds=STORED if reflections else checked_kinds(kinds),
             refs=[ref for (ref,) in known] if reflections else None,
             exclude=[] if reflections else [f"thought:{ref}" for (ref,) in known],
             include_archived=include_archived,
@@ -466,22 +474,23 @@ class Thoughts:
     def _near(self, thought: ThoughtRecord) -> str | None:
         """Return the id of a stored thought with the same words for the same readers, whatever their case and signs."""
         words = terms(thought.content)
-        for name, _ in self.search(thought.content, top_k=_NEAR, kinds=_STORED):
+        for name, _ in self.search(thought.content, top_k=_NEAR, kinds=STORED):
             other = stored_thought(self._database, name)
             if terms(other.content) == words and (other.level, other.owner) == (thought.level, thought.owner):
                 return name
         return None
 
-    def _where(
-        self, priority: str | None, lifecycle: str | None, thought_type: str | None, *, include_expired: bool
-    ) -> tuple[str, dict[str, Any]]:
-        where, values = _equal(
-            priority=(Priority, priority),
-            lifecycle=(LifecycleStatus, lifecycle),
-            type=(ThoughtType, thought_type),
-        )
-        expiry = {"expired": include_expired, "now": self._database.now()}
-        return f"{where} and (:expired or ifnull(expires > :now, 1))", {**values, **expiry}
+
+def _conditions(
+    priority: str | None, lifecycle: str | None, thought_type: str | None, *, include_expired: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the condition that thoughts are such, and its values."""
+    where, values = _equal(
+        priority=(Priority, priority),
+        lifecycle=(LifecycleStatus, lifecycle),
+        type=(ThoughtType, thought_type),
+    )
+    return f"{where} and (:expired or ifnull(expires > :now, 1))", {**values, "expired": include_expired}
 
 
 def _equal(**names: tuple[Any, str | None]) -> tuple[str, dict[str, Any]]:

@@ -36,12 +36,17 @@ from edgemem.thoughts import (
 )
 
 if TYPE_CHECKING:
-    from edgemem.records import BlockLine, Reader
+    from edgemem.records import BlockLine, Kind, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
 
 OURS = re.compile(rf"({'|'.join((*SHOWN, 'note', 'bank', 'procedure', 'thought'))}):")
 """How an id of a record that is shown as a thought begins; no caller's id may."""
+
+STORED: tuple[Kind, ...] = ("thought",)
+"""The kind of what is stored as a thought."""
+SHOWN_KINDS = (*STORED, *SHOWN)
+"""With those of what is shown as one by a row of its own."""
 
 LINE = re.compile(r"(note|bank|procedure):(-?\d{1,19})")
 """The id of what is shown as a thought and has neither edges nor a mark."""
@@ -144,21 +149,51 @@ def stored_thought(db: Tables, thought_id: str) -> ThoughtRecord:
 
 
 def find_thoughts(
-    db: Tables, where: str, values: dict[str, Any], *, limit: int = -1, offset: int = 0
+    db: Tables,
+    where: str,
+    values: dict[str, Any],
+    *,
+    kinds: Collection[str] = STORED,
+    limit: int = -1,
+    offset: int = 0,
 ) -> list[ThoughtRecord]:
-    """Return stored thoughts by a condition of ours, those of the highest cycle first."""
+    """Return thoughts of some kinds by a condition of ours, those of the highest cycle first, then the newest."""
     rows = db.query(
-        f"select {', '.join(STORED_THOUGHTS.names)} from stored_thoughts where {where}"  # noqa: S608 - our own constants
+        f"select name from {_rows_of(kinds)} where {where}"  # noqa: S608 - our own constants
         " order by updated_cycle desc, id desc limit :limit offset :offset",
-        {**values, "limit": limit, "offset": offset},
+        {**values, "now": db.now(), "limit": limit, "offset": offset},
     )
-    now = db.now()
-    return [thought_of(dict(zip(STORED_THOUGHTS.names, row, strict=True)), now) for row in rows]
+    thoughts = read_thoughts(db, [name for (name,) in rows])
+    return [thoughts[name] for (name,) in rows]
 
 
-def count_thoughts(db: Tables, where: str, values: dict[str, Any]) -> int:
-    """Return how many stored thoughts fulfil a condition of ours."""
-    return int(db.query(f"select count(*) from stored_thoughts where {where}", values)[0][0])  # noqa: S608 - our own
+def count_thoughts(db: Tables, where: str, values: dict[str, Any], *, kinds: Collection[str] = STORED) -> int:
+    """Return how many thoughts of some kinds fulfil a condition of ours."""
+    sql = f"select count(*) from {_rows_of(kinds)} where {where}"  # noqa: S608 - our own
+    return int(db.query(sql, {**values, "now": db.now()})[0][0])
+
+
+def checked_shown_kinds(kinds: Collection[str]) -> Collection[str]:
+    """Return kinds of thoughts, stored or shown; raise InvalidInputError where one does not exist."""
+    if isinstance(kinds, str) or not isinstance(kinds, Collection) or not set(SHOWN_KINDS).issuperset(kinds):
+        raise InvalidInputError(
+            f"kinds must be a set of some of {', '.join(SHOWN_KINDS)}, not {repr(kinds)[:60]}."
+        )
+    return kinds
+
+
+def _rows_of(kinds: Collection[str]) -> str:
+    """Return SQL for the rows of stored thoughts, and of other kinds what is shown of them."""
+    shown = [f"'{kind}'" for kind in SHOWN if kind in kinds]
+    if not shown:
+        return "stored_thoughts" if kinds else "(select * from stored_thoughts where 0)"
+    columns = ", ".join(SHOWN_COLUMNS)
+    ended = "iif(lifecycle = 'ACTIVE' and valid_to <= :now, 'DONE', lifecycle) as lifecycle"
+    arms = [f"select {columns} from stored_thoughts"] * ("thought" in kinds)  # noqa: S608 - our own
+    arms += [
+        f"select {columns.replace('lifecycle', ended)} from shown_thoughts where kind in ({', '.join(shown)})"  # noqa: S608 - ours
+    ]
+    return f"({' union all '.join(arms)})"
 
 
 def change_thought(tx: Transaction, thought_id: str, changes: dict[str, Any]) -> ThoughtRecord:

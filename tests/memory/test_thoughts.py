@@ -13,9 +13,11 @@ from edgemem.memory import Memory
 from edgemem.memory.users import Episode
 from edgemem.records import Heard, Procedure, ProcedureStep, Reader
 from edgemem.session.tools import ToolTurn
+from edgemem.store.kinds import SHOWN
 from edgemem.thoughts import flattened
 from support.embedders import HashEmbedder
 from support.homes import ALICE, BOB, STRANGER, opened, patient, tell
+from support.refusals import refusal
 from support.thoughts import an_edge, thought
 
 HALL = {"room": "hall"}
@@ -69,6 +71,39 @@ def test_nobody_stores_a_reflection(memory: Memory) -> None:
     with pytest.raises(InvalidInputError, match="REFLECTION"):
         thoughts.update_thought("a", thought_type="REFLECTION")
     assert [one.thought_type for one in thoughts.list_thoughts()] == ["OBSERVATION"]
+
+
+def test_what_is_shown_is_listed_and_counted_by_its_kind(memory: Memory) -> None:
+    """Stored thoughts alone without `kinds`; else what the kinds hold, with its marks, and the state of now."""
+    thoughts = memory.thoughts
+    thoughts.create_thought(thought("mug"))
+    memory.store.add_fact("tea", "green", scope="household", valid_from=10.0)
+    memory.store.add_fact("tea", "black", scope="household", valid_from=20.0)
+    memory.store.set_preference("tone", "brief")
+    with memory.session("s").turn("Hello.", speaker="ines") as turn:
+        turn.reply("Hello, Ines.")
+    (green, black), every = (
+        sorted(thoughts.list_thoughts(kinds={"fact"}), key=lambda one: one.created_at or ""),
+        {"thought", *SHOWN},
+    )
+    assert (green.content, green.lifecycle_status, black.lifecycle_status) == ("tea: green", "DONE", "ACTIVE")
+    assert [one.thought_id for one in thoughts.list_thoughts(kinds={"fact"}, lifecycle_status="ACTIVE")] == [
+        black.thought_id
+    ]
+    assert (
+        thoughts.count_thoughts(),
+        thoughts.count_thoughts(kinds=every),
+        thoughts.count_thoughts(kinds=()),
+    ) == (1, 6, 0)
+    thoughts.update_thought(green.thought_id, priority="P1")
+    assert [one.thought_id for one in thoughts.list_thoughts(kinds=every, priority="P1")] == [
+        green.thought_id
+    ]
+    assert thoughts.count_thoughts(kinds=every, thought_type="OUTPUT_DRAFT") == 1
+    assert [one.thought_id for one in thoughts.list_thoughts(kinds=every, limit=2, offset=4)] != []
+    for kinds in ("fact", {"note"}, 3):
+        refusal(InvalidInputError, thoughts.list_thoughts, match="kinds must be", kinds=kinds)
+    refusal(InvalidInputError, thoughts.search, "tea", match="kinds has no", kinds={"facts"})
 
 
 def test_an_update_is_another_version_under_the_same_id(memory: Memory) -> None:
