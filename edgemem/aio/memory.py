@@ -184,7 +184,6 @@ class AsyncThoughts(Face[Thoughts]):
     list_edges = asynchronous(Thoughts.list_edges, lane="store")
     delete_edge = asynchronous(Thoughts.delete_edge, lane="store")
     related = asynchronous(Thoughts.related, lane="store")
-    why = asynchronous(Thoughts.why, lane="store")
     search = asynchronous(Thoughts.search)
 
 
@@ -236,6 +235,7 @@ class AsyncMemory(Face[Memory]):
     recall_sessions = asynchronous(Memory.recall_sessions)
     session = converted(Memory.session, AsyncConversation)
     tools = converted(Memory.tools, async_tools)
+    why = asynchronous(Memory.why, lane="store")
     hints = asynchronous(Memory.hints)
     forget = asynchronous(Memory.forget, lane="long")
     check = asynchronous(Memory.check, lane="long")

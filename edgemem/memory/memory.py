@@ -34,7 +34,9 @@ from edgemem.session.conversation import Conversation, checked_tools
 from edgemem.session.points import Hook, HookRegistry
 from edgemem.session.steps import Steps
 from edgemem.store.db.files import Closable
+from edgemem.store.edges import Reasons, reasons_for
 from edgemem.store.kinds import EPISODES
+from edgemem.store.thoughts import LINE
 from edgemem.store.turns import turn_of
 from edgemem.store.validation import checked_number, checked_text, item_count, whole_number
 from edgemem.thoughts import checked_filters
@@ -201,6 +203,21 @@ class Memory(Closable):
             ),
         )
         return [session for session in sessions_of(messages) if session.score >= least][:most]
+
+    def why(
+        self, thought_id: str, *, speaker: str | msgspec.UnsetType | None = msgspec.UNSET
+    ) -> Reasons | None:
+        """Return who said something, in which words, what it took the place of and what contests it; None: there is none to read.
+
+        Args:
+            thought_id: of a stored thought, or of any record, such as `fact:N`.
+            speaker: that of `recall`.
+        """
+        reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
+        shown = self.thoughts.get_thought(thought_id, reader=reader)
+        if shown is not None and LINE.match(thought_id):
+            return Reasons(shown, (), (), ())
+        return None if shown is None else reasons_for(self._home.database, thought_id, reader=reader)
 
     def session(
         self,

@@ -419,13 +419,6 @@ class Thoughts:
             self._database, checked_text(thought_id, "a thought_id"), depth=depth, reader=reader
         )
 
-    def why(self, thought_id: str, *, reader: Reader | None = None) -> edges.Reasons | None:
-        """Return who said it, in which words, what it took the place of and what contests it; None: there is none to read."""
-        is_line = LINE.match(checked_text(thought_id, "a thought_id"))
-        if is_line and (shown := self.get_thought(thought_id, reader=reader)):
-            return edges.Reasons(shown, (), (), ())
-        return edges.reasons_for(self._database, thought_id, reader=reader)
-
     def search(
         self,
         query: str,

@@ -36,7 +36,9 @@ def test_thoughts_are_listed_shown_and_related(home: Path) -> None:
         == "The blue mug in the kitchen belongs to Ines."
     )
     kinds = ("--kind", "fact", "--kind", "thought")
-    assert {row["thought_id"].partition(":")[0] for row in json_of("thoughts", "list", *kinds, "--home", home)} >= {"fact", "mug"}
+    assert {
+        row["thought_id"].partition(":")[0] for row in json_of("thoughts", "list", *kinds, "--home", home)
+    } >= {"fact", "mug"}
     ((distance, edge),) = json_of("thoughts", "related", "mug", "--home", home)
     assert (distance, edge["edge_id"]) == (1, "e")
     assert "A wish" in run("thoughts", "related", "mug", "--home", home).stdout

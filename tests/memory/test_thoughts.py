@@ -267,7 +267,7 @@ def test_whatever_a_search_finds_is_a_thought(tmp_path: Path) -> None:
             assert shown is not None
             assert "canoe" in shown.essence
             assert (shown.thought_id, shown.thought_type, shown.lifecycle_status) == (name, "NOTE", "ACTIVE")
-            assert memory.thoughts.why(name, reader=ALICE) == (shown, (), (), ())
+            assert memory.why(name, speaker="alice") == (shown, (), (), ())
             assert (memory.thoughts.get_thought(name, reader=STRANGER) is None) is (name[:4] != "proc")
             with pytest.raises(ThoughtNotFoundError, match="nothing to mark"):
                 memory.thoughts.update_thought(name, pinned=True)
@@ -283,7 +283,7 @@ def test_a_doubt_contests_a_fact_until_it_is_settled(memory: Memory) -> None:
     (edge,) = memory.thoughts.get_edges(held)
     assert (edge.edge_type, edge.from_thought_id) == ("CONTESTED_BY", held)
     assert _shown(memory, edge.to_thought_id) == ("BELIEF", "CREATED")
-    why = memory.thoughts.why(held)
+    why = memory.why(held)
     assert why is not None
     assert [doubt.content for doubt in why.contested] == ["door.code: 4712"]
 
@@ -417,12 +417,13 @@ def test_a_mark_moves_with_what_one_person_said(memory: Memory, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "method", ["get_thought", "get_edges", "related", "delete_thought", "update_thought", "why"]
+    "method", ["get_thought", "get_edges", "related", "delete_thought", "update_thought"]
 )
 def test_an_id_that_is_no_text_is_refused(memory: Memory, method: str) -> None:
     """A number is nobody's id, whatever is asked for it."""
     with pytest.raises(InvalidInputError, match="must be text"):
         getattr(memory.thoughts, method)(7)
+    refusal(InvalidInputError, memory.why, 7, match="must be text")
 
 
 def test_a_look_up_goes_by_an_index(memory: Memory) -> None:
