@@ -449,6 +449,16 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
     """The caller's; see `memory.recall(filters=…)`."""
 
+    @property
+    def name(self) -> str:
+        """Return its unique name, `kind:id`."""
+        return f"{self.kind}:{self.id}"
+
+    @property
+    def thought_id(self) -> str:
+        """Return the id under which it is a thought."""
+        return str(self.key) if self.kind == "thought" else self.name
+
 
 class CutOff(list[Recalled]):
     """Results of a recall that its deadline cut off: there may be others."""

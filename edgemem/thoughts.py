@@ -261,6 +261,11 @@ class EdgeRecord(_Record, frozen=True, kw_only=True):
         _check_count(self.created_cycle, "created_cycle")
         _check_interval(self.valid_from, self.valid_until)
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the ids of both thoughts."""
+        return self.from_thought_id, self.to_thought_id
+
 
 _THOUGHT_TIMES = (
     "last_accessed_at", "created_at", "updated_at", "expires_at", "valid_from", "valid_until", "archived_at",

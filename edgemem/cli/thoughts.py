@@ -94,7 +94,7 @@ def list_related(thought_id: str, depth: int, speaker: str | None, home: Path, a
     with options.open_existing(home) as memory:
         reader = options.reader_of(memory, speaker)
         edges = memory.thoughts.related(thought_id, depth, reader=reader)
-        ends = {end for _, edge in edges for end in (edge.from_thought_id, edge.to_thought_id)}
+        ends = {end for _, edge in edges for end in edge.ends}
         essences = {
             end: thought.essence
             for end in ends

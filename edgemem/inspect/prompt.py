@@ -166,7 +166,7 @@ def inspect_prompt(
     others: dict[str, Recalled] = {}
     for reader in (speaker, msgspec.UNSET):
         for item in memory.recall(utterance, speaker=reader, k=CANDIDATES, asked=False):
-            others.setdefault(_name(item), item)
+            others.setdefault(item.name, item)
 
     def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
         return budget.tokenizer.render(
@@ -188,7 +188,7 @@ def inspect_prompt(
     def least(item: Recalled) -> float:
         return least_score(item, injection.floor, prompt_log.answer)
 
-    scores = {_name(item): (item.score, least(item), item.why) for item in injection.last}
+    scores = {item.name: (item.score, least(item), item.why) for item in injection.last}
 
     def line(item: BlockLine) -> InspectedLine:
         text = item.line.removeprefix(BULLET) if alone else f"{item.line}\n"
@@ -339,12 +339,12 @@ class Judge:
         self._utterance = Uttered.split(utterance)
         worth = select_items(recalled, injection.floor, utterance=utterance, answer=prompt_log.answer)
         self._recalled, self._worth, self._considered = (
-            set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
+            {item.name for item in items} for items in (recalled, worth, injection.considered(worth))
         )
 
     def text(self, item: Recalled) -> str | None:
         """Return what may be told of a candidate, quoting none that is closed; None: not worth a look, or in the block."""
-        if not self._shown.isdisjoint((_name(item), _about(item))):
+        if not self._shown.isdisjoint((item.name, _about(item))):
             return None
         if not self._is_closed(item):
             return item.text
@@ -358,7 +358,7 @@ class Judge:
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
-        prompt_log, name = self._prompt_log, _name(item)
+        prompt_log, name = self._prompt_log, item.name
         if self._is_closed(item):
             if item.level == "private":
                 return f"private to {item.owner}" if item.owner else "private"
@@ -388,7 +388,7 @@ class Judge:
 
     def _standing(self, item: Recalled) -> str | None:
         """Return the name under which it is before the model; a changed value was told under another one."""
-        name, about, visible = _name(item), _about(item), self._prompt_log.committed().visible
+        name, about, visible = item.name, _about(item), self._prompt_log.committed().visible
         if about is None or name in visible:
             return name if any(line.item == name for line in visible.values()) else None
         last = visible.newest.get(about)
@@ -397,7 +397,3 @@ class Judge:
 
 def _about(item: Recalled) -> Subject | None:
     return (item.kind, item.scope, storable(item.key or "")) if item.kind in VALUES else None
-
-
-def _name(item: Recalled) -> str:
-    return f"{item.kind}:{item.id}"

@@ -361,7 +361,7 @@ class Player:
         epoch = prompt_log.epoch.first_turn
         compacted = self._epoch[0] == line.session and epoch > self._epoch[1]
         self._epoch = (line.session, epoch)
-        signals = {f"{item.kind}:{item.id}": item.why for item in part_of(loop.hooks, "memory").last}
+        signals = {item.name: item.why for item in part_of(loop.hooks, "memory").last}
         return PlayedTurn(
             line,
             result,

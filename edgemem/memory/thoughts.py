@@ -454,10 +454,7 @@ class Thoughts:
             include_past=True if spans else None,
         )
         items = self._search.recall(checked_text(query, "the query"), request)
-        return [
-            (str(item.key) if item.kind == "thought" else f"{item.kind}:{item.id}", item.score)
-            for item in items
-        ]
+        return [(item.thought_id, item.score) for item in items]
 
     def _there(self, thought_id: str) -> ThoughtRecord:
         if (thought := self.get_thought(thought_id)) is None:

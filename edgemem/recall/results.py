@@ -165,7 +165,7 @@ class Rows:
                 by_kind.setdefault(kind, []).append(ref)
         for kind, ids in by_kind.items():
             self._items.update(dict.fromkeys([(kind, ref) for ref in ids]))
-            items = {f"{item.kind}:{item.id}": item for item in self._of_kind(kind, ids)}
+            items = {item.name: item for item in self._of_kind(kind, ids)}
             sql = f"select subject, expires, metadata from marks where subject in ({placeholders([*items])})"  # noqa: S608 - ours
             marks = {name: mark for name, *mark in self._truth.query(sql, bound([*items]))}
             for name, item in items.items():

@@ -118,7 +118,7 @@ def edges_of(
     edges = [*map(_edge_of, rows), *_derived(db, thought_id)]
     if direction not in ("BOTH", "IN", "OUT"):
         raise InvalidInputError(f"direction must be BOTH, IN or OUT, not {repr(direction)[:40]}.")
-    chosen = [edge for edge in edges if direction == "BOTH" or _ends(edge)[direction == "IN"] == thought_id]
+    chosen = [edge for edge in edges if direction == "BOTH" or edge.ends[direction == "IN"] == thought_id]
     return readable_edges(db, chosen, reader)
 
 
@@ -138,8 +138,8 @@ def list_edges(
 def readable_edges(db: Tables, edges: Iterable[EdgeRecord], reader: Reader | None) -> list[EdgeRecord]:
     """Return those edges both ends of which are there, and are read by a reader."""
     edges = list(edges)
-    there = find_rows(db, sorted({end for edge in edges for end in _ends(edge)}), reader=reader)
-    return [edge for edge in edges if there.keys() >= set(_ends(edge))]
+    there = find_rows(db, sorted({end for edge in edges for end in edge.ends}), reader=reader)
+    return [edge for edge in edges if there.keys() >= set(edge.ends)]
 
 
 def read_thought(db: Tables, thought_id: str, *, reader: Reader | None = None) -> ThoughtRecord | None:
@@ -161,7 +161,7 @@ def related(
         edges = [edge for end in at for edge in edges_of(db, end, reader=reader)]
         for edge in edges:
             found.setdefault(edge.edge_id, (distance, edge))
-        ends = dict.fromkeys(end for edge in edges for end in (edge.from_thought_id, edge.to_thought_id))
+        ends = dict.fromkeys(end for edge in edges for end in edge.ends)
         at = [end for end in ends if end not in seen]
         seen.update(at)
     return list(found.values())
@@ -208,12 +208,8 @@ def _evidence(db: Tables, edges: Collection[EdgeRecord]) -> set[tuple[Any, ...]]
     return heard
 
 
-def _ends(edge: EdgeRecord) -> tuple[str, str]:
-    return edge.from_thought_id, edge.to_thought_id
-
-
 def _identity(edge: EdgeRecord) -> tuple[str, ...]:
-    return edge.edge_id, *_ends(edge), edge.edge_type
+    return edge.edge_id, *edge.ends, edge.edge_type
 
 
 def _derived(db: Tables, thought_id: str) -> list[EdgeRecord]:
@@ -238,8 +234,8 @@ def _derived(db: Tables, thought_id: str) -> list[EdgeRecord]:
 
 def _rights_of(tx: Transaction, edge: EdgeRecord) -> tuple[int, str | None]:
     """Return level and owner of an edge that is at least as private as its ends; of two owners it is the operator's."""
-    ends = find_rows(tx, _ends(edge))
-    if (missing := next((end for end in _ends(edge) if end not in ends), None)) is not None:
+    ends = find_rows(tx, edge.ends)
+    if (missing := next((end for end in edge.ends if end not in ends), None)) is not None:
         raise ThoughtNotFoundError(
             f"There is no thought {missing!r:.80} for an edge to end at; store it first."
         )

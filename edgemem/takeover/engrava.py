@@ -55,7 +55,7 @@ def import_engrava(db: Database, old: EngravaFile) -> TakeoverReport:
 def _fill(tx: Transaction, *, then: ThenClock, old: EngravaFile) -> None:
     """Write all records; a transaction of the scratch has a time for each."""
     created = {thought.thought_id: seconds(thought.created_at) or 0.0 for thought in old.thoughts}
-    edges = [(max(created.get(end, 0.0) for end in _ends(edge)), edge) for edge in old.edges]
+    edges = [(max(created.get(end, 0.0) for end in edge.ends), edge) for edge in old.edges]
     thoughts = [(seconds(one.updated_at or one.created_at) or 0.0, one) for one in old.thoughts]
     _put(tx, put_thought, thoughts, "thought", then)
     _put(tx, put_edge, edges, "edge", then)
@@ -76,10 +76,6 @@ def _put(
             put(tx, record)
         except EdgememError as error:
             raise _damaged(table, n, error) from error
-
-
-def _ends(edge: EdgeRecord) -> tuple[str, str]:
-    return edge.from_thought_id, edge.to_thought_id
 
 
 class EngravaFile:
@@ -132,8 +128,6 @@ def _record(table: str, n: int, row: Row) -> Any:
     fields = {column.removesuffix("_json"): row[column] for column in _COLUMNS[table]}
     fields["metadata"] = json_of(fields["metadata"] or "{}")
     try:
-        if not isinstance(fields["metadata"], dict):
-            raise InvalidInputError("metadata_json is no JSON object.")
         if table == "thought":
             members = json_of(fields["consolidated_from"] or "[]")
             if not isinstance(members, list) or not all(isinstance(member, str) for member in members):

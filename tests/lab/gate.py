@@ -19,7 +19,6 @@ from edgemem.context.block.select import is_question
 from edgemem.recall.recall import Request
 from edgemem.recall.search.gate import FITS, MARGIN, Direction, Gate, GateModels, MeaningModels, Vocabulary
 from edgemem.recall.search.models import LinearModel
-from edgemem.recall.search.selection import name_of
 from edgemem.recall.text.analyse import has_question
 from edgemem.records import Reader
 from lab import judge, judge_homes
@@ -229,7 +228,7 @@ def _asked(
     search = memory.diagnostics.search
     request = Request(reader=reader, k=4 * LINES, kinds=KINDS, session=session, asked=False, noted=False)
     found = {
-        name_of(item): helps(item)
+        item.name: helps(item)
         for item in search.recall(text, request)
         if not item.safety and not is_question(item)
     }

@@ -70,7 +70,7 @@ def lines_for(
     before = visible.newest
     out = []
     for item in recalled:
-        name = f"{item.kind}:{item.id}"
+        name = item.name
         about = (item.kind, item.scope, storable(item.key or ""))
         shown = visible.get(name)
         # What stands under the former name of somebody is told under the new one.

@@ -154,7 +154,7 @@ def fit_lines(
     """
     count = cache(count)  # a block that was tried is the one that is said
     spent = count(f"{OPEN}\n") + count(f"{header}\n{CLOSE}" if header else CLOSE)
-    items = {name: hit for hit in recalled if hit.kind not in VALUES and (name := f"{hit.kind}:{hit.id}")}
+    items = {hit.name: hit for hit in recalled if hit.kind not in VALUES}
     # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(line.line.endswith(GAP) for line in shown if line.id in items)
     if shown and not (cut and math.isfinite(tokens)):

@@ -16,7 +16,6 @@ from edgemem.preload import np
 from edgemem.recall.index.docs import OWN, SAFETY, SURE
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, TURN
 from edgemem.recall.people.names import parsed_name
-from edgemem.recall.search.selection import name_of
 from edgemem.recall.text.analyse import only_asks, terms
 from edgemem.scopes import name_key
 
@@ -131,10 +130,10 @@ def with_safety(
             counts[of_others] += 1
             score = float(has_line)
             first.append(msgspec.structs.replace(item, safety=True, score=score, why=("safety",)))
-    told = {name_of(item) for item in first}
+    told = {item.name for item in first}
     others = {f"{KINDS[doc.kind]}:{doc.ref}" for doc in docs if doc.rank > 0 and doc.sure}
-    rest = (item for item in results if name_of(item) not in told)
-    return first + [item for item in rest if (asked and "words" in item.why) or name_of(item) not in others]
+    rest = (item for item in results if item.name not in told)
+    return first + [item for item in rest if (asked and "words" in item.why) or item.name not in others]
 
 
 def _repeats(item: Recalled, words: frozenset[str], other: Recalled, known: frozenset[str]) -> bool:

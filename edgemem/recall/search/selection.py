@@ -44,11 +44,6 @@ _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
 
-def name_of(item: Recalled) -> str:
-    """Return an item's unique name, `kind:id`."""
-    return f"{item.kind}:{item.id}"
-
-
 class Echoes:
     """Finds the echoes of a question among messages, and copies of those and of episodes."""
 
@@ -69,7 +64,7 @@ class Echoes:
         if item.kind == "episode":
             return f"{item.kind} {item.text}"
         may_repeat = item.kind == "turn" and len(item.text) <= MOST_ASKED
-        return self._read(item.text).words if may_repeat else name_of(item)
+        return self._read(item.text).words if may_repeat else item.name
 
     def copies(self, pairs: Iterable[tuple[Hit, Recalled]]) -> list[Hit]:
         """Return hits that repeat a better one: the newer, or, for a question with a time, the higher ranking.
@@ -140,7 +135,7 @@ class Selection(NamedTuple):
     def named_lists(self, items: Iterable[Recalled]) -> frozenset[str]:
         """Return the names, `kind:id`, of the lists that the query names best; they are found however little they score."""
         asked, says_list = frozenset(self.query.terms()), self.says_list
-        keys = {name_of(item): spell_out(item.key) for item in items if item.key}
+        keys = {item.name: spell_out(item.key) for item in items if item.key}
         shares = {
             name: says_list + len(asked.intersection(terms(key)))
             for name, key in keys.items()
@@ -180,33 +175,27 @@ def with_linked(
         kinds: those of each group.
         weight: share of its score that an item hands over an edge of weight 1, 0 to 1.
     """
-    scores = {_thought_id(item): item.score for group in groups for item in group if item.score > 0}
+    scores = {item.thought_id: item.score for group in groups for item in group if item.score > 0}
     handed: dict[str, float] = {}
     for edge in rows.edges([*scores]):
-        ends = edge.from_thought_id, edge.to_thought_id
-        for near, far in (ends, ends[::-1]):
+        for near, far in (edge.ends, edge.ends[::-1]):
             score = weight * min(edge.weight, 1.0) * scores.get(near, 0.0)
             if score > 0 and score >= max(selection.least, handed.get(far, 0.0)):
                 handed[far] = score
-    linked = {name_of(item): item for item in rows.shown([*handed])}
+    linked = {item.name: item for item in rows.shown([*handed])}
     ranked = []
     for group, some in zip(groups, kinds, strict=True):
-        items = {name_of(item): item for item in group}
+        items = {item.name: item for item in group}
         for name, item in linked.items():
-            score, known = handed[_thought_id(item)], items.get(name, item)
+            score, known = handed[item.thought_id], items.get(name, item)
             is_left_out = name in selection.exclude or (item.session, item.turn) in selection.turns
             if item.kind in some and known.score < score and not is_left_out:
                 items[name] = msgspec.structs.replace(known, score=score, why=(*known.why, "edge"))
         best = sorted(items.values(), key=lambda item: (item.heard_badly, -item.score))
-        counted = [name_of(item) for item in best if name_of(item) not in selection.known]
+        counted = [item.name for item in best if item.name not in selection.known]
         left_out = frozenset(counted[selection.k :])
-        ranked.append([item for item in best if name_of(item) not in left_out])
+        ranked.append([item for item in best if item.name not in left_out])
     return ranked
-
-
-def _thought_id(item: Recalled) -> str:
-    """Return the id under which an item is a thought."""
-    return str(item.key) if item.kind == "thought" else name_of(item)
 
 
 def _best_of_group(

@@ -13,7 +13,6 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from edgemem.recall.recall import Request
-from edgemem.recall.search.selection import name_of
 from edgemem.records import Heard, Reader, Recalled
 from support import homes
 from support.embedders import HashEmbedder
@@ -122,8 +121,8 @@ def test_what_is_excluded_known_or_too_poor(memory: Memory) -> None:
         return memory.diagnostics.search.recall("Which tea is there?", Request(reader=ANYBODY, **more))
 
     best, second, *_ = recall(k=3)
-    assert recall(k=1, exclude=[name_of(best)])[0].id == second.id
-    items = recall(k=2, known=[name_of(best)])
+    assert recall(k=1, exclude=[best.name])[0].id == second.id
+    items = recall(k=2, known=[best.name])
     assert (items[0].id, len(items)) == (best.id, 3)
     assert best.id in [item.id for item in recall(min_score=best.score)]
     assert recall(min_score=best.score + 1e-6) == []
