@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from edgemem.cli import options
 from edgemem.cli.printing import moment, plain, print_entries, print_json, print_table, shortened
@@ -122,10 +121,7 @@ def why(name: str, scope: str | None, speaker: str | None, home: Path, as_json: 
     """Tell why something is remembered: who said it, when, in which words; what it replaced, and what contests it."""
     with options.open_existing(home) as memory:
         reader = options.reader_of(memory, speaker)
-        reasons = [
-            memory.why(thought_id, speaker=msgspec.UNSET if reader is None else reader.speaker)
-            for thought_id in _ids(memory, name, scope, reader)
-        ]
+        reasons = [memory.why(thought_id, reader=reader) for thought_id in _ids(memory, name, scope, reader)]
     told = [why for why in reasons if why is not None]
     if not told:
         raise InvalidInputError(f"Nothing is remembered under {name!r:.80}; `edgemem facts` lists keys.")

@@ -204,16 +204,13 @@ class Memory(Closable):
         )
         return [session for session in sessions_of(messages) if session.score >= least][:most]
 
-    def why(
-        self, thought_id: str, *, speaker: str | msgspec.UnsetType | None = msgspec.UNSET
-    ) -> Reasons | None:
+    def why(self, thought_id: str, *, reader: Reader | None = None) -> Reasons | None:
         """Return who said something, in which words, what it took the place of and what contests it; None: there is none to read.
 
         Args:
             thought_id: of a stored thought, or of any record, such as `fact:N`.
-            speaker: that of `recall`.
+            reader: who asks, and who else hears it; None: the operator.
         """
-        reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
         shown = self.thoughts.get_thought(thought_id, reader=reader)
         if shown is not None and LINE.match(thought_id):
             return Reasons(shown, (), (), ())

@@ -90,7 +90,7 @@ def check(memory: Memory, readers: dict[str, set[str]], edges: dict[str, tuple[s
             assert {edge.edge_id for _, edge in around} <= mine
             direct = {edge.edge_id for edge in memory.thoughts.get_edges(node, reader=reader)}
             assert direct == {edge for edge in mine if node in edges[edge][:2]}
-            why = memory.why(node, speaker=reader.speaker)
+            why = memory.why(node, reader=reader)
             assert (why is not None) == (node in nodes)
             if why is not None:
                 others = {

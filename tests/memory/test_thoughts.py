@@ -267,7 +267,7 @@ def test_whatever_a_search_finds_is_a_thought(tmp_path: Path) -> None:
             assert shown is not None
             assert "canoe" in shown.essence
             assert (shown.thought_id, shown.thought_type, shown.lifecycle_status) == (name, "NOTE", "ACTIVE")
-            assert memory.why(name, speaker="alice") == (shown, (), (), ())
+            assert memory.why(name, reader=ALICE) == (shown, (), (), ())
             assert (memory.thoughts.get_thought(name, reader=STRANGER) is None) is (name[:4] != "proc")
             with pytest.raises(ThoughtNotFoundError, match="nothing to mark"):
                 memory.thoughts.update_thought(name, pinned=True)
