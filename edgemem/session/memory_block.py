@@ -42,6 +42,7 @@ from edgemem.scopes import level_of_scope
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import short_text
 from edgemem.store.bank.rules import MEMORY_FILE
+from edgemem.store.notes import NotesFile, last_lines
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from edgemem.context.prompt import Committed, PromptLog
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
-    from edgemem.store.notes import NotesFile
     from edgemem.store.procedures import Procedures
 
 Pair = tuple[str, str]
@@ -178,7 +178,7 @@ class MemoryBlock:
         lines: list[BlockLine] = []
         # The line quotes an answer that was cut off, and is as private.
         if cut_off is not None:
-            heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
+            heard = clean(last_lines(cut_off.heard_until or "", 120), max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
             lines.append(BlockLine(interruption(cut_off), text, cut_off.answer, cut_off.owner))
         lines += self._changed(prompt_log.reader, committed, log)

@@ -113,17 +113,22 @@ def test_it_is_known_in_every_spelling(tmp_path: Path, value: str, line: str, he
 
 
 def test_a_line_that_is_cut_within_it_tells_no_part(tmp_path: Path) -> None:
-    """Wherever a line of the block or of a tool ends, and where a file breaks the value over two lines."""
+    """Wherever a line of the block or of a tool ends, an answer was cut off, and where a file breaks the value over two lines."""
     told, value = "", "4711 Zulu 0815 Yankee"
     with opened(tmp_path / "home", PROFILE) as m:
         m.store.add_fact("gate.code", value, scope="household", aloud=False)
         for words in range(40, 64, 2):
             m.store.add_fact("gate.note", f"{'bla ' * words}{value}{' so' * 90}", scope="household")
             told += hear(m, "What is the gate note?")
+        said = f"It is {value}{' so' * 34}"  # the last 120 signs are told as what was cut off
+        with m.session("hall", speaker="alice").turn("Well?") as turn:
+            turn.reply(said)
+        m.session("hall").interrupt(said)
+        told += hear(m, "Go on.")
         m.bank.household.write_file("MEMORY.md", "Gate:\n4711 Zulu\n0815 Yankee")
         told += hear(m, "Go.", "memory_read").rpartition("</memory>")[2]
     assert "bla…" in told
-    assert "4711" not in told
+    assert [part for part in value.split() if part in told] == []
 
 
 @pytest.mark.long
