@@ -208,9 +208,9 @@ class Thoughts:
         if (item := self._search.item(line[1], int(line[2]), reader)) is None:  # type: ignore[arg-type]
             return None
         row: dict[str, Any] = {"name": thought_id, "type": "NOTE", "lifecycle": "ACTIVE", "priority": "P3"}
-        row |= {"content": item.text, "source": item.source, "created": item.recorded_at, "valid_to": None}
+        row |= {"content": item.text, "source": item.source, "created": item.recorded_at}
         row |= {"level": LEVELS.index(item.level), "owner": item.owner}
-        return thought_of(row, self._database.now())
+        return thought_of(row)
 
     def update_thought(self, /, thought_id: str, **changes: Any) -> ThoughtRecord:
         """Write another version of a thought under its id; of one that is only shown, change its mark.

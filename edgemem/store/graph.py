@@ -266,6 +266,9 @@ SHOWN_COLUMNS = (
     "valid_from", "valid_to", "expires", "pinned", "aloud", "metadata", "level", "owner",
 )  # fmt: skip
 """The columns of `stored_thoughts` that `shown_thoughts` has too."""
+_LIFECYCLE = "iif(lifecycle = 'ACTIVE' and valid_to <= {now}, 'DONE', lifecycle)"
+SHOWN_ROW = ", ".join(SHOWN_COLUMNS).replace("lifecycle", f"{_LIFECYCLE.format(now=':now')} as lifecycle")
+"""These columns of a row of `shown_thoughts`, as they are at the moment `:now`."""
 VIEWS = (
     # What is shown as a thought, by the kind and the number of its id, with its mark.
     f"""
@@ -275,17 +278,16 @@ VIEWS = (
         ifnull(m.pinned, 0), ifnull(m.aloud, 1), m.metadata, s.level, s.owner
       from ({" union all ".join(_ARMS)}) s left join marks m on m.subject = s.kind || ':' || s.id
     """,  # noqa: S608 - our own constants
-    """
+    f"""
     create view thoughts as
       select name as id, type, lifecycle, priority, essence, content, source, created_cycle as cycle, confidence, valid_from,
         valid_to, expires, pinned, aloud, metadata, level, owner from stored_thoughts
       union all
-      select name, type,
-        iif(lifecycle = 'ACTIVE' and valid_to <= julianday('now') * 86400.0 - 210866760000.0, 'DONE', lifecycle), priority,
+      select name, type, {_LIFECYCLE.format(now="julianday('now') * 86400.0 - 210866760000.0")}, priority,
         substr(content, 1, 200), content, source, created_cycle, confidence, valid_from, valid_to, expires, pinned, aloud,
         metadata, level, owner
       from shown_thoughts
-    """,
+    """,  # noqa: S608 - our own constants
     # Edges that other tables tell: which doubt contests a fact, which value a fact took the place of, in which message a tool was
     # told it (the turn was open then, so its messages come soon behind it), and which utterance a reply answers.
     """

@@ -19,7 +19,7 @@ from edgemem.languages.numbers import with_digits
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.facts import ROWS_OF_KEY, plain_key
-from edgemem.store.graph import MARKS, SHOWN_COLUMNS, STORED_THOUGHTS, fields_of, put_row
+from edgemem.store.graph import MARKS, SHOWN_COLUMNS, SHOWN_ROW, STORED_THOUGHTS, fields_of, put_row
 from edgemem.store.kinds import SHOWN
 from edgemem.store.rights import LEVELS, drop_unused, readable, reading_rule, spell
 from edgemem.store.turns import current_cycle, lift_cycle
@@ -123,12 +123,13 @@ def find_rows(db: Tables, ids: Collection[str], *, reader: Reader | None = None)
     rule, values = reading_rule(reader)
     rows: dict[str, dict[str, Any]] = {}
     for kind, numbers in parts.items():
-        columns, where = STORED_THOUGHTS.names, "stored_thoughts where name"
+        columns = STORED_THOUGHTS.names
+        select = f"{', '.join(columns)} from stored_thoughts where name"
         if kind:
-            columns, where = SHOWN_COLUMNS, "shown_thoughts where kind = :kind and id"
+            columns, select = SHOWN_COLUMNS, f"{SHOWN_ROW} from shown_thoughts where kind = :kind and id"
         for some in in_batches(numbers):
-            sql = f"select {', '.join(columns)} from {where} in ({placeholders(some)}) and {rule}"  # noqa: S608 - our own
-            found = db.query(sql, {**bound(some), **values, "kind": kind})
+            sql = f"select {select} in ({placeholders(some)}) and {rule}"
+            found = db.query(sql, {**bound(some), **values, "kind": kind, "now": db.now()})
             rows |= {row["name"]: row for row in (dict(zip(columns, cells, strict=True)) for cells in found)}
     return rows
 
@@ -137,8 +138,8 @@ def read_thoughts(
     db: Tables, ids: Collection[str], *, reader: Reader | None = None
 ) -> dict[str, ThoughtRecord]:
     """Return those thoughts, stored or shown, that are there and that a reader may read."""
-    rows, now = find_rows(db, ids, reader=reader), db.now()
-    return {thought_id: thought_of(row, now) for thought_id, row in rows.items()}
+    rows = find_rows(db, ids, reader=reader)
+    return {thought_id: thought_of(row) for thought_id, row in rows.items()}
 
 
 def stored_thought(db: Tables, thought_id: str) -> ThoughtRecord:
@@ -187,12 +188,8 @@ def _rows_of(kinds: Collection[str]) -> str:
     shown = [f"'{kind}'" for kind in SHOWN if kind in kinds]
     if not shown:
         return "stored_thoughts" if kinds else "(select * from stored_thoughts where 0)"
-    columns = ", ".join(SHOWN_COLUMNS)
-    ended = "iif(lifecycle = 'ACTIVE' and valid_to <= :now, 'DONE', lifecycle) as lifecycle"
-    arms = [f"select {columns} from stored_thoughts"] * ("thought" in kinds)  # noqa: S608 - our own
-    arms += [
-        f"select {columns.replace('lifecycle', ended)} from shown_thoughts where kind in ({', '.join(shown)})"  # noqa: S608 - ours
-    ]
+    arms = [f"select {', '.join(SHOWN_COLUMNS)} from stored_thoughts"] * ("thought" in kinds)  # noqa: S608 - our own
+    arms.append(f"select {SHOWN_ROW} from shown_thoughts where kind in ({', '.join(shown)})")  # noqa: S608 - our own
     return f"({' union all '.join(arms)})"
 
 
@@ -288,7 +285,7 @@ def put_mark(tx: Transaction, subject: str, **changes: Any) -> None:
     announce_mark(tx, subject)
     if (row := find_rows(tx, [subject]).get(subject)) is None:
         raise ThoughtNotFoundError(f"There is nothing to mark under {subject!r:.80}.")
-    thought = thought_of(row, tx.now()).evolve(**changes)
+    thought = thought_of(row).evolve(**changes)
     fields = msgspec.structs.asdict(thought)
     if {name: fields[name] for name in UNMARKED} == UNMARKED:
         tx.execute("delete from marks where subject = ?", (subject,))
@@ -307,7 +304,7 @@ def ended_rows(db: Tables, at: float, *, archived: bool) -> list[int]:
     return [number for (number,) in rows]
 
 
-def thought_of(row: Mapping[str, Any], now: float) -> ThoughtRecord:
+def thought_of(row: Mapping[str, Any]) -> ThoughtRecord:
     """Return the record of a row of `find_rows`."""
     fields = fields_of(STORED_THOUGHTS, row)
     if "essence" in row:
@@ -318,9 +315,6 @@ def thought_of(row: Mapping[str, Any], now: float) -> ThoughtRecord:
         fields["content"] = text if text.strip() else "…"
         fields["essence"] = clean(text, max_chars=ESSENCE_CHARS) or "…"
         fields["source"] = row["source"].strip() or "edgemem"
-        has_ended = row["valid_to"] is not None and row["valid_to"] <= now
-        if has_ended and row["lifecycle"] == LifecycleStatus.ACTIVE:
-            fields["lifecycle_status"] = LifecycleStatus.DONE
     level, owner = LEVELS[row["level"]], row["owner"]
     visibility = visibility_of(level, owner)
     return ThoughtRecord(**fields, visibility=visibility, owner=owner if level == "private" else None)
