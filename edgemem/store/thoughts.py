@@ -375,7 +375,9 @@ class NeverAloud(NamedTuple):
 def _is_cut(value: str, left: str, right: str) -> bool:
     """Tell whether a folded text ends with the beginning of a value, or the next one begins with its end."""
     edge, sizes = r"\b" if value.isalpha() else "", range(_LEAST, len(value))
-    ends, begins = left.replace(" ", ""), right.replace(" ", "")
+    ends, begins = left[-2 * _MOST :].replace(" ", ""), right[: 2 * _MOST].replace(" ", "")
+    if value[:_LEAST] not in ends and value[-_LEAST:] not in begins:
+        return False  # at once: there may be a hundred values
     heads = [value[:most] for most in sizes if ends.endswith(value[:most])]
     is_head = any(re.search(f"{edge}{' ?'.join(head)}$", left) for head in heads)
     return is_head or any(begins.startswith(value[-most:]) for most in sizes)
