@@ -150,6 +150,21 @@ def test_who_is_named_beside_the_speaker_is_not_whom_it_is_about(voices: Voices,
     assert set(voices.kept()) == {f"ines.{key}", f"lotte.{key}"}
 
 
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("Hi, I'm Marta, and this is my husband Jiri.", "Marta"), ("This is Jiri, and I'm Marta.", "Marta"),
+        ("Ich bin die Marta und das ist mein Mann Jiri.", "Marta"), ("soy Marta y este es mi marido Jorge", "Marta"),
+        ("tôi là Hạnh, đây là chồng tôi Minh", "Hạnh"), ("我叫小红,这是我丈夫小明", "小红"),
+    ],
+)  # fmt: skip
+def test_who_gives_their_own_name_is_not_called_so_for_another(voices: Voices, said: str, name: str) -> None:
+    """A speaker's name is theirs, whoever else is introduced."""
+    voices.say("0", said, "name", name)
+    voices.say("0", "This is my son Emil.", "name", "Emil")
+    assert voices.kept() == {"0.name": name, "emil.name": "Emil"}
+
+
 def test_a_vietnamese_name_in_small_letters_is_seen(voices: Voices) -> None:
     """Behind a title, and no verb that is spelled alike without its accents."""
     voices.say("ines", "chị hạnh không ăn được tôm", "diet", "không tôm")

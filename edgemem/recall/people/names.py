@@ -354,6 +354,8 @@ def subject_of(text: str, key: str, value: str, speaker: str = "", *, least: flo
     for name in names:
         if head and small(head[1]) in (name, f"{name}s", f"{name}'s"):
             return Subject(trait[head.end() :], "other", name)
+    if _introduces(text, trait, value):
+        return Subject(trait, "speaker", speaker or None)
     odds, subject = whom_it_concerns(text, trait, value), bare(small(trait.partition(".")[0]))
     is_named = "." in trait and (subject in common_names() or subject in _lists().firsts)
     if is_named or ("." in trait and odds["other"] > odds["speaker"]):
@@ -364,6 +366,20 @@ def subject_of(text: str, key: str, value: str, speaker: str = "", *, least: flo
     if odds["speaker"] > least:
         return Subject(trait, "speaker", speaker or None)
     return Subject(trait)
+
+
+def _introduces(text: str, trait: str, value: str) -> bool:
+    """Tell whether speakers say their own name, whoever else is named: "I'm Marta, and this is my husband Jiri"."""
+    people, told, name = people_told(text)[0], small(text), small(value).strip()
+    words = all_words().get(language_in(text), all_words()["en"])
+    is_thing = _key_words().things.stand_in(spelled(trait)) or words.statements.deeds.stand_in(told)
+    if is_thing or not name or not set(people).issuperset(name.split()):
+        return False
+    before = told[: max(told.find(name), 0)]
+    ends = [hit.end() for some in (words.i, words.me, words.my) for hit in some.pattern.finditer(before)]
+    between = before[max(ends, default=0) :]
+    others = any(cue.stand_in(between) for cue in _kin(words)) or any(person in between for person in people)
+    return bool(ends) and not others
 
 
 def spelled(key: str) -> str:
