@@ -84,8 +84,10 @@ def cycles(pair: Pair, ours: Any, theirs: Any) -> Any:
 
 
 def found(pair: Pair, ours: Any, theirs: Any) -> Any:
-    """Return ours, if each thought that only theirs finds is private, not true now or told once more in the same words."""
+    """Return ours, if each thought that only theirs finds is private, not true now or told once more, and that only ours does linked."""
     mine, here = set(ours["ranked"]), ours["stored"]
+    edges = [call.arguments[0] for call in pair.earlier if call.method == "create_edge"]
+    linked = {edge[end] for edge in edges for end in ("from_thought_id", "to_thought_id")}
     if here.keys() != theirs["stored"].keys():  # something before differed
         return theirs
     told = {(here[name]["content"], here[name]["essence"]) for name in mine}
@@ -94,7 +96,7 @@ def found(pair: Pair, ours: Any, theirs: Any) -> Any:
         is_over = (one["valid_until"] or "9") < NOW or (one["valid_from"] or "0") > NOW
         if not (one["visibility"] == "private" or is_over or (one["content"], one["essence"]) in told):
             return theirs
-    return {**theirs, **ours} if mine <= set(theirs["ranked"]) else theirs
+    return {**theirs, **ours} if mine - linked <= set(theirs["ranked"]) else theirs
 
 
 def higher(_: Pair, ours: Any, theirs: Any) -> Any:
@@ -104,7 +106,7 @@ def higher(_: Pair, ours: Any, theirs: Any) -> Any:
 MEANT: tuple[Meant, ...] = (
     ("list_thoughts get_edges list_edges", "of one cycle the newest come first; edges in the order of writing", in_order),
     ("", "what is archived tells when, and in which cycle", archived),
-    ("search_hybrid search_fts search_reflections_only", "a search leaves out what is private, over or not yet true, tells the same words once, and ranks otherwise", found),
+    ("search_hybrid search_fts search_reflections_only", "a search leaves out what is private, over or not yet true, tells the same words once, follows one edge, and ranks otherwise", found),
     ("remember create_thought bulk_store get_or_create upsert_by_hash", AGAIN, met_again),
     ("", "a cycle of 0 takes the counter's, and a change stamps it", cycles),
     ("max_cycle", "an edge lifts the counter, and nothing lets it fall", higher),
