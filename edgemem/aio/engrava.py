@@ -315,6 +315,10 @@ class SqliteEngravaCore(Provider[Thoughts], AsyncThoughts):
     ) -> HybridSearchResult:
         """Search, and wider where some of what was found is not of a visibility that is asked for."""
         most = item_count(how["top_k"], "top_k")
+        if not isinstance(visibility, (VisibilityQueryFilter, type(None))):
+            raise InvalidInputError(
+                f"visibility must be a VisibilityQueryFilter, not {type(visibility).__name__}."
+            )
 
         def search() -> HybridSearchResult:
             thoughts, wide = self._of(), most
@@ -334,6 +338,8 @@ class SqliteEngravaCore(Provider[Thoughts], AsyncThoughts):
 
 def _filters(filters: MetadataFilter | None) -> dict[str, Any]:
     """Return a filter as our search takes it; one without conditions is none."""
+    if not isinstance(filters, (MetadataFilter, type(None))):
+        raise InvalidInputError(f"filters must be a MetadataFilter, not {type(filters).__name__}.")
     return {"filters": filters.values()} if filters is not None and filters.predicates else {}
 
 

@@ -10,6 +10,7 @@ import click
 from edgemem.cli import options
 from edgemem.cli.printing import moment, plain, print_entries, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
+from edgemem.recall.people.names import spelled
 from edgemem.store.db.connection import Answer, query_file, query_tables
 from edgemem.store.rights import reading_rule, with_stored_spelling
 from edgemem.store.thoughts import OURS, SHOWN_KINDS, STORED
@@ -138,7 +139,10 @@ def _ids(memory: Memory, name: str, scope: str | None, reader: Reader | None) ->
         return [name]
     now = memory.diagnostics.clock.now()
     facts = memory.store.facts_as_of(now, scope=scope, reader=reader)
-    return [f"fact:{fact.id}" for fact in facts if fact.key == name]
+    named = [fact for fact in facts if fact.key == name] or [
+        fact for fact in facts if spelled(fact.key) == spelled(name)
+    ]
+    return [f"fact:{fact.id}" for fact in named]
 
 
 def _print(why: Reasons) -> None:

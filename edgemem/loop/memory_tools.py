@@ -309,7 +309,7 @@ class _MemoryTools:
         visible = VisibleLines({line.id: line for line in shown if not line.id.startswith(_EPISODE)})
         today = Today(zone=self._settings.now.time.tzinfo())
         lines = lines_for(best, visible=visible, question=analyse(query), today=today)
-        above = any(f"{item.kind}:{item.id}" in visible for item in best)
+        above = any(item.name in visible for item in best)
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
         texts = [f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line for line in lines]

@@ -199,7 +199,7 @@ class MemoryBlock:
         lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
         lines = prompt_log.redacted(lines)
         # The time, and what may hurt somebody, take no other line's place.
-        names = {f"{item.kind}:{item.id}" for item in considered if item.safety}
+        names = {item.name for item in considered if item.safety}
         time, safety = self._time(prompt_log), [line for line in lines if line.item in names]
         more = _more_dangers([item for item in worth if item.safety and not item.score], visible)
         count, tokens = self._sizes.tokens, math.inf if self.block_tokens is None else self.block_tokens

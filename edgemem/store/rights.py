@@ -13,12 +13,13 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
+from edgemem.records import Reader
 from edgemem.scopes import level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.store.kinds import KINDS, SESSIONS
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
-    from edgemem.records import Heard, Reader
+    from edgemem.records import Heard
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
 
@@ -42,6 +43,7 @@ def reading_rule(reader: Reader | None, prefix: str = "", *, level: str = "") ->
 
     It is true or false, and never null, so that it may be negated. `level` replaces the column of that name.
     """
+    _check_reader(reader)
     if reader is None:
         return "1", {}
     level = level or f"{prefix}level"
@@ -51,6 +53,13 @@ def reading_rule(reader: Reader | None, prefix: str = "", *, level: str = "") ->
     )
     values = {"known": int(reader.is_recognised), "alone": int(reader.is_alone)}
     return clause, {**values, "speaker_key": reader.key}
+
+
+def _check_reader(reader: object) -> None:
+    if not isinstance(reader, (Reader, type(None))):
+        raise InvalidInputError(
+            f"reader must be a Reader, not {type(reader).__name__}; write Reader('ines')."
+        )
 
 
 def readable(reader: Reader | None, level: Level, owner: str | None) -> bool:
@@ -164,6 +173,7 @@ def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:
 
 def with_stored_spelling(db: Tables, reader: Reader | None) -> Reader | None:
     """Return a reader whose name is spelled as in the rows, and in texts made of them; by its key where no row has it."""
+    _check_reader(reader)
     if reader is None or not reader.speaker:
         return reader
     name = spellings(db, [reader.key])[reader.key]

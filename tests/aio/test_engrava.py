@@ -243,6 +243,15 @@ def test_a_filter_that_means_nothing_is_refused(make: Callable[[], object]) -> N
         make()
 
 
+@pytest.mark.parametrize("given", [{"filters": {"room": "hall"}}, {"visibility": {"public"}}])
+@on_loop
+async def test_a_filter_of_another_type_is_refused(given: dict[str, Any]) -> None:
+    """In a sentence that names the type."""
+    async with store() as core:
+        with pytest.raises(engrava.InvalidFilterError, match="must be a"):
+            await core.recall("teapot", **given)
+
+
 @on_loop
 async def test_ten_thousand_equal_observations_are_one() -> None:
     """Each counts as a confirmation of the first where that is asked."""

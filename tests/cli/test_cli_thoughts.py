@@ -47,8 +47,8 @@ def test_thoughts_are_listed_shown_and_related(home: Path) -> None:
 
 
 def test_why_tells_who_said_it_and_what_contests_it(home: Path) -> None:
-    """By key or by id, for whoever may read it."""
-    text = run("why", "gate.code", "--home", home).stdout
+    """By key in any spelling, or by id, for whoever may read it."""
+    text = run("why", "Gate_Code", "--home", home).stdout
     assert "gate.code: 4711" in text
     assert "contested by: gate.code: 4712 (alice" in text
     assert "Nothing is remembered" in refused(run("why", "diary", "--speaker", "bob", "--home", home))

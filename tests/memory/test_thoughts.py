@@ -426,6 +426,19 @@ def test_an_id_that_is_no_text_is_refused(memory: Memory, method: str) -> None:
     refusal(InvalidInputError, memory.why, 7, match="must be text")
 
 
+@pytest.mark.parametrize("method", ["search", "get_thought", "get_edges", "related"])
+def test_a_reader_that_is_a_text_is_refused(memory: Memory, method: str) -> None:
+    """A name says not who else hears it."""
+    memory.thoughts.create_thought(thought("mug"))
+    refusal(
+        InvalidInputError,
+        getattr(memory.thoughts, method),
+        "mug",
+        match=r"write Reader\('ines'\)",
+        reader="ines",
+    )
+
+
 def test_a_look_up_goes_by_an_index(memory: Memory) -> None:
     """Edges of a thought, equal content and the newest turn are found without reading a table."""
     database = memory.diagnostics.database
