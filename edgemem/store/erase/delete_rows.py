@@ -192,26 +192,27 @@ def _blank_versions(tx: Transaction, key_id: int, where: str, bound: dict[str, A
 
 
 def _erase_told(tx: Transaction, bound: dict[str, Any]) -> list[Erased]:
-    """Erase what a model's tools told of facts while a turn was open; what was told of them at another time stays."""
+    """Erase what a model's tools told of facts while a turn was open, with the pieces that later values cut of it; all else stays."""
     copies: list[Erased] = []
+    of_key = f"(select id from facts where key_id = {{key}} and {_TOLD_THEN})"  # noqa: S608 - our own constants
     keys = tx.execute(
-        f"select id, scope, key, exists (select 1 from facts where key_id = k.id and not {_TOLD_THEN}) or exists"  # noqa: S608 - our own constants
-        f" (select 1 from doubts where key_id = k.id and not {_TOLD_THEN}) from fact_keys k where id in"
+        f"select id, scope, key, exists (select 1 from facts where key_id = k.id and origin not in {of_key.format(key='k.id')})"  # noqa: S608 - ours
+        f" or exists (select 1 from doubts where key_id = k.id and not {_TOLD_THEN}) from fact_keys k where id in"
         f" (select key_id from facts where {_TOLD_THEN} union select key_id from doubts where {_TOLD_THEN})",
         bound,
     )
+    pieces, doubts = f"origin in {of_key.format(key=':key')}", f"key_id = :key and {_TOLD_THEN}"
     for key_id, scope, key, stays in keys:
         if not stays:
             copies += filter(None, [erase_fact(tx, key, scope=scope)])
             continue
-        told = f"key_id = :key and {_TOLD_THEN}"
-        sql = f"select value from facts where {told} union select value from doubts where {told}"  # noqa: S608 - ours
+        sql = f"select value from facts where key_id = :key and {pieces} union select value from doubts where {doubts}"  # noqa: S608 - ours
         values = tx.execute(sql, {**bound, "key": key_id})
         copies.append(Erased.with_values(scope, key, (value for (value,) in values)))
         erase_tool_copies(tx, copies[-1:])
         erase_blocks(tx, [(scope, key)])
-        _blank_versions(tx, key_id, _TOLD_THEN, bound)
-        tx.execute(f"delete from doubts where {told}", {**bound, "key": key_id})  # noqa: S608 - ours
+        tx.execute(f"delete from doubts where {doubts}", {**bound, "key": key_id})  # noqa: S608 - ours
+        _blank_versions(tx, key_id, pieces, bound)
     return copies
 
 

@@ -210,3 +210,19 @@ def test_the_right_one_of_messages_alike_is_found_by_what_one_types(tmp_path: Pa
     first, third = (sum(place < most for place in places) for most in (1, 3))
     assert first >= 0.9 * len(rows), first
     assert third >= 0.95 * len(rows), third
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_value_that_a_later_one_ended_goes_with_its_turn(tmp_path: Path, gone: int) -> None:
+    """Also the piece of it that told until when it held; the values of other turns stay."""
+    values = ["Quokka", "Lynx", "Marmot"]
+    with opened(tmp_path / "home") as memory:
+        robot = Robot(memory)
+        for value in values:
+            robot.answer(f"The password is {value}.", "remember_fact", key="password", value=value)
+        memory.idle(10)
+        assert memory.forget(turn=gone, session="kitchen")
+        memory.idle(10)
+        kept = {fact.value for fact in memory.store.fact_history("password", scope="household")}
+    assert kept == {*values} - {values[gone]}
+    assert files_with(tmp_path / "home", values[gone]) == []
