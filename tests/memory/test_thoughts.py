@@ -408,11 +408,18 @@ def test_a_mark_moves_with_what_one_person_said(memory: Memory, tmp_path: Path) 
     ((ref,),) = memory.diagnostics.database.query("select id from messages")
     said, bobs = f"turn:{ref}", fact(memory, "tea", "green", heard=Heard("bob"), metadata=HALL)
     memory.thoughts.update_thought(said, pinned=True)
+    for edge in (
+        an_edge("hers", said, gate),
+        an_edge("out", said, bobs),
+        an_edge("shut", gate, said, level="private", owner="bob"),
+    ):
+        memory.thoughts.create_edge(edge)
     with opened(tmp_path / "other") as other:
         assert not other.import_lines(line.encode() for line in memory.export(speaker="alice")).refused
         for name in (gate, said):
             assert other.thoughts.get_thought(name) == memory.thoughts.get_thought(name)
         assert other.diagnostics.database.query("select 1 from marks where subject = ?", (bobs,)) == []
+        assert [edge.edge_id for edge in other.thoughts.list_edges()] == ["hers"]
         assert "4711" not in other.store.render_for_prompt()
 
 

@@ -29,7 +29,7 @@ from edgemem.store.backups import checked_target
 from edgemem.store.db.files import sync, write_new
 from edgemem.store.declaration import Column, Kind
 from edgemem.store.facts import storable_value
-from edgemem.store.graph import MARKS
+from edgemem.store.graph import MARKS, STORED_EDGES
 from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, MESSAGES, SESSIONS, TOOL_OUTPUTS, TURNS
 from edgemem.store.rights import spellings
 from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
@@ -53,6 +53,12 @@ _OF_SESSION = [
     for kind in KINDS
     if kind.parent is not None and kind.parent.table == SESSIONS.table and kind.of_person()
 ]
+_THEIR_THOUGHT = """
+  (exists (select 1 from stored_thoughts h where h.name = {id} and h.owner = :name) or exists (select 1 from shown_thoughts s
+    where s.kind = substr({id}, 1, instr({id}, ':') - 1) and s.id = cast(substr({id}, instr({id}, ':') + 1) as integer)
+      and :name in (s.owner, s.source)))
+"""
+"""Whether a person owns or said what is shown as a thought under an id."""
 _RULES = {
     DOUBTS.table: f"exists (select 1 from fact_keys k where k.id = r.key_id and {_THEIR_FACT} and not {_FOREIGN})"  # noqa: S608 - ours
     f" and {_OPEN_TO_OTHERS}",
@@ -61,8 +67,9 @@ _RULES = {
         for kind in _OF_SESSION
     ),
     TURNS.table: _THEIR_TURN,
-    MARKS.table: "exists (select 1 from shown_thoughts s where s.kind = substr(r.subject, 1, instr(r.subject, ':') - 1)"
-    " and s.id = cast(substr(r.subject, instr(r.subject, ':') + 1) as integer) and :name in (s.owner, s.source))",
+    MARKS.table: _THEIR_THOUGHT.format(id="r.subject"),
+    STORED_EDGES.table: f"(r.owner = :name or r.level < 2 and {_THEIR_THOUGHT.format(id='r.source_id')}"
+    f" and {_THEIR_THOUGHT.format(id='r.target_id')})",
     TOOL_OUTPUTS.table: "exists (select 1 from turns t where t.session_id = r.session_id and t.n = r.turn"  # noqa: S608 - ours
     f" and {_THEIR_TURN.replace('r.level', 'r.answer').replace('r.', 't.')})",
 }
