@@ -177,7 +177,10 @@ def with_linked(
     """
     scores = {item.thought_id: item.score for group in groups for item in group if item.score > 0}
     handed: dict[str, float] = {}
-    for edge in rows.edges([*scores]):
+    edges = rows.edges([*scores]) if scores else []
+    if not edges:
+        return [[*group] for group in groups]
+    for edge in edges:
         for near, far in (edge.ends, edge.ends[::-1]):
             score = weight * min(edge.weight, 1.0) * scores.get(near, 0.0)
             if score > 0 and score >= max(selection.least, handed.get(far, 0.0)):
