@@ -8,6 +8,12 @@ from __future__ import annotations
 
 # ruff: noqa: I001 - it would split the re-exports into a line for each name
 
+from edgemem.aio.consolidation import (
+    ConsolidationPipeline as ConsolidationPipeline,
+    ConsolidationResult as ConsolidationResult,
+    FactExtractor as FactExtractor,
+    KeywordFactExtractor as KeywordFactExtractor,
+)
 from edgemem.aio.conversation import AsyncConversation as AsyncConversation
 from edgemem.aio.conversation import AsyncTurn as AsyncTurn
 from edgemem.aio.memory import AsyncMemory as AsyncMemory

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
+from edgemem.learn.regularities import readers_of
 from edgemem.recall.recall import Request
 from edgemem.records import LATEST, Heard
 from edgemem.scopes import scope_of
@@ -323,8 +324,13 @@ class EpisodicMemory:
         """Return all episodes with a tag, newest first."""
         return self._newest(MOST, tag)
 
-    def _newest(self, n: int, tag: str | None = None) -> list[Episode]:
-        return [_episode(row) for row in find_episodes(self._store.database, tag=tag, n=n, kind=_KIND)]
+    def by_readers(self, n: int) -> list[tuple[str, list[Episode]]]:
+        """Return the newest episodes of each readership, by its scope; none that is never said aloud."""
+        return [(scope, self._newest(n, readers=scope)) for scope in readers_of(self._store.database, _KIND)]
+
+    def _newest(self, n: int, tag: str | None = None, readers: str | None = None) -> list[Episode]:
+        rows = find_episodes(self._store.database, tag=tag, n=n, kind=_KIND, readers=readers)
+        return [_episode(row) for row in rows]
 
     def count(self) -> int:
         """Return how many episodes are stored."""

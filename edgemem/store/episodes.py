@@ -63,7 +63,11 @@ _SEED_OUTCOMES = {"ok": "success", "failed": "failure"}  # of EdgeVox, as Cognit
 # Dropping waits for a tenth of `keep`, but a caller who asks for the newest gets none beyond `keep`.
 _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
 _PERSON = SPELLED.format(key=":person")
+READERS = "case level when 0 then 'global' when 1 then 'household' else 'user:' || owner end"
+"""The scope of those who may read a row; null: nobody but the operator."""
+_SAID = "not exists (select 1 from marks where subject = 'episode:' || episodes.id and aloud = 0)"
 _FILTERS = {
+    "readers": f"{READERS} = :readers and {_SAID}",
     "kind": "kind = :kind", "tag": "id in (select episode from episode_tags where tag = :tag)",
     "session": "session = :session", "outcome": "outcome in (:outcome, :other)",
     "person": f"(owner = {_PERSON} or speaker = {_PERSON})", "since": f"{_AT} >= :since", "until": f"{_AT} < :until",
