@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -24,7 +25,10 @@ SQL = (
     "create table facts (key text, value text, user_id text, z text as (zeroblob(900000000)))", "insert into {} select * from {}",
     "create view facts as with recursive n(i) as (select 1 union all select i + 1 from n) select i as key, i as value from n",
 )  # fmt: skip
-PROFILE = WORDS_ONLY.replace("[", "#green\n[", 1) + '[bank]\nbackend = "files"\n[hooks]\nfiles = ["own.py"]\n'
+HASTY = re.sub(
+    r"(commit|write)_wait_s = \d+", r"\1_wait_s = 0.25", WORDS_ONLY
+)  # as a robot waits for its disk, and not as tests do
+PROFILE = HASTY.replace("[", "#green\n[", 1) + '[bank]\nbackend = "files"\n[hooks]\nfiles = ["own.py"]\n'
 HOOK = "#green\nfrom edgemem import hook as at\n\n\ndef hook(memory):\n    return at('before_llm')(lambda ctx, payload: None)\n"
 FACT = {"key": "tea", "value": "green", "scope": "global", "updated_at": 1.7e9, "valid_from": 1.7e9}
 TURN = {"at": "2026-11-02T08:02:00+01:00", "say": "The tea is green.", "speaker": "ann", "reply": "Yes."}
