@@ -125,6 +125,7 @@ class AsyncEpisodes(Face[EpisodicMemory]):
     recall_recent = asynchronous(EpisodicMemory.recall_recent, lane="store")
     recall_by_tag = asynchronous(EpisodicMemory.recall_by_tag, lane="store")
     by_readers = asynchronous(EpisodicMemory.by_readers, lane="store")
+    keep_learnt = asynchronous(EpisodicMemory.keep_learnt, lane="store")
     count = asynchronous(EpisodicMemory.count, lane="store")
 
 

@@ -6,14 +6,14 @@ else. `docs/cognitia.md` lists what differs from the package, and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
-from edgemem.learn.regularities import readers_of
+from edgemem.learn.regularities import keep_regularities, readers_of
 from edgemem.recall.recall import Request
 from edgemem.records import LATEST, Heard
 from edgemem.scopes import scope_of
@@ -40,6 +40,7 @@ from edgemem.store.validation import (
 from edgemem.thoughts import scalar_part
 
 if TYPE_CHECKING:
+    from edgemem.learn.regularities import Regularity
     from edgemem.recall.recall import Recall
     from edgemem.records import Episode as StoredEpisode
     from edgemem.records import StoredMessage
@@ -51,6 +52,7 @@ T = TypeVar("T")
 
 _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
 _KIND = "episode"  # tells what an agent stored from what tools did, which may be in the same file
+_MOST_COUNTED = 1000  # episodes at once: their edges are written in one transaction
 _LEAST = 0.04  # how relevant an episode with none of the words must be, 0 to 1
 
 
@@ -325,8 +327,12 @@ class EpisodicMemory:
         return self._newest(MOST, tag)
 
     def by_readers(self, n: int) -> list[tuple[str, list[Episode]]]:
-        """Return the newest episodes of each readership, by its scope; none that is never said aloud."""
+        """Return the newest episodes of each readership, by the scope of its facts; none that is never said aloud."""
         return [(scope, self._newest(n, readers=scope)) for scope in readers_of(self._store.database, _KIND)]
+
+    def keep_learnt(self, scope: str, found: Iterable[Regularity], *, kind: str) -> list[str]:
+        """Keep what was found in the episodes of a readership, in place of what was; return what is news."""
+        return self._store.database.write(lambda tx: keep_regularities(tx, scope, found, kind=kind))
 
     def _newest(self, n: int, tag: str | None = None, readers: str | None = None) -> list[Episode]:
         rows = find_episodes(self._store.database, tag=tag, n=n, kind=_KIND, readers=readers)

@@ -49,6 +49,8 @@ TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
 """Trust: a recognised speaker about themselves or their own things, or the operator; another recognised speaker; what the robot
 inferred; what a tool returned or an unknown voice said."""
 TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}  # Cognitia's sources; any other as what a tool returned
+LEARNT = "consolidation"
+"""The source of a fact that was made of episodes, to which it has edges."""
 
 ROWS_OF_KEY = """
   select id from facts where key_id = :key and known_to is null
@@ -243,12 +245,17 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     if key_id is None:
         return False
     note_forgotten(tx)
+    drop_key(tx, key_id)
+    return True
+
+
+def drop_key(tx: Transaction, key_id: int) -> None:
+    """Delete a key with every version and doubt; its bytes may stay in copies."""
     rows = sorted(tx.execute(ROWS_OF_KEY, {"key": key_id}))
     tx.announce("facts", [row_id for (row_id,) in rows])
     tx.executemany("delete from facts where id = ?", rows)
     tx.execute("delete from doubts where key_id = ?", (key_id,))
     tx.execute("delete from fact_keys where id = ?", (key_id,))
-    return True
 
 
 def since_first_heard(tx: Transaction, key_id: int, statement: FactVersion) -> FactVersion:

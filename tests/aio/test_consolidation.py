@@ -1,10 +1,12 @@
-"""What an agent's episodes have in common becomes facts: Cognitia's page as written, and bad extractors."""
+"""What an agent's episodes have in common becomes facts: Cognitia's page as written, bad extractors, and a home."""
 
 import asyncio
+import random
 from types import SimpleNamespace
 
 import pytest
 
+import edgemem
 import edgemem.aio
 from edgemem.aio import (
     ConsolidationPipeline,
@@ -15,6 +17,8 @@ from edgemem.aio import (
     KeywordFactExtractor,
 )
 from edgemem.errors import InvalidInputError
+from edgemem.records import Heard, Reader
+from edgemem.store.rights import readable
 from support.loops import on_loop
 from support.refusals import refusal
 
@@ -125,12 +129,15 @@ def extractor(answer, after_s=0.0):
     ],
 )  # fmt: skip
 @on_loop
-async def test_an_extractor_that_fails_finds_nothing(bad):
+async def test_an_extractor_that_fails_unlearns_nothing(bad):
     """Nor does one that hangs, or returns a text and no list."""
     episodic = InMemoryEpisodicMemory()
     await store_three(episodic)
-    pipeline = ConsolidationPipeline(episodic, extractor=bad, deadline_s=0.05)
-    assert await pipeline.consolidate() == ConsolidationResult((), 3, 0)
+    fine = ConsolidationPipeline(episodic, extractor=extractor(["Deployed with the sandbox"]))
+    assert (await fine.consolidate()).new_facts == ("Deployed with the sandbox",)
+    failing = ConsolidationPipeline(episodic, extractor=bad, deadline_s=0.05)
+    assert await failing.consolidate() == ConsolidationResult((), 3, 0)
+    assert (await fine.consolidate()).new_facts == ()
 
 
 @on_loop
@@ -165,3 +172,102 @@ async def test_episodes_of_two_people_are_never_counted_together(tmp_path):
             await memory.episodes.store(Episode(f"e{n}", "Watered", tags=("lawn",), outcome="failure"))
         result = await ConsolidationPipeline(memory.episodes, shelf).consolidate()
     assert (shelf, result.episodes_processed) == ([("ines", "Tasks tagged 'plants' succeed 3/3 times")], 10)
+
+
+def consolidate(memory, **options):
+    return asyncio.run(ConsolidationPipeline(memory.episodes).consolidate(**options)).new_facts
+
+
+def facts_of(memory, reader=None):
+    return sorted(fact.value for fact in memory.store.facts(reader=reader))
+
+
+def do(memory, outcome="success", *, name=None, tag="plants", **whose):
+    described = {"summary": "watered the orchids", "tools": ("can",), "tags": (tag,), "name": name}
+    memory.store.add_episode("episode", {}, outcome, **described, **whose)
+
+
+def test_a_home_keeps_one_fact_of_a_regularity(tmp_path):
+    """Its count changes in place, a restart repeats nothing, and it goes when it is true no more; its episodes are its reasons."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for _ in range(3):
+            do(memory)
+        assert consolidate(memory) == (
+            PAGE[0].replace("sandbox", "can"),
+            "Tasks tagged 'plants' succeed 3/3 times",
+        )
+    with edgemem.open(tmp_path, worker=False) as memory:
+        assert consolidate(memory) == ()
+        do(memory, "failure")
+        counted = ("Tasks tagged 'plants' succeed 3/4 times",)
+        assert consolidate(memory) == counted
+        (fact,) = [fact for fact in memory.store.facts() if fact.value == counted[0]]
+        assert (fact.trust, fact.source, memory.store.fact_history(fact.key)) == (1, "consolidation", [fact])
+        assert {told.source for told in memory.why(f"fact:{fact.id}").before} == {"edgemem"}
+        edges = memory.thoughts.get_edges(f"fact:{fact.id}", direction="OUT")
+        assert [edge.edge_type for edge in edges] == ["CONSOLIDATED_FROM"] * 4
+        memory.thoughts.update_thought(f"fact:{fact.id}", aloud=False)
+        do(memory, "failure")
+        assert consolidate(memory) == ("Tasks tagged 'plants' succeed 3/5 times",)
+        assert not memory.thoughts.get_thought(f"fact:{fact.id}").aloud
+        for _ in range(4):
+            do(memory, "failure", tag="trees")
+        assert consolidate(memory, max_episodes=5) == ()
+        assert facts_of(memory) == []
+
+
+@pytest.mark.parametrize("by", ["name", "person"])
+def test_what_came_of_a_forgotten_episode_goes_with_it(by, tmp_path):
+    """At once; what the others still tell is counted anew."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for n in range(4):
+            do(memory, name=f"e{n}", heard=Heard(speaker="ines" if n == 3 else "bo"))
+        consolidate(memory)
+        assert facts_of(memory)[0] == "Tasks tagged 'plants' succeed 4/4 times"
+        if by == "person":
+            memory.forget(person="ines")
+        else:
+            memory.store.forget_episode(memory.store.episodes(n=1)[0].id)
+        assert facts_of(memory) == []
+        assert len(consolidate(memory)) == 2
+        assert facts_of(memory)[0] == "Tasks tagged 'plants' succeed 3/3 times"
+
+
+def test_what_somebody_corrected_is_not_learnt_again(tmp_path):
+    """Whether they retracted it, or said another thing."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for _ in range(3):
+            do(memory)
+        consolidate(memory)
+        first, second = memory.store.facts()
+        memory.store.retract_fact(first.key)
+        memory.store.add_fact(second.key, "no")
+        assert (consolidate(memory), facts_of(memory)) == ((), ["no"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_reader_is_told_what_their_own_episodes_tell(seed, tmp_path):
+    """As if those that they may not read had never been stored; nobody is told of a private one of nobody's."""
+    chance, readers = random.Random(seed), (Reader("ines"), Reader("bo"), Reader(None))
+    levels = (
+        {"level": "shared"},
+        {"level": "household"},
+        *({"level": "private", "owner": name} for name in ("ines", "Ines", "bo")),
+    )
+    episodes = [
+        (chance.choice(["success", "failure"]), {"tag": chance.choice("ab"), **chance.choice(levels)})
+        for _ in range(60)
+    ]
+    with edgemem.open(tmp_path / "all", worker=False) as memory:
+        for outcome, whose in episodes:
+            do(memory, outcome, **whose)
+        consolidate(memory, max_episodes=9)
+        told = [facts_of(memory, reader) for reader in readers]
+    for n, reader in enumerate(readers):
+        with edgemem.open(tmp_path / str(n), worker=False) as memory:
+            for outcome, whose in episodes:
+                owner = whose.get("owner")
+                if readable(reader, whose["level"], owner):
+                    do(memory, outcome, **whose)
+            consolidate(memory, max_episodes=9)
+            assert told[n] == facts_of(memory) != []

@@ -16,23 +16,21 @@ from lab.side_by_side import PeerScript
 
 ONCE = "a tool or tag counts once an episode"
 SELDOM = "a tool of fewer than min_frequency successes is not used frequently"
+STANDS = "a fact that stands is not told again after a restart, and one that comes back is"
 
 
 def reasons(steps: Sequence[Step], ours: Any, drawn: Any, single: Any) -> set[str] | None:
     """Return why ours differs from theirs, of episodes as drawn and with each tool and tag once; None: nobody knows."""
-    why, early = {ONCE} if drawn != single else set[str](), set[str]()
-    for n, ((mine, *counts), (facts, processed, clusters)) in enumerate(zip(ours, single, strict=True)):
+    why, before = {ONCE} if drawn != single else set[str](), list[str]()
+    for n, ((new, found, *counts), (told, facts, processed, _)) in enumerate(zip(ours, single, strict=True)):
         uses = uses_of(steps[: n + 1])
         seldom = {name_of(tool) for tool, count in uses.items() if count < steps[n].least}
-        early = seldom.intersection(facts) | (set() if steps[n].is_restart else early)
-        few = 0 < max(uses.values(), default=0) < steps[n].least
-        why |= {SELDOM} if [mine, *counts] != [facts, processed, clusters] else set()
-        told = [fact for fact in facts if fact not in early]
-        # What was told there too early is told here when it is true.
-        if [fact for fact in mine if fact not in early] != told or not seldom.isdisjoint(mine):
+        if found != [fact for fact in facts if fact not in seldom] or counts != [processed, len(found)]:
             return None
-        if counts != [processed, clusters] and not (few and counts == [processed, clusters - 1]):
+        if new != [fact for fact in found if fact not in before]:
             return None
+        why |= {SELDOM} if found != facts else {STANDS} if new != told else set()
+        before = found
     return why
 
 

@@ -57,18 +57,21 @@ def single(episode: dict[str, Any]) -> dict[str, Any]:
 
 
 async def play(drawn: Sequence[Sequence[Step]], names: Mapping[str, Any]) -> list[list[Any]]:
-    """Return what came of each step: new facts and counts, and these of each tool and tag once an episode."""
+    """Return what came of each step: new facts, all that were found, and counts; and these of each tool and tag once an episode."""
 
     async def came(steps: Sequence[Step], change: Any) -> list[Any]:
         episodic, pipeline, results = names["InMemoryEpisodicMemory"](), None, []
         for step in steps:
             for episode in step.stored:
                 await episodic.store(names["Episode"](**change(episode)))
+            extractor = names["KeywordFactExtractor"](step.least)
             if pipeline is None or step.is_restart:
-                extractor = names["KeywordFactExtractor"](step.least)
                 pipeline = names["ConsolidationPipeline"](episodic, extractor=extractor)
             result = await pipeline.consolidate(**step.window)
-            results.append([[*result.new_facts], result.episodes_processed, result.clusters_found])
+            recent = await episodic.recall_recent(step.window["max_episodes"])
+            found = await extractor.extract(recent) if len(recent) >= step.window["min_episodes"] else []
+            counts = result.episodes_processed, result.clusters_found
+            results.append([[*result.new_facts], found, *counts])
         return results
 
     return [[await came(steps, dict), await came(steps, single)] for steps in drawn]

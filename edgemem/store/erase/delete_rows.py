@@ -49,6 +49,13 @@ _PEOPLE_BESIDE = " union ".join(
 """The names in the rows of a person: who said what that person owns, and who owns what they said."""
 _TOLD_THEN = "(id between :begun and :end and source = 'llm' and speaker is :speaker)"
 """The versions of a fact, and the doubts, that a model's tools told while a turn was open."""
+# The weight of each edge is its share of the evidence.
+_UNSUPPORTED = """
+  select distinct k.scope, k.key from fact_keys k join facts f on f.key_id = k.id
+  where k.key between 'learnt.' and 'learnt/' and f.source = ? and f.value is not null and ifnull((
+    select count(*) < round(1 / min(weight)) from stored_edges
+    where source_id = 'fact:' || f.id and type = 'CONSOLIDATED_FROM'), 1)
+"""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _WORD = re.compile(r"[\u0e00-\u0eff\u2e80-\uffdc]{2}|[^\W_]+")  # of a script without spaces, two letters
 _STOPS, _MOST_SENTENCES = ".!?…。！？", 3
@@ -70,6 +77,12 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | 
     existed = facts.forget_fact(tx, key, scope=scope)
     drop_unused(tx, people)
     return erased if existed else None
+
+
+def erase_unsupported(tx: Transaction) -> None:
+    """Erase the facts that were made of episodes of which one is gone."""
+    for scope, key in tx.execute(_UNSUPPORTED, (facts.LEARNT,)):
+        erase_fact(tx, key, scope=scope)
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -413,6 +426,7 @@ def erase_aged(tx: Transaction, records: Iterable[AgedRecord]) -> tuple[dict[str
                     _end_session(tx, session_id)
                     gone += 1
         counts["thoughts" if kind == "thought" else SHOWN[kind][0].plural] += gone
+    erase_unsupported(tx)
     return dict(+counts), copies
 
 
@@ -457,6 +471,8 @@ def delete_rows(tx: Transaction, kind: Kind, where: str, bound: Mapping[str, Any
         bound,
     )
     gone = [dict(zip((*columns, *people), row, strict=True)) for row in rows]
+    if kind is EPISODES and rows:
+        erase_unsupported(tx)
     if kind.doc:
         tx.announce(kind.table, sorted(row["id"] for row in gone))
     names = {row[column] for row in gone for column in people}
