@@ -59,6 +59,8 @@ def chat(
     not_both(llm, server)
     model_file = file_at(llm, home)
     with open_home(home) as memory, _opened(model_file, server, memory) as model:
+        if memory.diagnostics.database.read_only:
+            _status("this home is read-only; nothing of the talk will be stored.")
         tools = [] if no_tools else memory.tools(speaker=talk["speaker"])
         if tools and not prints_tools(model.tokenizer, [tool.schema() for tool in tools]):
             tools = []

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -252,13 +253,18 @@ def truth_alone(home: Path, *, make: bool = False) -> Iterator[TruthFile]:
 
 
 def open_home(home: Path, **settings: Any) -> Memory:
-    """Open a home, making it if there is none."""
+    """Open a home, making it if there is none; where it is read-only, the end of a command that went well says so."""
     import edgemem
 
     memory: Memory = edgemem.open(home, **settings)
     if memory.diagnostics.database.read_only:
-        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
+        click.get_current_context().call_on_close(partial(_tell_read_only, memory.home))
     return memory
+
+
+def _tell_read_only(home: Path) -> None:
+    if sys.exc_info()[0] is None:  # else its own sentence says so
+        click.echo(f"edgemem: {plain(str(home))} is read-only; nothing can be stored.", err=True)
 
 
 @click.command()
