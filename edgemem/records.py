@@ -224,6 +224,12 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_ms: float | None = None
 
 
+HALF_LIFE = 4
+"""Uses of a procedure after which its earlier uses count half: four failures outweigh any number of earlier successes."""
+RECENT = 4 * HALF_LIFE
+"""Uses of a procedure whose order is kept; older ones count a sixteenth."""
+
+
 @dataclasses.dataclass(frozen=True)
 class ProcedureStep:
     """One call of a tool in a procedure."""
@@ -254,6 +260,8 @@ class Procedure:
     heard: Heard | None = dataclasses.field(default=None, compare=False)
     session: str = dataclasses.field(default="", compare=False)
     turn: int | None = dataclasses.field(default=None, compare=False)
+    recent: str = dataclasses.field(default="", compare=False)
+    """How its last recorded uses ended, at most `RECENT` of them, the oldest first: `+` a success, `-` a failure."""
 
     @property
     def total_uses(self) -> int:
@@ -267,8 +275,25 @@ class Procedure:
 
     @property
     def expected_success(self) -> float:
-        """Return how likely it is to succeed next time: the mean of a Beta posterior, with Beta(1, 1) as the prior."""
-        return (self.success_count + 1) / (self.total_uses + 2)
+        """Return how likely it is to succeed next time: the mean of a Beta posterior, with Beta(1, 1) as the prior.
+
+        What `HALF_LIFE` further uses followed counts half. Uses of an unknown order count as spread evenly, before all others.
+        """
+        weights = [0.5 ** (n // HALF_LIFE) for n in range(len(self.recent))]
+        succeeded = sum(
+            weight for weight, mark in zip(weights, self.recent[::-1], strict=True) if mark == "+"
+        )
+        older = max(self.total_uses - len(self.recent), 0)
+        share = max(self.success_count - self.recent.count("+"), 0) / older if older else 0.0
+        weight = min(older, 2 * HALF_LIFE) * 0.5 ** (len(self.recent) // HALF_LIFE)
+        return (succeeded + weight * min(share, 1.0) + 1) / (sum(weights) + weight + 2)
+
+    @property
+    def failures_in_a_row(self) -> int:
+        """Return how many of its last uses failed one after the other, as far back as their order is known."""
+        if not self.success_count:
+            return self.failure_count
+        return len(self.recent) - len(self.recent.rstrip("-"))
 
 
 class Session(msgspec.Struct):

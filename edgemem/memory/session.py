@@ -8,6 +8,7 @@ from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING
 
+from edgemem.context.block.render import Today
 from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
@@ -18,8 +19,9 @@ from edgemem.recall.recall import Request
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import SessionLog
-from edgemem.session.memory_block import MemoryBlock, NotesBlock, Proposals
+from edgemem.session.memory_block import MemoryBlock, NotesBlock
 from edgemem.session.prompt import Compaction, PromptHead, WindowBudget
+from edgemem.session.proposals import Proposals
 from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
@@ -99,6 +101,7 @@ def session_parts(
             exist=lambda: home.search.may_hold("procedures"),
             budget=budget,
             sizes=sizes,
+            today=lambda: Today(now(), settings.now.time.tzinfo()),
         ),
         compaction=compaction,
         budget=WindowBudget(budget=budget, note_overflow=home.failures.note),

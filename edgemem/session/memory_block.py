@@ -1,4 +1,4 @@
-"""The block before an utterance: recalled items that matter for it, the notes, and a procedure that worked before.
+"""The block before an utterance: recalled items that matter for it, and the notes.
 
 A store without recall is listed, the newest first, as EdgeVox does; items that share a word with the utterance, or mean
 something like it where the store can tell, come before the others.
@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import re
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,38 +22,24 @@ from edgemem.context.block.render import LINE_CHARS, Today
 from edgemem.context.block.select import FittingLines, fit_lines, select_items
 from edgemem.context.budget import TokenCache, estimate
 from edgemem.context.prompt import interruption
-from edgemem.fence import CLOSE, OPEN, clean, storable
+from edgemem.fence import clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import (
-    BlockLine,
-    Episode,
-    Fact,
-    Held,
-    Preference,
-    Procedure,
-    Reader,
-    Recalled,
-    Subject,
-    as_ours,
-)
+from edgemem.records import BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, Subject, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.session.log import Moment, SessionLog
-from edgemem.session.points import short_text
 from edgemem.store.bank.rules import MEMORY_FILE
 from edgemem.store.notes import NotesFile, last_lines
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites
-from edgemem.store.turn_steps import CountOutcome, EraseBlocks
+from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.prompt import Committed, PromptLog
     from edgemem.store.bank.bank import MemoryBank
-    from edgemem.store.db.database import Database
-    from edgemem.store.procedures import Procedures
 
 Pair = tuple[str, str]
 
@@ -77,13 +62,6 @@ _PAUSE_S = 3600.0  # seconds of silence after which the time is said again
 CLOSED = (
     "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
 )
-
-LEAST = 0.2
-"""How relevant a procedure must be, 0 to 1, to be proposed unasked."""
-PROCEDURE_CHARS = 480  # a longer procedure is not proposed: half of it would mislead
-_VALUE_CHARS = 80
-_DEADLINE_S = 0.05
-"""The question was embedded for recall a moment ago, so this is only spent where that came late."""
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -492,109 +470,3 @@ class NotesBlock:
             if left < 0:
                 return count
         return len(lines)
-
-
-class Proposals:
-    """Proposes at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
-
-    It fits only if all its tools are offered. It succeeded if its steps ran in order and each worked in the end, failed if one of
-    them failed, and is not counted where the model did something else.
-
-    Args:
-        database: keeps the procedures; outcomes are counted where it keeps the session too.
-        exist: tells whether there are any, and costs nothing.
-    """
-
-    name = "procedures"
-
-    def __init__(
-        self,
-        procedures: Procedures,
-        database: Database,
-        *,
-        exist: Callable[[], bool],
-        budget: Budget,
-        sizes: TokenCache,
-    ) -> None:
-        self._procedures = procedures
-        self._database = database
-        self._exist = exist
-        self._budget = budget
-        self._sizes = sizes
-        self._proposed: Procedure | None = None
-        self._runs: list[tuple[str, bool]] = []
-        self._lock = threading.Lock()
-
-    def propose(self, moment: Moment) -> None:
-        """Propose before the first call of the model."""
-        if moment.prompt.hop > 0 or moment.log.is_detached:
-            return
-        self._proposed, self._runs = None, []
-        line = self._chosen(moment.log, moment.prompt.tools) if self._exist() else None
-        if line is not None:
-            moment.log.prompt_log.put("procedure", [line], tokens=self._sizes.tokens(f"{line.line}\n"))
-
-    def note(self, moment: Moment) -> None:
-        """Note how a tool went."""
-        self._note(moment.log, str(moment.payload.name), ok=moment.payload.error is None)
-
-    def _chosen(self, log: SessionLog, tools: Any) -> BlockLine | None:
-        """Choose a procedure; return its line, unless the prompt holds that already."""
-        prompt_log = log.prompt_log
-        offered = {str(tool.get("function", tool).get("name")) for tool in tools or ()}
-        if not offered or not prompt_log.utterance.strip():
-            return None
-        visible = prompt_log.committed().visible
-        for row, procedure in self._procedures.fitting(
-            prompt_log.utterance, reader=prompt_log.reader, tools=offered, least=LEAST, deadline_s=_DEADLINE_S
-        ):
-            name = f"procedure:{row}"
-            text = told_text(procedure)
-            if not procedure.steps or len(text) > PROCEDURE_CHARS:
-                continue
-            line = BlockLine(name, f"- {text}", procedure.level or "household", procedure.owner)
-            if name in visible or self._has_room(prompt_log.sections, line):
-                self._proposed = procedure
-                return None if name in visible else line
-        return None
-
-    def _has_room(self, sections: Any, line: BlockLine) -> bool:
-        memory, count = sections.get("memory"), self._sizes.tokens
-        taken, room = count(f"{OPEN}\n") + count(CLOSE), self._budget.plan["memory"]
-        if memory is not None and memory.lines:
-            taken, room = memory.tokens, room + beside_budget(memory.shown, count)
-        return taken + count(f"{line.line}\n") <= room
-
-    def _note(self, log: SessionLog, tool: str, *, ok: bool) -> None:
-        proposed = self._proposed
-        if proposed is None or not log.is_kept_in(self._database):
-            return
-        with self._lock:  # some frameworks run several tools at once, each in a thread
-            self._runs.append((tool, ok))
-            success = went_well(proposed, self._runs)
-            log.turn_writes[:] = [step for step in log.turn_writes if not isinstance(step, CountOutcome)]
-            if success is not None:
-                log.turn_writes.append(CountOutcome(proposed.id, success))
-
-
-def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | None:
-    """Tell whether a procedure succeeded, a failed step that was repeated included; None: it was not followed to its end."""
-    left = [step.tool_name for step in procedure.steps]
-    tools, failed = set(left), False
-    for tool, ok in runs:
-        if left and tool == left[0] and ok:
-            del left[0]
-        failed = failed or (tool in tools and not ok)
-    return True if not left else False if failed else None
-
-
-def told_text(procedure: Procedure) -> str:
-    """Return the one line about a procedure for a model."""
-    steps = []
-    for step in procedure.steps:
-        given = (f"{name}: {short_text(value, _VALUE_CHARS)}" for name, value in step.args_template.items())
-        steps.append(f"{step.tool_name}({', '.join(given)})")
-    uses = procedure.total_uses
-    worked = f"worked {procedure.success_count} of {uses} times" if uses else "not tried yet"
-    text = f"a way to {procedure.trigger or procedure.name}: {', then '.join(steps)} ({worked})"
-    return clean(text, max_chars=PROCEDURE_CHARS + 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import Moment
-from edgemem.session.memory_block import MemoryBlock, NotesBlock, Proposals
+from edgemem.session.memory_block import MemoryBlock, NotesBlock
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -29,6 +29,7 @@ from edgemem.session.points import (
     ToolCallResult,
 )
 from edgemem.session.prompt import Compaction, ListCompaction, PromptHead, WindowBudget
+from edgemem.session.proposals import Proposals
 from edgemem.session.speech import SessionPrefetch, StateKeeping, UpkeepHold
 from edgemem.session.stored import StoredSession
 from edgemem.session.tools import ToolEpisodes, ToolResults

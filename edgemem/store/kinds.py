@@ -230,7 +230,7 @@ EPISODES = Kind(
 PROCEDURES = Kind(
     "procedures",
     "procedure",
-    # name: its id for callers. It gets a new row id when it is stored again, and keeps its counts.
+    # name: its id for callers. It gets a new row id when it is stored again, and keeps its counts. recent: `Procedure.recent`.
     (
         ID,
         Column("name", "text not null unique"),
@@ -240,6 +240,7 @@ PROCEDURES = Kind(
         Column("steps", "text not null", "json", shape=tuple[ProcedureStep, ...]),
         Column("successes", "integer not null default 0", "count"),
         Column("failures", "integer not null default 0", "count"),
+        Column("recent", "text not null default ''"),
         Column("tags", "text", "json", shape=tuple[str, ...]),
         Column("metadata", "text", "json", shape=dict[str, Any]),
         *_FROM,

@@ -1,6 +1,7 @@
 """Procedures: sequences of tool calls that did something before, and how often they did.
 
-A procedure replaces the older one of its id; counts never shrink by that, so an outcome recorded meanwhile is not lost.
+A procedure replaces the older one of its id. Where its steps are the same, counts never shrink by that, so an outcome recorded
+meanwhile is not lost; other steps are another way, and are counted anew.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
-from edgemem.records import Procedure, ProcedureStep
+from edgemem.records import RECENT, Procedure, ProcedureStep
 from edgemem.store.episodes import MAX_PAYLOAD_BYTES, checked_name, checked_texts
 from edgemem.store.facts import storable_value
 from edgemem.store.kinds import PROCEDURES
@@ -51,7 +52,7 @@ _CONSIDERED = 16  # most relevant ones, among which those that succeed more come
 _ID = "the id of a procedure"
 _COLUMNS = (
     "name, title, description, trigger, steps, successes, failures, tags, metadata, level, owner, session, turn,"
-    f" {HEARD}"
+    f" recent, {HEARD}"
 )
 
 read_steps = msgspec.json.Decoder(tuple[ProcedureStep, ...]).decode
@@ -66,8 +67,9 @@ class Procedures:
         self._eraser = eraser
 
     def store(self, procedure: Procedure) -> None:
-        """Store a procedure in place of an older one of its id, keeping the higher one of each count; refuse one that is too long.
+        """Store a procedure in place of an older one of its id, keeping the higher one of each count where the steps are the same.
 
+        One that is too long is refused.
         Without a level, the household may read what a recognised speaker taught (`heard`), and anybody the rest.
         """
         self._database.write(lambda tx: put_procedure(tx, procedure))
@@ -85,8 +87,8 @@ class Procedures:
         `reader` will hear of them; None: the operator. What needs a tool that is not among `tools` is left out; None: all exist.
         """
         most = item_count(top_k, "top_k")
-        fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST, most=max(most, _CONSIDERED))
-        return [procedure for _, procedure in fitting][:most]
+        fitting = self.fitting(query, reader=reader, tools=tools, most=max(most, _CONSIDERED))
+        return [procedure for _, _, procedure in fitting][:most]
 
     def fitting(
         self,
@@ -94,13 +96,12 @@ class Procedures:
         *,
         reader: Reader | None,
         tools: Collection[str] | None,
-        least: float,
         most: int = _CONSIDERED,
         deadline_s: float | None = None,
-    ) -> list[tuple[int, Procedure]]:
-        """Return the `most` procedures of relevance `least` (0 to 1) or more, best first, with row ids (one pass by a deadline)."""
+    ) -> list[tuple[float, int, Procedure]]:
+        """Return the `most` procedures that fit, best first: relevance (0 to 1), row id and procedure (one pass by a deadline)."""
         items = self._recall(
-            checked_text(query, "the query"), reader=reader, k=most, min_score=least, deadline_s=deadline_s
+            checked_text(query, "the query"), reader=reader, k=most, min_score=LEAST, deadline_s=deadline_s
         )
         rows = {f"i{n}": int(item.id) for n, item in enumerate(items)}
         known = self._read(f"id in (:{', :'.join(rows)})", rows, reader) if rows else {}
@@ -110,7 +111,7 @@ class Procedures:
             if (row := int(item.id)) in known
             and (tools is None or {step.tool_name for step in known[row].steps}.issubset(tools))
         ]
-        return [(row, known[row]) for _, _, row in sorted(fitting, reverse=True)]
+        return [(relevance, row, known[row]) for _, relevance, row in sorted(fitting, reverse=True)]
 
     def record_outcome(self, proc_id: str, *, success: bool) -> bool:
         """Count a success or a failure; tell whether there is a procedure of this id."""
@@ -167,35 +168,38 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     failures = item_count(procedure.failure_count, "failure_count")
     session = checked_name(procedure.session, what="the session of a procedure")
     older = tx.execute(
-        "delete from procedures where name = ? returning id, owner, speaker, successes, failures",
+        "delete from procedures where name = ? returning id, owner, speaker, steps, successes, failures, recent",
         (procedure.id,),
     )
-    for older_id, *people, worked, failed in older:
-        successes, failures = max(successes, worked), max(failures, failed)
+    recent = ""
+    for older_id, *people, before, worked, failed, ended in older:
+        if msgspec.json.decode(before) == msgspec.json.decode(steps):
+            successes, failures, recent = max(successes, worked), max(failures, failed), ended
         tx.announce("procedures", [older_id])
         drop_unused(tx, people)
     row_id, listed = tx.tick(), as_text(tags) if tags else None
     row = (procedure.id, title, description, trigger, steps, successes, failures, listed)
-    rest = (as_text(metadata) if metadata else None, number, owner, session, procedure.turn)
+    rest = (as_text(metadata) if metadata else None, number, owner, session, procedure.turn, recent)
     tx.insert(f"procedures ({_COLUMNS}, id)", (*row, *rest, *heard_columns(heard), row_id))
     return row_id
 
 
-def record_outcome(tx: Transaction, procedure_id: str, *, success: bool) -> bool:
-    """Count a success or a failure of a procedure; tell whether there is one of this id."""
-    column = "successes" if success else "failures"
+def record_outcome(tx: Transaction, procedure_id: str, *, success: bool, private: bool = False) -> bool:
+    """Count a success or a failure of a procedure; tell whether there is one of this id, with `private` among private ones."""
+    column, mark = ("successes", "+") if success else ("failures", "-")
     tx.execute(
-        f"update procedures set {column} = {column} + 1 where name = ?",  # noqa: S608 - our own columns
-        (lookup(procedure_id, _ID),),
+        f"update procedures set {column} = {column} + 1, recent = substr(recent || ?, ?)"  # noqa: S608 - our own columns
+        " where name = ? and level >= ?",
+        (mark, -RECENT, lookup(procedure_id, _ID), LEVELS.index("private") if private else 0),
     )
     return tx.changes > 0
 
 
 def _procedure_of(row: Sequence[Any]) -> Procedure:
-    *words, steps, successes, failures, tags, metadata, level, owner, session, turn = row[:13]
+    *words, steps, successes, failures, tags, metadata, level, owner, session, turn, recent = row[:14]
     tags = tuple(msgspec.json.decode(tags)) if tags else ()
     done = read_steps(steps), successes, failures, tags, msgspec.json.decode(metadata) if metadata else {}
-    return Procedure(*(*words, *done, LEVELS[level], owner, heard_of(row[13:]), session or "", turn))
+    return Procedure(*(*words, *done, LEVELS[level], owner, heard_of(row[14:]), session or "", turn, recent))
 
 
 def _checked_steps(steps: Sequence[ProcedureStep]) -> str:

@@ -230,14 +230,17 @@ class RetellTurn(msgspec.Struct, frozen=True, tag="retell"):
 
 
 class CountOutcome(msgspec.Struct, frozen=True, tag="outcome"):
-    """How a procedure went that a turn followed."""
+    """How a procedure went that a session's newest turn followed."""
 
     procedure: str
     success: bool
+    session: str = ""
 
     def __call__(self, tx: Transaction) -> None:
-        """Count it; a procedure that was forgotten meanwhile is left alone."""
-        record_outcome(tx, self.procedure, success=self.success)
+        """Count it, of a private turn for its own private procedures alone; one that was forgotten meanwhile is left alone."""
+        answer = turns.answer_of(tx, self.session)
+        is_private = answer is not None and answer[0] == "private"
+        record_outcome(tx, self.procedure, success=self.success, private=is_private)
 
 
 class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):

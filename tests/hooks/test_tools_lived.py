@@ -12,19 +12,20 @@ from edgemem import AgentLoop, Heard, Procedure, ProcedureStep, Tool
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import TurnResult
 from edgemem.store.episodes import tool_stats
-from support.homes import BY_WORDS
+from support.homes import BY_WORDS, at_day
 from support.loops import Robot
 
 STEPS = (ProcedureStep("drive", {"to": "kitchen"}), ProcedureStep("grip", {"what": "red cup"}))
 FETCH = Procedure("fetch", "Fetch", "", "bring me the red cup", STEPS)
-DONE, BROKEN = {"to": "kitchen"}, {"what": "broken"}
+DONE, CUP, BROKEN = {"to": "kitchen"}, {"what": "red cup"}, {"what": "red cup", "how": "broken"}
 ASK = "Please bring me the red cup."
 
 
 def run(**given: Any) -> str:
     """Do what a tool is asked for, unless that is broken."""
-    if "broken" in given.values():
-        raise RuntimeError("the left path is blocked")
+    for value in given.values():
+        if "broken" in str(value):
+            raise RuntimeError(value)
     return "done"
 
 
@@ -143,17 +144,19 @@ def test_without_a_procedure_that_fits_no_prompt_changes(memory: edgemem.Memory,
 @pytest.mark.parametrize(
     ("calls", "expected"),
     [
-        ([("drive", DONE), ("grip", {"what": "red cup"})], (1, 0)),
-        ([("drive", DONE), ("sing", {"song": "la"}), ("grip", {"what": "cup"})], (1, 0)),
-        ([("drive", DONE), ("grip", BROKEN), ("grip", {"what": "cup"})], (1, 0)),
-        ([("drive", DONE), ("grip", BROKEN)], (0, 1)), ([("grip", {"what": "cup"}), ("drive", DONE)], (0, 0)),
-        ([("sing", {"song": "broken"})], (0, 0)), ([], (0, 0)),
+        ([("drive", DONE), ("grip", CUP)], (1, 0)),
+        ([("drive", DONE), ("sing", {"song": "la"}), ("grip", CUP)], (1, 0)),
+        ([("drive", DONE), ("grip", BROKEN), ("grip", CUP)], (1, 0)),
+        ([("drive", DONE), ("grip", CUP)] * 3, (1, 0)), ([("drive", DONE), *[("grip", BROKEN)] * 3], (0, 1)),
+        ([("grip", CUP), ("drive", DONE)], (0, 0)), ([("grip", BROKEN)], (0, 0)),
+        ([("drive", {"to": "hall"}), ("grip", CUP)], (0, 0)), ([("drive", DONE), ("grip", {"what": "cup"})], (0, 0)),
+        ([("drive", {"to": "broken"})], (0, 0)), ([("sing", {"song": "broken"})], (0, 0)), ([], (0, 0)),
     ],
 )  # fmt: skip
 def test_its_outcome_is_counted_from_the_tools_that_ran(
     memory: edgemem.Memory, robot: Robot, calls: list[tuple[str, dict[str, str]]], expected: tuple[int, int]
 ) -> None:
-    """All steps in order: a success; one of them failed: a failure; something else: nothing."""
+    """All steps in order, with their arguments: a success; the next one failed: a failure; a repetition or something else: nothing."""
     memory.procedures.store(FETCH)
     ask(robot, *calls)
     assert counts(memory) == expected
@@ -166,6 +169,61 @@ def test_a_turn_on_something_else_counts_no_outcome(memory: edgemem.Memory, robo
     memory.procedures.store(FETCH)
     ask(robot, ("drive", DONE), ("grip", {"what": "pen"}), say="Give Ann a pen!")
     assert counts(memory) == (0, 0)
+
+
+FAILED = ("drive", DONE), ("grip", BROKEN)
+OTHER = replace(FETCH, id="other", steps=(ProcedureStep("sing", {"song": "come"}),))
+
+
+def told(memory: edgemem.Memory, session: str, *calls: tuple[str, dict[str, str]], **how: Any) -> str:
+    """Return what the model is shown in a turn of some session."""
+    return shown(ask(Robot(memory, tools=TOOLS, session=session), *calls, **how))
+
+
+def test_what_keeps_failing_is_a_warning_until_it_works(memory: edgemem.Memory, hand: Any) -> None:
+    """It says how often it failed, when last and why, once a session; the way beside it stands last."""
+    memory.procedures.store(FETCH)
+    for n in range(3):
+        hand.wall = at_day(f"2026-11-0{n + 4}") + 3600
+        assert "a way to" in told(memory, f"day {n}", *FAILED)
+    hand.wall += 86_400
+    way = "bring me the red cup: drive(to: kitchen), then grip(what: red cup)"
+    warning = f"a warning for {way} failed 3 times, last on 6 Nov: RuntimeError: broken"
+    assert told(memory, "new") == f"<memory>{warning}</memory>\n{ASK}"
+    assert told(memory, "new") == ASK
+    memory.procedures.store(OTHER)
+    both = told(memory, "both")
+    assert both.index(warning) < both.index("sing(song: come) (not tried yet)")
+    told(memory, "both", ("drive", DONE), ("grip", CUP))
+    assert f"a way to {way} (worked 1 of 4 times)" in told(memory, "both")
+
+
+def test_an_untried_way_is_so_until_it_is_tried(memory: edgemem.Memory) -> None:
+    """In the same session, also where another way is proposed by then; one that was counted 0 of 3 elsewhere is no way."""
+    memory.procedures.store(FETCH)
+    assert "(not tried yet)" in told(memory, "one", *FAILED)
+    memory.procedures.store(OTHER)
+    block = told(memory, "one")
+    assert block.index("(worked 0 of 1 times)") < block.index("sing(song: come) (not tried yet)")
+    assert told(memory, "one") == ASK
+    memory.procedures.store(replace(FETCH, failure_count=3))
+    assert "(worked 0 of" not in told(memory, "new")
+
+
+def test_a_private_failure_is_nobody_elses(memory: edgemem.Memory) -> None:
+    """It is counted of no way that others have, told to its speaker alone, and gone with its conversation."""
+    memory.procedures.store(FETCH)
+    for n in range(3):
+        told(memory, f"day {n}", *FAILED, speaker="bob")
+    told(memory, "secret", ("drive", DONE), ("grip", CUP | {"how": "broken present"}), private=True)
+    assert counts(memory) == (0, 3)
+    assert "broken present" in told(memory, "hers")
+    assert "Error: broken</memory>" in told(memory, "his", speaker="bob")
+    (turn,) = memory.sessions.journal.read_turns("hers")
+    assert (turn.answer, turn.owner) == ("private", "alice")
+    assert memory.forget(session="secret")
+    (turn,) = memory.sessions.journal.read_turns("hers")
+    assert "present" not in turn.block
 
 
 def test_a_private_procedure_keeps_its_answer_private(memory: edgemem.Memory, robot: Robot) -> None:

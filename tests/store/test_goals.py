@@ -212,7 +212,7 @@ def test_outcomes_are_counted_from_any_thread(memory: edgemem.Memory) -> None:
 
 
 def test_counts_survive_storing_again(memory: edgemem.Memory) -> None:
-    """What was learnt of a procedure is not lost with a better description, nor with counts that are out of date."""
+    """What was learnt is not lost with a better description, nor with counts that are out of date; other steps begin anew."""
     memory.procedures.store(fetch(success=2))
     memory.procedures.record_outcome("p", success=False)
     memory.procedures.store(Procedure("p", "Water", "", "water the plants", STEPS, 1, 0))
@@ -220,6 +220,10 @@ def test_counts_survive_storing_again(memory: edgemem.Memory) -> None:
     assert (kept.success_count, kept.failure_count) == (2, 1)
     assert suggested(memory) == []
     assert suggested(memory, "water the plants") == ["p"]
+    memory.procedures.store(replace(kept, steps=STEPS[:1], success_count=1, failure_count=0))
+    assert [(of.success_count, of.failure_count, of.recent) for of in memory.procedures.list()] == [
+        (1, 0, "")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -211,11 +211,13 @@ class Household:
 class Robot:
     """A loop with all hooks and tools, whose model calls what a test says."""
 
-    def __init__(self, memory: Memory, *, speaker: str | None = None, tools: Any = None) -> None:
+    def __init__(
+        self, memory: Memory, *, speaker: str | None = None, tools: Any = None, session: str = "kitchen"
+    ) -> None:
         self.model = ScriptedModel()
         self.loop = AgentLoop(
             self.model,
-            hooks=memory.hooks(session_id="kitchen", speaker=speaker),
+            hooks=memory.hooks(session_id=session, speaker=speaker),
             tools=memory.tools(speaker=speaker) if tools is None else tools,
         )
 
