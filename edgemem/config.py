@@ -162,8 +162,6 @@ class RecallSettings(_Section, frozen=True):
     foreign_meaning: Share = 0.1
     """Part of its weight that meaning keeps where the embedder does not know the language of the question, as the catalogue
     or its file tells; 0: words alone find. For letters that it cannot read, such as Chinese ones, it is 0 in any case."""
-    graph_weight: Share = 0.5
-    """Part of its score that an item hands to what a stored edge links it to (`make lab ARGS=hops`); 0: none, and no edge is read."""
     ahead_share: Share = 0.5
     """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
     when they have ended."""

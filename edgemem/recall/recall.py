@@ -230,8 +230,8 @@ class Recall:
         kinds = request.apart or (KINDS.values() if request.kinds is None else request.kinds,)
         groups = best_of_groups(ranking, kinds, rows, selection)
         is_plain = when is None and request.refs is None and request.validity is None and not request.repeated
-        if settings.graph_weight and is_plain and any(groups):
-            groups = with_linked(groups, kinds, rows, selection, settings.graph_weight)
+        if is_plain and any(groups):
+            groups = with_linked(groups, kinds, rows, selection)
         results = [] if greets else [item for group in groups for item in group]
         if search.safety:
             items = rows.read([(doc.kind, doc.ref) for doc in search.safety])

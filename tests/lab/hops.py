@@ -14,6 +14,7 @@ import edgemem
 from edgemem.bench.ground import EMBEDDER, at_most, report, say, scratch
 from edgemem.clock import RELEASED
 from edgemem.config import LlamaSettings, Profile, RecallSettings
+from edgemem.recall.search import selection
 from edgemem.records import Heard, Reader
 from edgemem.scopes import level_of_scope
 from edgemem.thoughts import EdgeRecord, EdgeType
@@ -65,7 +66,7 @@ def run(
     *,
     file: Path = FILE,
     words: bool = False,
-    weight: float = RecallSettings().graph_weight,
+    share: float = selection.EDGE_SHARE,
     save: Path | None = None,
     against: Path | None = None,
 ) -> dict[str, Any]:
@@ -73,11 +74,12 @@ def run(
 
     Args:
         words: find by words alone.
-        weight: `[recall] graph_weight`.
+        share: of its score that an item hands over an edge; 0: none.
         save: keep what became of each question in this file.
         against: what `save` wrote of another run; differences are told by figure and question by question.
     """
-    recall = RecallSettings(deadline_ms=20_000.0, query_embed_ms=20_000.0, graph_weight=weight)
+    selection.EDGE_SHARE = share
+    recall = RecallSettings(deadline_ms=20_000.0, query_embed_ms=20_000.0)
     profile = Profile(llama=LlamaSettings(embedder="" if words else EMBEDDER), recall=recall)
     scores: dict[str, dict[str, float]] = {}
     for home in read_homes(file):

@@ -115,7 +115,7 @@ NAMES = {
         "users",
     ),
     *("messages", "facts", "goals", "summaries", "session_state", "phases", "tool_events"),
-    *("recall", "recall_sessions", "session", "hooks", "tools", "hints"),
+    *("recall", "recall_sessions", "session", "hooks", "tools", "hints", "why"),
     *("forget", "export", "import_lines"),
     *("idle", "check", "close", "diagnostics"),
 }

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from edgemem.records import Kind, Recalled
 
 _REPEATED = ("turn", "episode")  # kinds that may hold copies
+EDGE_SHARE = 0.5
+"""Of its score an item hands so much over an edge of weight 1; less finds less of what hangs by one, more tells more beside answers that need
+none (`make lab ARGS="hops --share .8"`)."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
@@ -163,18 +166,9 @@ def best_of_groups(
 
 
 def with_linked(
-    groups: Sequence[Sequence[Recalled]],
-    kinds: Sequence[Collection[Kind]],
-    rows: Rows,
-    selection: Selection,
-    weight: float,
+    groups: Sequence[Sequence[Recalled]], kinds: Sequence[Collection[Kind]], rows: Rows, selection: Selection
 ) -> list[list[Recalled]]:
-    """Return the best items of each group with what a stored edge links to any of them, in words of its own.
-
-    Args:
-        kinds: those of each group.
-        weight: share of its score that an item hands over an edge of weight 1, 0 to 1.
-    """
+    """Return the best items of each group with what a stored edge links to any of them, in words of its own; `kinds`: those of each."""
     scores = {item.thought_id: item.score for group in groups for item in group if item.score > 0}
     handed: dict[str, float] = {}
     edges = rows.edges([*scores]) if scores else []
@@ -182,7 +176,7 @@ def with_linked(
         return [[*group] for group in groups]
     for edge in edges:
         for near, far in (edge.ends, edge.ends[::-1]):
-            score = weight * min(edge.weight, 1.0) * scores.get(near, 0.0)
+            score = EDGE_SHARE * min(edge.weight, 1.0) * scores.get(near, 0.0)
             if score > 0 and score >= max(selection.least, handed.get(far, 0.0)):
                 handed[far] = score
     linked = {item.name: item for item in rows.shown([*handed])}

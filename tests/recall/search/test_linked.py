@@ -58,20 +58,13 @@ def test_an_edge_is_followed_by_who_may_read_it_while_it_holds(
     assert {who for who in ("alice", "bob", None) if CASE in found(memory, who)} == readers
 
 
-def test_what_is_asked_for_bounds_what_an_edge_adds(memory: Memory, tmp_path: Path) -> None:
-    """Metadata, another time and the profile."""
+def test_what_is_asked_for_bounds_what_an_edge_adds(memory: Memory) -> None:
+    """Metadata, and another time."""
     link(memory)
     memory.thoughts.update_thought("trip", metadata={"of": "alice"})
     memory.idle(5)
     assert found(memory, filters={"of": "alice"}) == ["Windermere in June"]
     assert CASE not in found(memory, known_at=memory.diagnostics.clock.now())
-    with opened(tmp_path / "other", "[recall]\ngraph_weight = 0\n") as m:
-        m.thoughts.create_thought(
-            thought("trip", content="The trip to Windermere is in June.", essence="Windermere in June")
-        )
-        m.store.add_fact("suitcase", "the red one has a broken wheel", scope="household")
-        link(m)
-        assert found(m) == ["Windermere in June"]
 
 
 def test_what_the_prompt_holds_is_not_told_again(memory: Memory) -> None:
