@@ -108,7 +108,8 @@ def remove_states(folder: Path, *, before: int | None = None) -> None:
     headers = [] if before is None else headers_in(folder, "state-*")
     newer = {path for path, header in headers if before is not None and header.forgotten >= before}
     for path in set(folder.glob("state-*")) - newer:
-        path.unlink(missing_ok=True)
+        if path.is_symlink() or not path.is_dir():  # a folder is somebody else's, and no state
+            path.unlink(missing_ok=True)
 
 
 def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:

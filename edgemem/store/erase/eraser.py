@@ -271,7 +271,9 @@ def _one(kind: str, copies: Erased | None) -> tuple[dict[str, int], list[Erased]
 def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:
     try:
         return "" if place.erase(forgotten, stop) else _LATER if stop() else _READ
-    except (StoreError, OSError) as error:
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}" if error.strerror else str(error)
+    except StoreError as error:
         return str(error) or type(error).__name__
 
 

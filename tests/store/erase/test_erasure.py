@@ -54,6 +54,16 @@ def test_where_somebody_reads_a_file_the_rest_is_erased_and_it_goes_on_by_itself
         assert memory.store.get_fact("bell") == "brass"
 
 
+def test_a_folder_in_the_place_of_a_kept_state_keeps_nothing_from_being_gone(home):
+    """It is no state of ours and stays; a place that fails is named without the number of its error."""
+    (home / "db" / "state-1.bin").mkdir()
+    with edgemem.open(home, worker=False) as memory:
+        assert memory.forget("gate.code").pending == {}
+        assert memory.idle(30)
+    assert files_with(home, STEM) == []
+    assert (home / "db" / "state-1.bin").is_dir()
+
+
 def test_turns_are_written_while_a_forget_waits_for_a_reader(home):
     """What is said meanwhile is durable before the reader is gone: between two looks the file is free."""
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 30\n')
