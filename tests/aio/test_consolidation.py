@@ -131,13 +131,13 @@ def extractor(answer, after_s=0.0):
 @on_loop
 async def test_an_extractor_that_fails_unlearns_nothing(bad):
     """Nor does one that hangs, or returns a text and no list."""
-    episodic = InMemoryEpisodicMemory()
-    await store_three(episodic)
-    fine = ConsolidationPipeline(episodic, extractor=extractor(["Deployed with the sandbox"]))
-    assert (await fine.consolidate()).new_facts == ("Deployed with the sandbox",)
-    failing = ConsolidationPipeline(episodic, extractor=bad, deadline_s=0.05)
-    assert await failing.consolidate() == ConsolidationResult((), 3, 0)
-    assert (await fine.consolidate()).new_facts == ()
+    async with InMemoryEpisodicMemory() as episodic:  # else the error of the table would keep it open
+        await store_three(episodic)
+        fine = ConsolidationPipeline(episodic, extractor=extractor(["Deployed with the sandbox"]))
+        assert (await fine.consolidate()).new_facts == ("Deployed with the sandbox",)
+        failing = ConsolidationPipeline(episodic, extractor=bad, deadline_s=0.05)
+        assert await failing.consolidate() == ConsolidationResult((), 3, 0)
+        assert (await fine.consolidate()).new_facts == ()
 
 
 @on_loop
