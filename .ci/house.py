@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (56_011, 53_690),
+    "lines": (56_010, 53_690),
     "lines of code": (40_098, 32_500),
-    "lines of the core": (44_436, 42_050),
+    "lines of the core": (44_435, 42_050),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
