@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 _REPEATED = ("turn", "episode")  # kinds that may hold copies
 EDGE_SHARE = 0.5
-"""Of its score an item hands so much over an edge of weight 1; less finds less of what hangs by one, more tells more beside answers that need
-none (`make lab ARGS="hops --share .8"`)."""
+"""The share of its score that an item hands over an edge of weight 1. Less finds less of what hangs by an edge; more tells more beside answers
+that need none (`make lab ARGS="hops --share .8"`)."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
@@ -168,7 +168,7 @@ def best_of_groups(
 def with_linked(
     groups: Sequence[Sequence[Recalled]], kinds: Sequence[Collection[Kind]], rows: Rows, selection: Selection
 ) -> list[list[Recalled]]:
-    """Return the best items of each group with what a stored edge links to any of them, in words of its own; `kinds`: those of each."""
+    """Return groups of results, each with what a stored edge links to any result; `kinds` are those of each group."""
     scores = {item.thought_id: item.score for group in groups for item in group if item.score > 0}
     handed: dict[str, float] = {}
     edges = rows.edges([*scores]) if scores else []
