@@ -25,6 +25,10 @@ Kind = Literal[
 ]
 """What recall finds, in the order of the numbers that the index knows them by: a new one is appended."""
 
+Unkept = Literal["this", "last", "on", "off"]
+"""Which turns shall be off the record: this one or the next, the one before, all to come, or no more."""
+WISHES: tuple[Unkept, ...] = get_args(Unkept)
+
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
 """The years 1 to 9999, which calendars can name; seconds since the epoch."""
 
@@ -60,11 +64,15 @@ def _transcript(part: dict[str, Any]) -> str:
 
 REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"
 LIST_FACTS, SEARCH_MEMORY, NOTES = "list_facts", "search_memory", "notes"
+OFF_THE_RECORD = "off_the_record"
 BANK_TOOLS = ("memory_read", "memory_write", "memory_append", "memory_list", "memory_delete")
 MEMORY_TOOLS = frozenset(
-    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, *BANK_TOOLS)
+    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, OFF_THE_RECORD, NOTES, *BANK_TOOLS)
 )
 """The memory's own tools, as stored conversations name them: what such a tool repeated of a fact is erased with it."""
+
+WRITING_TOOLS = frozenset((REMEMBER_FACT, NOTES, "memory_write", "memory_append"))
+"""Those of them that keep what a model gives them."""
 
 
 class Heard(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -70,6 +70,11 @@ class AsyncTurn(Face[OpenTurn]):
         return self._opened().display
 
     @property
+    def is_off_the_record(self) -> bool:
+        """Tell whether nothing of the turn is kept."""
+        return self._opened().is_off_the_record
+
+    @property
     def is_open(self) -> bool:
         """Tell whether it goes on."""
         return not self._is_aborted if self._turn is None else self._turn.is_open
@@ -147,6 +152,7 @@ class AsyncConversation(Face[Conversation]):
 
     interrupt = asynchronous(Conversation.interrupt)
     result = asynchronous(Conversation.result)
+    off_the_record = asynchronous(Conversation.off_the_record)
     partial = asynchronous(Conversation.partial)
     speech_start = asynchronous(Conversation.speech_start)
     close = asynchronous(Conversation.close)

@@ -33,6 +33,13 @@ _LONGEST_OTHER = 3  # words that anything else may be spoken in: "e.g." is two
 
 _AHEAD = 2 * _LONGEST_NUMBER
 
+INTERRUPTION = "interrupted"
+
+
+def interruption(n: int) -> str:
+    """Return the id of the line that reports the cut of turn `n`."""
+    return f"{INTERRUPTION}:{n}"
+
 
 class _Word(NamedTuple):
     sound: str

@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgemem.fence import clean_result, storable
 from edgemem.records import Message, text_of
+
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
 
 NO_RESULT = "no result: interrupted"
 """Replaces a missing tool result; templates want one for each call."""
@@ -259,6 +262,18 @@ def bounded(message: Message, most_bytes: int) -> Message:
             parts.append(part)
     cut = any(kept is not part for kept, part in zip(parts, content, strict=True))
     return {**message, "content": parts} if cut else message
+
+
+def bounded_tokens(message: Message, text: str, most_tokens: int, tokenizer: Tokenizer) -> Message:
+    """Return a message with only so many tokens of the beginning of its text."""
+    size = len(text.encode(errors="replace"))
+    # No vocabulary takes more tokens for a text than it has bytes.
+    while size > most_tokens and (tokens := len(tokenizer.encode(text))) > most_tokens:
+        message = bounded(message, min(size - 1, size * most_tokens // tokens))
+        if len(shorter := text_of(message)) >= len(text):
+            break
+        text, size = shorter, len(shorter.encode(errors="replace"))
+    return message
 
 
 def _beginning(text: str, most_bytes: int) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from edgemem.config import Settings
+from edgemem.context.bargein import INTERRUPTION, interruption
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import VisibleLines
 from edgemem.context.block.select import repeats
@@ -45,8 +46,6 @@ from edgemem.scopes import RANK, Level, name_key
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
 from edgemem.store.thoughts import NeverAloud
-
-INTERRUPTION = "interrupted"
 
 DELETED = "messages deleted"
 """Why an epoch began that has no summary."""
@@ -79,6 +78,8 @@ class PromptTurn(msgspec.Struct):
     """Whether its loop left it open; the loop's list may not have it."""
     erased: bool = False
     """Whether it was erased: no prompt has it any more, but a loop's list may."""
+    unkept: bool = False
+    """Whether it is off the record: in this process's memory alone, until its epoch ends."""
     full_messages: dict[int, Message] = msgspec.field(default_factory=dict)
     """Messages as the loop has them, by number, of which only a part is kept: what was heard, or what is in bounds."""
     completed_messages: list[Message] | None = None
@@ -202,11 +203,6 @@ class PromptTurn(msgspec.Struct):
         answers = [id_ for message in self.messages for id_ in answered_ids(message)]
         late = 0 if at_its_end else self.late.count(call_id)
         return calls.count(call_id) > answers.count(call_id) + late
-
-
-def interruption(cut: PromptTurn) -> str:
-    """Return the id of the line that reports the cut of a turn."""
-    return f"{INTERRUPTION}:{cut.n}"
 
 
 def turn_of(turn: Turn) -> PromptTurn:
@@ -364,7 +360,7 @@ class PromptLog:
             self.epoch = epoch
         placed = [turn_of(turn) for turn in turns if turn.messages]
         for n, cut in enumerate(placed):
-            line, speaker, later = interruption(cut), name_key(cut.owner or ""), placed[n + 1 :]
+            line, speaker, later = interruption(cut.n), name_key(cut.owner or ""), placed[n + 1 :]
             cut.reported = any(name_key(turn.owner or "") == speaker for turn in later) or any(
                 item.id == line for turn in later for item in turn.shown
             )
@@ -529,8 +525,9 @@ class PromptLog:
 
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
         """Return the committed turns of an epoch (None: this one) that its prompt has word for word, whoever reads it."""
-        turns, first = self.turns, (epoch or self.epoch).first_turn
-        return [turn for turn in turns[bisect_left(turns, first, key=lambda t: t.n) :] if not turn.erased]
+        turns, first, is_now = self.turns, (epoch or self.epoch).first_turn, epoch in (None, self.epoch)
+        turns = turns[bisect_left(turns, first, key=lambda t: t.n) :]
+        return [turn for turn in turns if not turn.erased and (is_now or not turn.unkept)]
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
@@ -569,7 +566,7 @@ class PromptLog:
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self.committed().turns if ids else ()):
             # A model that was told of one cut turn is not told of older ones.
-            reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
+            reported = earlier.reported = earlier.reported or reported or interruption(earlier.n) in ids
         self.turns.append(turn)
         # Last: idle time must not find a prompt between two turns that lacks the newer one.
         self.discard()

@@ -38,7 +38,7 @@ from edgemem.hooks.loops import (
 )
 from edgemem.records import Message, Session, as_ours, text_of
 from edgemem.session.conversation import Conversation
-from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -52,6 +52,7 @@ from edgemem.session.points import (
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
+    STATE_KEY,
     HookFailure,
     HookRegistry,
     HookResult,
@@ -135,7 +136,7 @@ class LoopAdapter:
             except Exception as error:
                 if point != BEFORE_LLM:
                     raise
-                self.registry.note("edgemem", point, error)
+                self.registry.note("edgemem", point, error, ctx)
                 messages = own_words(payload.get("messages"), self.state.loop.text)
                 return HookResult.replace({**payload, "messages": messages})
 
@@ -235,7 +236,7 @@ class LoopAdapter:
                 try:
                     self._begin(listed[:n], message)
                 except InvalidInputError as error:  # what comes next goes on
-                    self.registry.note("edgemem", ON_RUN_START, error)
+                    self.registry.note("edgemem", ON_RUN_START, error, loop.ctx)
                 return
 
     def _prompt(self, ctx: Any, payload: Any) -> HookResult:

@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 
 from edgemem.preload import Pattern, preloaded
+from edgemem.records import Unkept
 
 _LONGEST_YES = 80  # characters: a longer answer says more than yes
 
@@ -363,6 +364,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     statements: Statements
     stop: WordSet
     """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
+    off_the_record: dict[Unkept, Phrases] = {}
+    """Phrases that say which turns not to keep, and nothing else."""
     determiners: Exact = Exact()
     """Those of `others` that only introduce a word behind them: that key."""
     stop_bare: WordSet = WordSet()
@@ -476,6 +479,17 @@ def says_no(text: str) -> bool:
 def says_not_to_forget(text: str) -> bool:
     """Tell whether somebody asks to keep something: "don't forget"."""
     return _answers()[2].stand_in(" ".join(small(text).split()))
+
+
+def record_wish(text: str) -> Unkept | None:
+    """Return which turns an utterance that says nothing else wants kept off the record; None: it says nothing of that."""
+    said = "" if len(text) > _LONGEST_YES or "?" in text else " ".join(_WORD.findall(small(text)))
+    for words in all_words().values():
+        rest = words.please.pattern.sub(" ", said)
+        for which, phrases in words.off_the_record.items():
+            if phrases.make_up(rest):
+                return which
+    return None
 
 
 def says_in_confidence(text: str) -> bool:

@@ -39,6 +39,7 @@ from edgemem.recall.text.analyse import analyse
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
+    OFF_THE_RECORD,
     RECALL_FACT,
     REMEMBER_FACT,
     SEARCH_MEMORY,
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)  # those of the EdgeVox memory module
 
 NAMES = (*DEFAULT, LIST_FACTS, SEARCH_MEMORY)
-"""All tools of this module, in the order of the prompt."""
+"""All tools of this module but `off_the_record`, in the order of the prompt."""
 
 SOURCE = "llm"  # the source of what a model stored; its speaker is kept beside
 
@@ -89,6 +90,12 @@ _ALOUD = "It was kept for the people known here, who must know it; it was not sa
 FORGOTTEN = "Forgotten; erased from this device within moments."
 """Answers a committed forgetting: nobody recalls it from then on."""
 
+_UNKEPT = {
+    "this": "Nothing of this turn is kept.",
+    "last": "The turn before is erased.",
+    "on": "Nothing is kept from now on, until you are told to remember again.",
+    "off": "What is said from the next turn on is kept again.",
+}
 _TEXT = {"type": "string"}
 _SCOPE = {"type": "string", "enum": list(SCOPES.values())}
 _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
@@ -105,10 +112,16 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     RECALL_FACT: ("Look up a fact; why: who said it.", {"key": _TEXT, "why": {"type": "boolean"}}, ["key"]),
     LIST_FACTS: ("List all facts.", {}, []),
     SEARCH_MEMORY: ("Search what was said and done.", {"query": _TEXT}, ["query"]),
+    OFF_THE_RECORD: (
+        "Keep no memory of this turn, the last one, or all from on until off.",
+        {"which": {"type": "string", "enum": list(_UNKEPT)}},
+        ["which"],
+    ),
 }
 """Each tool's description for the model, its arguments, and the required ones; every word is paid for in every prompt."""
 _TAKEN = {"scope": _SCOPE}
 """What the tools of facts take too, as EdgeVox's do, and a prompt need not tell."""
+_PLAIN = (SEARCH_MEMORY, OFF_THE_RECORD)  # take no scope
 
 _YES = ("true", "yes", "1")  # as models give a boolean
 _EPISODE = "episode:"  # and its id, where a name is given or quoted
@@ -142,7 +155,7 @@ def memory_tools(
     loop that gives its tools no `ToolTurn` cannot erase.
 
     Args:
-        include: some of `NAMES`; None: `DEFAULT`.
+        include: some of `NAMES`, or `off_the_record`; None: `DEFAULT`.
         recall: for `search_memory`; None: the store's `search_facts`. `Memory.tools()` also finds what was said and done.
         eraser: forgets in more than the store, such as an index; None: the store's `forget_fact` and `forget_episode`.
         utterances: finds what somebody said, which the eraser then forgets; None: only facts and episodes are forgotten.
@@ -156,9 +169,9 @@ def memory_tools(
         raise InvalidInputError(f"include must be a list of names; write [{include!r}].")
     include = DEFAULT if include is None else include
     for name in include:
-        if name not in NAMES:
-            near = difflib.get_close_matches(str(name), NAMES, n=1)
-            hint = near[0] if near else f"one of {', '.join(NAMES)}"
+        if name not in _RUNS:
+            near = difflib.get_close_matches(str(name), _RUNS, n=1)
+            hint = near[0] if near else f"one of {', '.join(_RUNS)}"
             raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
     if SEARCH_MEMORY in include and recall is None:
         recall = _search_of(store)
@@ -194,7 +207,7 @@ def _search_of(store: Any) -> Recaller:
 def _tool(name: str, run: Callable[..., str], speaker: str | None) -> Tool:
     about, properties, required = _SCHEMAS[name]
     schema = {"type": "object", "properties": properties, "required": required}
-    taken = {**schema, "properties": properties if name == SEARCH_MEMORY else {**properties, **_TAKEN}}
+    taken = {**schema, "properties": properties if name in _PLAIN else {**properties, **_TAKEN}}
 
     def call(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         try:
@@ -316,6 +329,15 @@ class _MemoryTools:
         texts += ["More about that stands above."] * above
         nothing, late = "Nothing is remembered about that.", isinstance(results, CutOff)
         return "\n".join([*(texts or [nothing] * (not late)), *[_CUT_OFF] * late])
+
+    def off_the_record(self, turn: ToolTurn, *, which: str) -> str:
+        """Keep turns off the record, or erase the one before if this speaker said it."""
+        if which not in _UNKEPT or turn.turn is None:
+            raise InvalidInputError(
+                f"which must be one of {', '.join(_UNKEPT)}, and the loop must tell its turns."
+            )
+        turn.turn.off_the_record(which)
+        return _UNKEPT[which]
 
     def forget_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
         """Erase a fact with all its history, or an episode, after a yes, and quote what it was.
@@ -489,6 +511,7 @@ _RUNS: dict[str, Callable[..., str]] = {
     RECALL_FACT: _MemoryTools.recall_fact,
     LIST_FACTS: _MemoryTools.list_facts,
     SEARCH_MEMORY: _MemoryTools.search_memory,
+    OFF_THE_RECORD: _MemoryTools.off_the_record,
 }
 
 

@@ -314,7 +314,8 @@ class Memory(Closable):
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has shared records.
             include: names of `edgemem.memory_tools`, `notes` (for NOTES.md), `memory_read`, `memory_write`, `memory_append`,
-                `memory_list`, `memory_delete` (for the bank); None: all, the bank's where `[bank] backend` says where it is.
+                `memory_list`, `memory_delete` (for the bank); None: all but `off_the_record`, the bank's where `[bank] backend`
+                says where it is.
         """
         return default_tools(self._home.checked(), include=include, speaker=speaker)
 

@@ -91,7 +91,7 @@ def session_parts(
 
         results = ToolResults(most, budget=budget, keep_bytes=KEPT_BYTES)
     return Parts(
-        session=StoredSession(home.sessions, session_id, settings=settings),
+        session=StoredSession(home.sessions, session_id, settings=settings, erase=home.eraser.turn),
         head=PromptHead(now=now),
         memory=memory,
         notes=NotesBlock(home.notes, settings=settings, budget=budget, bank=home.bank),

@@ -12,7 +12,7 @@ from msgspec import structs
 from edgemem.context.bargein import Timed
 from edgemem.context.messages import call_arguments, call_name
 from edgemem.errors import ClosedError, InvalidInputError
-from edgemem.records import Heard, Reader, text_of
+from edgemem.records import WISHES, Heard, Reader, Unkept, text_of
 from edgemem.session.arguments import (
     checked_audience,
     checked_flag,
@@ -22,13 +22,14 @@ from edgemem.session.arguments import (
     checked_utterance,
 )
 from edgemem.session.late_results import LateResult
-from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import (
     AFTER_TOOL,
     ON_IDLE,
     ON_INTERRUPT,
     ON_PARTIAL,
     ON_SPEECH_START,
+    STATE_KEY,
     HookFailure,
     HookRegistry,
     ToolCallResult,
@@ -36,8 +37,8 @@ from edgemem.session.points import (
 )
 from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
-from edgemem.session.tools import Tool, ToolTurn
-from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log, result_text
+from edgemem.session.tools import Tool, ToolTurn, result_text
+from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log
 from edgemem.store.db.files import Closable
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.validation import checked_amount, checked_text
@@ -239,7 +240,7 @@ class Conversation(Closable):
                     agent.steps.parts.session.begin(moment)
                 speeches, is_committed = agent.steps.parts.session.interrupt(moment)
             except Exception as error:  # noqa: BLE001 - a failing store is counted, as each step's failure is
-                agent.steps.registry.note(agent.steps.parts.session.name, ON_INTERRUPT, error)
+                agent.steps.registry.note(agent.steps.parts.session.name, ON_INTERRUPT, error, agent.ctx)
                 is_committed = running is None
             if not is_committed and self.open_turn is not None:
                 self.open_turn.note_interrupted()
@@ -249,6 +250,27 @@ class Conversation(Closable):
             payload = {**payload, "heard_text": speeches[-1], "speeches": speeches}
         agent.steps.registry.fire_own(ON_INTERRUPT, agent.ctx, payload)
         return speeches[-1] if speeches else None
+
+    def off_the_record(self, which: Unkept) -> None:
+        """Keep turns nowhere but in this process's memory, until the prompt begins anew.
+
+        Args:
+            which: `"this"`: the open turn, or, where none is, the next; `"on"`: all from now on, the open one included, until
+                `"off"` or a restart; `"last"`: the turn before, which is erased as if it was forgotten.
+
+        Raises:
+            InvalidInputError: it is none of these.
+            StoreError: a turn cannot be erased now.
+            ClosedError: the memory was closed.
+        """
+        if which not in WISHES:
+            raise InvalidInputError(f"`which` must be one of {', '.join(WISHES)}; got {which!r:.40}.")
+        log, agent = self.log, self.agent
+        with log.lock:
+            self._check_open()
+            if not log.is_resumed:
+                agent.steps.parts.session.begin(Moment(log, agent.ctx))
+            agent.steps.parts.session.withhold(log, agent.ctx.session, which)
 
     def result(self, call_id: str, text: str) -> None:
         """Take the result of a tool that answers later: it is stored with its call, and read once.
@@ -279,7 +301,7 @@ class Conversation(Closable):
             log.late_results.append(late)
             if self.open_turn is not None:
                 self.open_turn.take_results()
-        if turn is not running:
+        if turn is not running and not turn.unkept:
             agent.steps.run(agent.steps.late, AFTER_TOOL, Moment(log, agent.ctx, late))
 
     def _as_told(self, late: LateResult) -> LateResult:

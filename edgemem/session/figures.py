@@ -155,7 +155,7 @@ class TurnLog:
 
     def end(self, moment: Moment) -> None:
         """Log the figures of the turn that has ended."""
-        if (running := self._running.pop(moment.log, None)) is None:
+        if (running := self._running.pop(moment.log, None)) is None or moment.log.is_quiet:
             return
         figures, ended, recall = running.figures, moment.payload, running.recalled
         figures.at, figures.model_ms = round(self._now(), 3), round(figures.model_ms, 2)

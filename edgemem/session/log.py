@@ -22,6 +22,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.records import (
     AGENT,
     BY_AGENT,
+    WRITING_TOOLS,
     Epoch,
     Heard,
     Message,
@@ -30,11 +31,12 @@ from edgemem.records import (
     StoredMessage,
     Turn,
     TurnState,
+    Unkept,
     text_of,
 )
 from edgemem.scopes import RANK, Level, name_key
 from edgemem.session.late_results import LateResult
-from edgemem.session.points import TurnContext
+from edgemem.session.points import STATE_KEY, TurnContext
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -50,9 +52,6 @@ from edgemem.store.turns import turn_numbers
 
 if TYPE_CHECKING:
     from edgemem.records import BlockLine
-
-STATE_KEY = "__edgemem"
-"""The key of the log in a session's state; names that begin with two underscores are never stored."""
 
 
 class SessionLog:
@@ -75,6 +74,8 @@ class SessionLog:
         """Whether the next turn begins an epoch without those turns, and without the summary that told of them."""
         self.is_resumed = False
         self.is_closed = False
+        self.off_the_record: Unkept = "off"
+        """Which turns to come are kept nowhere: the next ("this"), all ("on"), or none."""
         self.is_detached = False
         """Whether it is of an agent within a tool, which nobody keeps."""
         self.call_numbers = count()
@@ -117,6 +118,8 @@ class SessionLog:
         """Episodes of the running turn, as private as that will be at its end."""
         self.generated: list[tuple[int, ...]] = []
         """The ids that the model generated, one entry for each of its messages."""
+        self.wish: Unkept | None = None
+        """What the utterance says of the record, if it says nothing else."""
         self.answered: str | None = None
         """The model's newest answer, unless it called tools."""
         self.called_tools = False
@@ -133,6 +136,16 @@ class SessionLog:
     def commit_wait_s(self) -> float:
         """Return the seconds that the end of a turn waits for its commit."""
         return self._settings.now.store.commit_wait_s
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether no word that is said now may be written, not even in the message of a failure."""
+        newest = self.prompt_log.running or next(reversed(self.prompt_log.turns), None)
+        return self.off_the_record != "off" or (newest is not None and newest.unkept)
+
+    def journal_of(self, turn: PromptTurn) -> TurnJournal | None:
+        """Return the journal that keeps a turn; None: it is kept nowhere, as one off the record."""
+        return None if turn.unkept else self.journal
 
     def is_kept_in(self, database: Any) -> bool:
         """Tell whether the session is kept in this file of a memory store."""
@@ -238,7 +251,8 @@ class SessionLog:
             # Also where it cannot be kept it is over.
             self.prompt_log.commit(unfinished=state == "unfinished")
             whose = {"level": running.answer, "owner": running.owner}
-            self.ended += [msgspec.structs.replace(step, **whose) for step in self.done]
+            done = () if running.unkept else self.done
+            self.ended += [msgspec.structs.replace(step, **whose) for step in done]
         try:
             self._write(record, running, wait_s=self.commit_wait_s)
         finally:
@@ -304,7 +318,7 @@ class SessionLog:
         After a crash the turn comes back unfinished: a robot that crashes while it speaks has spoken.
         """
         running = self.prompt_log.running
-        if running is None or not running.messages or self.journal is None:
+        if running is None or not running.messages or (journal := self.journal_of(running)) is None:
             return
         turn = self.record_of(running, "open", reply=self.answered)
         # If nobody lives to know what its tools told, it stays the speaker's.
@@ -314,7 +328,7 @@ class SessionLog:
             before = self.accepted
             if turn == self._accepted_as:
                 return
-            self.accepted = self.journal.accept(turn, replaces=before)
+            self.accepted = journal.accept(turn, replaces=before)
             self._accepted_as = turn
             if before is not None:  # why that could not be kept, this one will say again
                 self._writes = [write for write in self._writes if write is not before]
@@ -322,14 +336,14 @@ class SessionLog:
 
     def _write(self, turn: Turn, prompt_turn: PromptTurn, *, wait_s: float) -> None:
         """Commit the turn; a slow disk goes on in the background."""
-        if self.journal is None:
+        if (journal := self.journal_of(prompt_turn)) is None:
             return
         also, self.turn_writes, self.epoch_writes = [*self.epoch_writes, *self.turn_writes], [], []
         accepted = self.accepted
         # A turn that ends before the writer came to keep it as open need not be kept so.
         if accepted is not None and accepted.cancel():
             self._writes = [write for write in self._writes if write is not accepted]
-        newest = self.journal.commit(turn, also, accepted=accepted, forgotten=self._forgotten)
+        newest = journal.commit(turn, also, accepted=accepted, forgotten=self._forgotten)
         prompt_turn.tick = newest.tick
         self._committed.append((prompt_turn, newest))
         self._await(newest, wait_s)
@@ -404,17 +418,33 @@ class SessionLog:
 
     def amend(self, turn: PromptTurn) -> None:
         """Keep the heard part of a committed turn, in a transaction of its own."""
-        if self.journal is None:
+        if (journal := self.journal_of(turn)) is None:
             return
         heard = [text_of(turn.messages[n]) for n in speeches_of(turn.messages)]
-        self._writes.append(self.journal.amend(self.prompt_log.session, turn.n, heard, tick=turn.tick))
+        self._writes.append(journal.amend(self.prompt_log.session, turn.n, heard, tick=turn.tick))
 
     def keep_result(self, late: LateResult) -> None:
         """Keep a late result with the turn of its call."""
-        if self.journal is not None:
+        if (journal := self.journal_of(late.turn)) is not None:
             turn, result = late.turn, stored_message(late.messages[-1])
             step = AddResult(self.prompt_log.session, turn.n, result, turn.answer, late.outputs, turn.tick)
-            self._await(self.journal.add_result(step), self.commit_wait_s)
+            self._await(journal.add_result(step), self.commit_wait_s)
+
+    def erase(self, turn: PromptTurn, erase: Callable[[str, int], object]) -> None:
+        """Have all that is kept of a turn erased by its number, also what tools of the memory have written in it."""
+        if turn is self.prompt_log.running:
+            accepted, self.accepted, self._accepted_as = self.accepted, None, None
+            if self.journal is None or accepted is None:
+                return
+            if not any(name in WRITING_TOOLS for name, _, _ in turn.calls()):
+                self._await(self.journal.discard(self.prompt_log.session, accepted), self.commit_wait_s)
+                return
+            written = self.journal.commit(self.record_of(turn, "unfinished"), accepted=accepted)
+            self._committed.append((turn, written))
+        wait([number for _, number in self._committed], self.commit_wait_s)
+        self._renumber()
+        erase(self.prompt_log.session, turn.n)
+        self.leave_out_erased()
 
     def leave_out(self, first_turn: int) -> None:
         """Have the next turn begin an epoch without what was erased, and without the turns before this one."""
@@ -436,8 +466,9 @@ class SessionLog:
             return
         epoch, erased = self.prompt_log.epoch, False
         for turn in self.prompt_log.turns:
-            erased = erased or (turn.n not in stored and not turn.erased)
-            turn.erased = turn.erased or turn.n not in stored
+            is_gone = turn.n not in stored and not turn.unkept
+            erased = erased or (is_gone and not turn.erased)
+            turn.erased = turn.erased or is_gone
         told = epoch.summary and not self.epoch_writes  # its own row goes with any turn of the session
         if erased or (told and self.journal.latest_epoch(self.prompt_log.session) is None):
             self.leave_out(self.kept_from)

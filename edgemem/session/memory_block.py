@@ -17,11 +17,11 @@ import msgspec
 
 from edgemem.clock import Clock, local
 from edgemem.config import InjectionSettings, NotesSettings, Profile, Settings
+from edgemem.context.bargein import interruption
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS, Today
 from edgemem.context.block.select import FittingLines, fit_lines, select_items
 from edgemem.context.budget import TokenCache, estimate
-from edgemem.context.prompt import interruption
 from edgemem.fence import clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
@@ -156,9 +156,9 @@ class MemoryBlock:
         lines: list[BlockLine] = []
         # The line quotes an answer that was cut off, and is as private.
         if cut_off is not None:
-            heard = clean(last_lines(cut_off.heard_until or "", 120), max_chars=120)
+            heard = clean("" if cut_off.unkept else last_lines(cut_off.heard_until or "", 120), max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
-            lines.append(BlockLine(interruption(cut_off), text, cut_off.answer, cut_off.owner))
+            lines.append(BlockLine(interruption(cut_off.n), text, cut_off.answer, cut_off.owner))
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)

@@ -13,6 +13,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -25,6 +26,9 @@ from edgemem.records import Heard, Session, as_ours, fields_of, has_methods
 from edgemem.session.arguments import check_payload
 
 log = logging.getLogger("edgemem.hooks")
+
+STATE_KEY = "__edgemem"
+"""The key of the log in a session's state; names that begin with two underscores are never stored."""
 
 ON_RUN_START = "on_run_start"
 """Payload `{"task", "speaker", "heard"}`: somebody has finished speaking. Ending here skips the model."""
@@ -308,7 +312,7 @@ class HookRegistry:
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 if before is not None:
                     payload = _put_back(payload, before)
-                self.note(hook_name(entry.hook), point, error)
+                self.note(hook_name(entry.hook), point, error, ctx)
                 if entry.traits.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
                 continue
@@ -328,10 +332,10 @@ class HookRegistry:
             counted += counts() if counts is not None else ()
         return sorted(counted, key=lambda failure: -failure.count)
 
-    def note(self, name: str, point: str, error: Exception) -> None:
-        """Count a failure of a hook or of a step, by its name."""
-        key = (name, point)
-        message = f"{type(error).__name__}: {error}"
+    def note(self, name: str, point: str, error: Exception, ctx: Any = None) -> None:
+        """Count a failure of a hook or of a step, by its name; its message may quote no turn of `ctx` that is off the record."""
+        key, is_quiet = (name, point), _is_quiet(ctx)
+        message = type(error).__name__ if is_quiet else f"{type(error).__name__}: {error}"
         with self._lock:
             before = self._failures.get(key)
             failure = self._failures[key] = HookFailure(*key, before.count + 1 if before else 1, message)
@@ -339,9 +343,17 @@ class HookRegistry:
             if note is not None:
                 note(failure)
         if before is None:
+            told = None if is_quiet else error
             log.warning(
-                "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
+                "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=told
             )
+
+
+def _is_quiet(ctx: Any) -> bool:
+    with suppress(AttributeError):  # the context of another framework, or none
+        log = ctx.session.state.get(STATE_KEY)
+        return log is not None and bool(log.is_quiet)
+    return False
 
 
 def _rank(entry: HookEntry) -> int:

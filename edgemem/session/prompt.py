@@ -129,7 +129,8 @@ class WindowBudget:
     def end(self, moment: Moment) -> None:
         """Note where the model had no room for a prompt."""
         error = moment.payload.error
-        if error and not self.note and not moment.log.is_detached and any(sign in error for sign in _SIGNS):
+        is_told = not (self.note or moment.log.is_detached or moment.log.is_quiet)
+        if error and is_told and any(sign in error for sign in _SIGNS):
             self._overflows += 1
             message = error.removeprefix("ContextOverflowError: ")
             self._note_overflow(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))
@@ -270,6 +271,8 @@ class Compaction:
 
     def _begin(self, epoch: Epoch) -> None:
         self.prepared = None
+        for turn in self._log.prompt_log.turns:  # a summary has nothing of those off the record
+            turn.erased = turn.erased or turn.unkept
         self._log.prompt_log.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
         self._log.epoch_writes.append(BeginEpoch(epoch, self._prepared_as_of))

@@ -163,6 +163,7 @@ class Steps:
         self.late = _steps((p.session, StoredSession.keep_result), (p.episodes, ToolEpisodes.keep_result))
         # The turn ends, or is thrown away.
         self.end = _steps(
+            (p.session, StoredSession.heed),
             (p.session, StoredSession.commit),
             (p.memory, MemoryBlock.end),
             (p.episodes, ToolEpisodes.end),
@@ -198,4 +199,4 @@ class Steps:
             try:
                 step.act(moment)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
-                self.registry.note(step.name, point, error)
+                self.registry.note(step.name, point, error, moment.ctx)

@@ -5,18 +5,20 @@ For a store that knows messages only, the session's state keeps who may read whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.messages import split_turns
-from edgemem.errors import StoreError
-from edgemem.records import Message, Session, Turn, TurnState
+from edgemem.errors import InvalidInputError, StoreError
+from edgemem.records import Message, Reader, Session, Turn, TurnState, Unkept
 from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.late_results import LateResult, results_behind, unread_results
 from edgemem.session.log import Moment, SessionLog
+from edgemem.store.erase.eraser import Eraser
 from edgemem.store.messages import stored_message, without_objects
 from edgemem.store.pending_erasures import noted
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
@@ -39,6 +41,7 @@ class StoredSession:
         store: None: the session lives as long as the process.
         resume: take up the stored session, where the loop brings none.
         settings: tell how fast the robot speaks, where a voice reports only for how long it was heard.
+        erase: erases a turn of a session, by its number, in every file; None: in that of the store.
     """
 
     name = "session"
@@ -50,11 +53,13 @@ class StoredSession:
         *,
         resume: bool = True,
         settings: Settings | None = None,
+        erase: Callable[[str, int], object] | None = None,
     ) -> None:
         self.store = store
         self.session_id = session_id
         self._settings = settings or Settings()
         self._resume = resume
+        self._erase = erase
         self._warned: set[str] = set()
 
     def take_up(self, log: SessionLog, session: Session, brought: Sequence[Message] = ()) -> bool:
@@ -174,11 +179,51 @@ class StoredSession:
             return
         own = moment.ctx.session.state  # of the running process, there is the log in it
         state = state_text(own, self._warned) if len(own) > 1 or log.state != "{}" else "{}"
-        if log.is_resumed and state != log.state:
+        if log.is_resumed and state != log.state and not log.is_quiet:
             log.state = state
             log.turn_writes.append(KeepState(self.session_id, state))
         log.finish(ends)
         _check_written(log.journal)
+
+    def heed(self, moment: Moment) -> None:
+        """Do what an utterance has said of the record, if nothing else, once its turn is no longer open."""
+        log, wish = moment.log, moment.log.wish
+        if log.off_the_record == "this":
+            log.off_the_record = "off"
+        if wish is not None:
+            with suppress(InvalidInputError):  # another's turn stays
+                self.withhold(log, moment.ctx.session, wish, by=log.prompt_log.reader)
+
+    def withhold(self, log: SessionLog, session: Session, which: Unkept, *, by: Reader | None = None) -> None:
+        """Keep turns off the record, as `Conversation.off_the_record` tells.
+
+        Raises:
+            InvalidInputError: the turn before is not by this speaker.
+            StoreError: it cannot be erased now.
+        """
+        if which == "last":
+            before = next((turn for turn in reversed(log.prompt_log.turns) if not turn.erased), None)
+            if before is not None and by is not None and name_key(before.owner or "") != by.key:
+                raise InvalidInputError("Nothing was erased: somebody else said that.")
+            if before is not None:
+                self.erase(log, session, before)
+        elif which != "this" or (log.open_turn is None and log.off_the_record == "off"):
+            log.off_the_record = which
+        if which in ("this", "on") and log.open_turn is not None:
+            log.open_turn.leave_record()
+
+    def erase(self, log: SessionLog, session: Session, turn: PromptTurn) -> None:
+        """Erase all that is kept of a turn, as it is forgotten."""
+        if (journal := log.journal_of(turn)) is not None:
+            more: dict[str, Any] = {"wake": lambda: None, "wait_s": log.commit_wait_s}
+            own = self._erase or Eraser(journal.database, journal, (), on_forgotten=log.forget, **more).turn
+            log.erase(turn, own)
+        elif turn is not log.prompt_log.running:
+            turn.erased = True
+            log.leave_out(log.kept_from)
+            log.refresh_record()
+            if log.journal is None:
+                self._save(log, session)
 
     def interrupt(self, moment: Moment) -> tuple[list[str], bool]:
         """Keep the heard part of a turn's speech by the payload; return its messages, and whether the turn is history."""
@@ -208,8 +253,8 @@ class StoredSession:
         if self.store is not None and not log.is_detached:
             if not log.is_resumed:
                 raise StoreError("The session cannot be read, so nothing replaces it; it is tried again.")
-            prompt_log = log.prompt_log
-            messages = [stored_message(without_objects(item)).as_message() for item in prompt_log.messages]
+            said = (item for turn in _kept(log) for item in turn.messages)
+            messages = [stored_message(without_objects(item)).as_message() for item in said]
             self.store.save(self.session_id, Session(messages, with_levels(session.state, log)))
 
 
@@ -226,18 +271,22 @@ _Turns = list[tuple[int, Level, Level, str | None, int | None]]
 
 def with_levels(state: dict[str, Any], log: SessionLog) -> dict[str, Any]:
     """Return the state without the process's own names (`__…`), and with unread results and the readers of turns, unless all are usual."""
-    prompt_log = log.prompt_log
+    default, own = log.prompt_log.default_level, _kept(log)
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
     turns: _Turns = [
-        (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in prompt_log.turns
+        (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in own
     ]
-    places = {id(turn): n for n, turn in enumerate(prompt_log.turns)}
+    places = {id(turn): n for n, turn in enumerate(own)}
     late = [(n, of.call, of.text) for of in log.late_results if (n := places.get(id(of.turn))) is not None]
     if late:
         kept[LATE_KEY] = late
-    elif all(level == answer == prompt_log.default_level for _, level, answer, _, _ in turns):
+    elif all(level == answer == default for _, level, answer, _, _ in turns):
         return kept
     return {**kept, TURNS_KEY: turns}
+
+
+def _kept(log: SessionLog) -> list[PromptTurn]:
+    return [turn for turn in log.prompt_log.turns if not (turn.erased or turn.unkept)]
 
 
 def late_of(kept: Any, turns: Sequence[PromptTurn]) -> list[LateResult]:

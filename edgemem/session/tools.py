@@ -20,10 +20,10 @@ from edgemem.context.messages import call_arguments, call_name
 from edgemem.context.prompt import PromptLog, PromptTurn
 from edgemem.errors import InvalidInputError
 from edgemem.fence import sign_start
-from edgemem.records import MEMORY_TOOLS, BlockLine, Heard, Reader, Session, as_ours
+from edgemem.records import MEMORY_TOOLS, WRITING_TOOLS, BlockLine, Heard, Reader, Session, as_ours
 from edgemem.scopes import Level, most_private
-from edgemem.session.log import STATE_KEY, Moment, SessionLog
-from edgemem.session.points import as_text, short_text
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import STATE_KEY, ToolCallResult, as_text, short_text
 from edgemem.store.episodes import TOOL_CALL
 from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore
@@ -54,6 +54,8 @@ MOST_ARGUMENTS = 16
 """Arguments that an episode keeps; with their longest names and values they stay below what a payload may have."""
 
 NAME_CHARS = 64
+
+UNKEPT = "Nothing was kept: this is off the record."
 
 CALLED: ContextVar[ToolTurn | None] = ContextVar("edgemem_called", default=None)
 """The turn in which a tool is called that a loop runs itself, in its thread."""
@@ -110,6 +112,11 @@ class ToolTurn(msgspec.Struct, frozen=True):
         """Tell whether only the speaker may read the utterance: so it began, or a tool has kept it for them alone."""
         turn = self.prompt_turn
         return self.private or (turn is not None and turn.level == "private")
+
+    @property
+    def is_off_the_record(self) -> bool:
+        """Tell whether nothing of the turn is kept."""
+        return self.prompt_turn is not None and self.prompt_turn.unkept
 
     def close(self, level: Level, *, utterance: bool = False) -> None:
         """Make the answer, and with `utterance` that too, at least as private as a level."""
@@ -171,10 +178,16 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 def redacted_tool(tool: Tool, never_aloud: Callable[[], NeverAloud], speaker: str | None) -> Tool:
-    """Return a tool whose answers hold no value that is never aloud; a screen may. `speaker` counts where the loop names none."""
+    """Return a tool that keeps nothing off the record, and whose answers hold no value that is never aloud; a screen may.
+
+    `speaker` counts where the loop names none.
+    """
 
     def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
-        asked, before, text = asked_in(turn, speaker), never_aloud(), tool.run(turn, **arguments)
+        asked, before = asked_in(turn, speaker), never_aloud()
+        if asked.is_off_the_record and tool.name in WRITING_TOOLS and arguments.get("action") != "read":
+            return UNKEPT
+        text = tool.run(turn, **arguments)
         display = [] if asked.prompt_turn is None else asked.prompt_turn.display
         for known in (before, never_aloud()):  # one that the tool erases, and one that it keeps
             text = known.redact(text, asked.reader, display)
@@ -244,6 +257,15 @@ def answer_text(payload: Any) -> str | None:
     if payload.result is None:
         return payload.error if isinstance(payload.error, str) else None
     return payload.result if isinstance(payload.result, str) else as_text(payload.result)
+
+
+def result_text(result: ToolCallResult) -> str:
+    """Return the text of a result for the model."""
+    value = result.result
+    if result.error is not None:
+        # A hook may have put advice where a failed tool has no result.
+        value = {"error": result.error, **(value if isinstance(value, dict) else {})}
+    return value if isinstance(value, str) else as_text(value)
 
 
 def byte_count(text: str) -> int:

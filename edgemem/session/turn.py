@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.messages import NO_RESULT, awaits_results, bounded, fenced, tool_calls
+from edgemem.context.messages import NO_RESULT, awaits_results, bounded, bounded_tokens, fenced, tool_calls
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
+from edgemem.languages.words import record_wish
 from edgemem.records import BY_AGENT, BlockLine, Epoch, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.arguments import (
     call_of,
@@ -25,7 +26,7 @@ from edgemem.session.arguments import (
     checked_tokens,
 )
 from edgemem.session.late_results import LateResult
-from edgemem.session.log import STATE_KEY, Moment, Prompt, SessionLog
+from edgemem.session.log import Moment, Prompt, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -34,14 +35,14 @@ from edgemem.session.points import (
     ON_ABORT,
     ON_RUN_END,
     ON_RUN_START,
+    STATE_KEY,
     AgentResult,
     ToolCallRequest,
     ToolCallResult,
     TurnContext,
-    as_text,
 )
 from edgemem.session.steps import Step, Steps
-from edgemem.session.tools import Tool, ToolTurn, never
+from edgemem.session.tools import Tool, ToolTurn, never, result_text
 from edgemem.store.messages import copied, without_thoughts
 from edgemem.store.rights import readable, with_stored_spelling
 from edgemem.store.validation import checked_text
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from edgemem.context.prompt import PromptTurn
-    from edgemem.llama.protocols import Tokenizer
+    from edgemem.records import Unkept
     from edgemem.scopes import Level
 
 TOOL_TURN: ContextVar[OpenTurn | None] = ContextVar("edgemem_turn", default=None)
@@ -93,6 +94,8 @@ class OpenTurn:
         self._agent = agent
         self.outer = outer
         """The turn in whose tool it runs: then its words are nobody's."""
+        self.inner: list[OpenTurn] = []
+        """The turns of agents in its tools."""
         self._has_called = False
         self._asked: set[str] = set()
         """The ids of the calls that were run."""
@@ -153,6 +156,11 @@ class OpenTurn:
         self.prompt_turn = log.open(
             self.reader, self._heard, session=ctx.session, level=level, outer=outer_log, around=around
         )
+        if outer is not None:
+            outer.inner.append(self)
+        log.wish = None if outer is not None else record_wish(text_of({"content": content}))
+        if log.wish or log.off_the_record != "off" or (outer is not None and outer.is_off_the_record):
+            self.leave_record()
         if record and log.is_resumed and not log.prompt_log.turns:
             self._take(steps.adopt, ON_RUN_START)
         self.start = len(record)
@@ -169,9 +177,9 @@ class OpenTurn:
         if window is not None and (budget := window.budget) is not None:
             message = running.messages[0]
             try:
-                message = _bounded_tokens(message, self._utterance, budget.plan["history"], budget.tokenizer)
+                message = bounded_tokens(message, self._utterance, budget.plan["history"], budget.tokenizer)
             except Exception as error:  # noqa: BLE001 - the vocabulary may be a server's that is away
-                self._agent.steps.registry.note(window.name, ON_RUN_START, error)
+                self._agent.steps.registry.note(window.name, ON_RUN_START, error, self._agent.ctx)
                 message = bounded(message, budget.window_tokens // 2)  # no text has more tokens than bytes
             if message is not running.messages[0]:
                 running.messages, self._utterance = [message], text_of(message)
@@ -457,7 +465,7 @@ class OpenTurn:
             return
         for late in list(log.late_results):
             level, owner = late.turn.answer, late.turn.owner
-            if readable(self.reader, level, owner):
+            if readable(self.reader, level, owner) and late.turn.unkept <= self.is_off_the_record:
                 log.late_results.remove(late)
                 self._taken.append(late)
                 text = log.prompt_log.never_aloud().redact(late.text, self.reader, running.display)
@@ -519,6 +527,34 @@ class OpenTurn:
                     self.reply_text = text_of(self.note(message))
                 self.commit(error=None if self.reply_text is not None else NO_REPLY)
 
+    @property
+    def is_off_the_record(self) -> bool:
+        """Tell whether nothing of the turn is kept."""
+        return self.prompt_turn is not None and self.prompt_turn.unkept
+
+    def off_the_record(self, which: Unkept) -> None:
+        """Do as the conversation's, for this turn's speaker; an agent in a tool asks for the outer turn."""
+        if self.outer is not None:
+            self.outer.off_the_record(which)
+            return
+        with self.log.lock:
+            agent = self._agent
+            agent.steps.parts.session.withhold(self.log, agent.ctx.session, which, by=self.reader)
+
+    def leave_record(self) -> None:
+        """Keep the turn nowhere, nor those in its tools; all that was kept of them is erased."""
+        parts, turn = self._agent.steps.parts, self.prompt_turn
+        if turn is None or turn.unkept:
+            return
+        try:
+            if parts.state is not None:
+                parts.state.kept.keep = "prefix"  # the model holds this turn until it is closed
+            parts.session.erase(self.log, self._agent.ctx.session, turn)
+        finally:
+            turn.unkept = True
+            for inner in self.inner:
+                inner.leave_record()
+
     def note_interrupted(self) -> None:
         """Note that the robot was cut off in this turn."""
         self._interrupted = True
@@ -562,23 +598,3 @@ def detached_log(outer: OpenTurn) -> SessionLog:
     around = outer.log.prompt_log
     log.prompt_log.session, log.prompt_log.epoch = around.session, Epoch(around.session, around.next_n)
     return log
-
-
-def result_text(result: ToolCallResult) -> str:
-    """Return the text of a result for the model."""
-    value = result.result
-    if result.error is not None:
-        # A hook may have put advice where a failed tool has no result.
-        value = {"error": result.error, **(value if isinstance(value, dict) else {})}
-    return value if isinstance(value, str) else as_text(value)
-
-
-def _bounded_tokens(message: Message, text: str, most_tokens: int, tokenizer: Tokenizer) -> Message:
-    size = len(text.encode(errors="replace"))
-    # No vocabulary takes more tokens for a text than it has bytes.
-    while size > most_tokens and (tokens := len(tokenizer.encode(text))) > most_tokens:
-        message = bounded(message, min(size - 1, size * most_tokens // tokens))
-        if len(shorter := text_of(message)) >= len(text):
-            break
-        text, size = shorter, len(shorter.encode(errors="replace"))
-    return message

@@ -170,7 +170,7 @@ class EpochPlanner:
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
         # A summary is made of what the whole household sees; private parts are left out.
-        leaving = [turn for turn in self.log.epoch_turns() if turn.n < first_turn]
+        leaving = [turn for turn in self.log.epoch_turns() if turn.n < first_turn and not turn.unkept]
         parts = [part for turn in leaving if (part := turn.seen_at("household")) is not None]
         summary = used.summarize(
             [_attributed(part) for part in parts],
@@ -201,7 +201,8 @@ class EpochPlanner:
         """Return the lines of memory that stay when the turns before one leave the prompt."""
         if self._current is None:
             return []
-        parts = [part for turn in self.log.epoch_turns() if (part := turn.seen_at("household")) is not None]
+        turns = [turn for turn in self.log.epoch_turns() if not turn.unkept]
+        parts = [part for turn in turns if (part := turn.seen_at("household")) is not None]
         shown = [(part.n >= first_turn, item) for part in parts for item in part.shown]
         stays = {item.subject for is_kept, item in shown if is_kept and item.subject is not None}
         leaving = [item for is_kept, item in shown if not is_kept]
