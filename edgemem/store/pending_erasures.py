@@ -34,6 +34,11 @@ class FolderErasing(msgspec.Struct, frozen=True):
 def note_forgotten(tx: Transaction) -> None:
     """Write down that this transaction erases something that somebody wanted forgotten."""
     tx.execute("insert or replace into meta values (?, ?)", (_KEY, tx.tick()))
+    note_erasing(tx)
+
+
+def note_erasing(tx: Transaction) -> None:
+    """Write down that bytes of this transaction are to leave every file, though nobody wanted anything forgotten: other turns stay as they are."""
     tx.execute("insert or ignore into erasings (id) values (?)", (tx.recorded,))
 
 

@@ -18,7 +18,7 @@ from edgemem.store.episodes import Run, append_episode, retell_turn
 from edgemem.store.erase.copies import without_answers, without_memory
 from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.messages import to_json
-from edgemem.store.pending_erasures import last_forgotten, note_forgotten, noted
+from edgemem.store.pending_erasures import last_forgotten, note_erasing, noted
 from edgemem.store.procedures import record_outcome
 from edgemem.store.rights import drop_session, drop_unused, level_of_episode
 from edgemem.store.turns import append_epoch, keep_output
@@ -138,7 +138,7 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
         written = turns.find_turn(tx, self.session, self.tick)
         if written is None:
             return False
-        note_forgotten(tx)  # its bytes go as those of what is forgotten
+        note_erasing(tx)  # its bytes go as those of what is forgotten
         drop_unused(tx, turns.erase_turn(tx, self.session, written[0]))
         drop_session(tx, turns.ensure_session(tx, self.session))
         return True
