@@ -226,6 +226,27 @@ def test_a_private_failure_is_nobody_elses(memory: edgemem.Memory) -> None:
     assert "present" not in turn.block
 
 
+@pytest.mark.parametrize(
+    ("template", "calls", "expected"),
+    [
+        ("{room}", ("hall", "hall"), 1), ("{room}", ("hall", "attic"), 0), ("{room}", ("hall", "attic", "attic"), 1),
+        ("{room}", (3, 3), 1), ("{room}", (3, True), 0), (1, (1, 1), 1), (1, (True, True), 0),
+        ("the {size} {room}", ("the big hall", "the big hall"), 1), ("the {size} {room}", ("the hall", "the hall"), 0),
+        ("{room} door", ("hall door", "hall door"), 1), ("{room} door", ("hall", "hall"), 0), ("{room} door", (1, 1), 0),
+        (["{room}", {"by": "{room}"}], (["a", {"by": "a"}], ["a", {"by": "a", "at": 2}]), 1),
+        (["{room}", {"by": "{room}"}], (["a", {"by": "b"}], ["a", {"by": "b"}]), 0),
+        (["a"], (["a", "b"], ["a", "b"]), 0), ({"by": 1}, ("by", None), 0),
+    ],
+)  # fmt: skip
+def test_a_template_is_filled_the_same_in_all_steps(
+    memory: edgemem.Memory, robot: Robot, template: Any, calls: tuple[Any, ...], expected: int
+) -> None:
+    """A placeholder stands for any value, and all else for itself."""
+    memory.procedures.store(replace(FETCH, steps=(ProcedureStep("sing", {"song": template}),) * 2))
+    ask(robot, *(("sing", {"song": value}) for value in calls))
+    assert counts(memory) == (expected, 0)
+
+
 def test_a_private_procedure_keeps_its_answer_private(memory: edgemem.Memory, robot: Robot) -> None:
     """What it told is in the block of that turn."""
     memory.procedures.store(replace(FETCH, level="private", owner="alice"))

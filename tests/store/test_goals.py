@@ -226,6 +226,19 @@ def test_counts_survive_storing_again(memory: edgemem.Memory) -> None:
     ]
 
 
+@pytest.mark.parametrize("successes", [0, 4, 40])
+def test_four_failures_outweigh_all_earlier_successes(memory: edgemem.Memory, successes: int) -> None:
+    """What broke comes behind a way that nobody has tried, until it works again."""
+    memory.procedures.store(fetch("breaks"))
+    memory.procedures.store(fetch("new"))
+    for success in (*[True] * successes, *[False] * 4):
+        memory.procedures.record_outcome("breaks", success=success)
+    assert suggested(memory) == ["new", "breaks"]
+    for _ in range(4):
+        memory.procedures.record_outcome("breaks", success=True)
+    assert suggested(memory) == ["breaks", "new"]
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
