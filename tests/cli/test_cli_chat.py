@@ -52,7 +52,7 @@ def test_a_model_whose_template_prints_no_tools_is_offered_none(tmp_path: Path) 
     [
         ("qwen2.5-1.5b-instruct", "edgemem models get qwen2.5-1.5b-instruct"),
         ("no-such-model", "edgemem models list"),
-        ("../../x", "edgemem models list"),
+        ("../../no-such-model", "edgemem models list"),
     ],
 )
 @pytest.mark.parametrize("command", ["chat", "demo"])
