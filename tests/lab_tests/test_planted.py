@@ -102,6 +102,7 @@ def test_what_is_found_twice_counts_once() -> None:
     ],
 )
 def test_the_newest_value_is_told_first_or_not(essence: str, expected: bool) -> None:
+    """It is where a word of it comes before any old one, and before "before"."""
     assert is_newest_first(LADDER, Reflection(essence, ())) is expected
 
 
@@ -116,6 +117,7 @@ def test_the_newest_value_is_told_first_or_not(essence: str, expected: bool) -> 
     ],
 )
 def test_time_and_days_of_a_routine_are_told_or_not(essence: str, time: bool, days: bool) -> None:
+    """A quarter of an hour is near enough, and other days are wrong."""
     reflection = Reflection(essence, ())
     assert (is_time_told(NEWS, reflection), are_days_told(NEWS, reflection)) == (time, days)
 
