@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SHARE = 2 / 3  # of its members, so that it counts as found
 _MINUTES = 15
-_BEFORE = re.compile(r"\b(before|previously|earlier|vorher|davor|zuvor|früher)\b", re.IGNORECASE)
+BEFORE = re.compile(r"\b(before|previously|earlier|vorher|davor|zuvor|früher)\b", re.IGNORECASE)
 _CLOCK = re.compile(r"\b(\d{1,2})[:.](\d{2})\b")
 _DAYS = {
     "daily": ("daily", "every day", "each day", "täglich", "jeden tag"),
@@ -123,7 +123,7 @@ def verdicts(home: Home, reflections: Sequence[Reflection]) -> Verdicts:
 
 def is_newest_first(planted: Planted, reflection: Reflection) -> bool:
     """Tell whether a sentence says a word of the newest value before it speaks of what was before, and before any old value."""
-    head = re.findall(r"\w+(?:'\w+)?", _BEFORE.split(reflection.essence)[0].casefold())
+    head = re.findall(r"\w+(?:'\w+)?", BEFORE.split(reflection.essence)[0].casefold())
     newest = [n for n, word in enumerate(head) if word in planted.newest]
     old = [n for n, word in enumerate(head) if word in planted.old]
     return bool(newest) and (not old or newest[0] < old[0])
@@ -131,9 +131,7 @@ def is_newest_first(planted: Planted, reflection: Reflection) -> bool:
 
 def is_time_told(planted: Planted, reflection: Reflection) -> bool:
     """Tell whether a sentence says the time of a routine, give or take a quarter of an hour."""
-    wanted = _minutes(*planted.time.split(":"))
-    told = [_minutes(*match.groups()) for match in _CLOCK.finditer(reflection.essence)]
-    return any(abs(minutes - wanted) <= _MINUTES for minutes in told)
+    return says_time(planted.time, reflection.essence)
 
 
 def are_days_told(planted: Planted, reflection: Reflection) -> bool:
@@ -155,6 +153,13 @@ def _shown(home: Home, one: Verdicts) -> list[str]:
         members = " | ".join(texts.get(id_, "what nobody said") for id_ in reflection.members)
         lines.append(f"{home.name}: false: {reflection.essence} ({members})")
     return lines
+
+
+def says_time(time: str, text: str) -> bool:
+    """Tell whether a text has a time, HH:MM, give or take a quarter of an hour."""
+    wanted = _minutes(*time.split(":"))
+    told = [_minutes(*match.groups()) for match in _CLOCK.finditer(text)]
+    return any(abs(minutes - wanted) <= _MINUTES for minutes in told)
 
 
 def _minutes(hours: str, minutes: str) -> int:

@@ -78,10 +78,10 @@ def read_homes(path: Path) -> list[Home]:
     return msgspec.toml.decode(path.read_bytes(), type=dict[str, list[Home]])["home"]
 
 
-def learning_profile(*, on: bool = True) -> Profile:
-    """Return a profile that learns or does not, and finds by words alone."""
+def learning_profile(*, on: bool = True, embedder: str = "") -> Profile:
+    """Return a profile that learns or does not; without an embedder it finds by words alone."""
     del on  # there is nothing to switch yet
-    return Profile(llama=LlamaSettings(embedder=""), time=TimeSettings(zone=ZONE))
+    return Profile(llama=LlamaSettings(embedder=embedder), time=TimeSettings(zone=ZONE))
 
 
 def reflections_in(home: Home, learner: Kind) -> list[Reflection]:
