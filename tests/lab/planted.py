@@ -36,6 +36,8 @@ class Verdicts(NamedTuple):
 
     found: dict[int, Reflection]
     """Of each planted one that was found, by its number, the reflection that found it."""
+    whole: set[int]
+    """The planted ones of which a reflection has two thirds, whatever else it has."""
     false: list[Reflection]
     """Mostly of decoys, of small talk, of nothing that was said, or of several planted ones none of which has more than half."""
     joined: Counter[str]
@@ -66,6 +68,7 @@ def run(
         figures[each] = counts(each, homes, made, show=show)
         bars[f"{each}: found"] = at_least(figures[each]["found"], 0.90)
         bars[f"{each}: false"] = at_most(figures[each]["false"], 0.05)
+        bars[f"{each}: of two owners"] = at_most(figures[each]["of_two_owners"], 0)
         if each == "chains":
             bars["chains: newest first"] = at_least(figures[each]["newest_first"], 0.97)
     return report("planted", figures, bars)
@@ -82,6 +85,7 @@ def counts(
     out: dict[str, Any] = {
         "planted": planted, "reflections": reflections,
         "found": _share(len(pairs), planted), "found_interval": wilson(len(pairs), planted),
+        "found_with_others": _share(sum(len(one.whole) for one in judged), planted),
         "found_by_language": {
             language: _share(
                 sum(len(one.found) for home, one in zip(homes, judged, strict=True) if home.language == language),
@@ -90,7 +94,9 @@ def counts(
             for language in sorted({home.language for home in homes})
         },
         "false": _share(false, reflections), "false_interval": wilson(false, reflections),
+        "of_two_owners": sum(is_across(home, it) for home, each in zip(homes, made, strict=True) for it in each),
         "joined": dict(sum((one.joined for one in judged), Counter[str]())),
+        "decoys": dict(sum((Counter({kind: len(ids) for kind, ids in home.decoys.items()}) for home in homes), Counter[str]())),
     }  # fmt: skip
     if kind == "chains":
         out["newest_first"] = _share(sum(is_newest_first(*pair) for pair in pairs), len(pairs))
@@ -105,7 +111,8 @@ def counts(
 def verdicts(home: Home, reflections: Sequence[Reflection]) -> Verdicts:
     """Hold a home's reflections against what was planted there."""
     decoys = {id_: kind for kind, ids in home.decoys.items() for id_ in ids}
-    found, false, joined = dict[int, Reflection](), list[Reflection](), Counter[str]()
+    found, whole = dict[int, Reflection](), set[int]()
+    false, joined = list[Reflection](), Counter[str]()
     for reflection in reflections:
         members = set(reflection.members)
         held = {n: len(members & {*it.members}) for n, it in enumerate(home.planted)}
@@ -114,11 +121,22 @@ def verdicts(home: Home, reflections: Sequence[Reflection]) -> Verdicts:
         strange = {decoys[id_] for id_ in members if id_ in decoys}
         strange |= {"other planted"} if sum(map(bool, held.values())) > 1 else set()
         joined.update(strange)
+        is_held = most >= _SHARE * len(home.planted[best].members) if held else False
+        if is_held:
+            whole.add(best)
         if most <= len(members) / 2:
             false.append(reflection)
-        elif not strange and most >= _SHARE * len(home.planted[best].members):
+        elif is_held and not strange:
             found.setdefault(best, reflection)
-    return Verdicts(found, false, joined)
+    return Verdicts(found, whole, false, joined)
+
+
+def is_across(home: Home, reflection: Reflection) -> bool:
+    """Tell whether a reflection joins what somebody said in private with what another said, or what the household may read."""
+    owners = {
+        said.speaker if said.id in home.private else "" for said in home.said if said.id in reflection.members
+    }
+    return len(owners) > 1
 
 
 def is_newest_first(planted: Planted, reflection: Reflection) -> bool:

@@ -121,14 +121,8 @@ def tell(memory: Memory, clock: SetClock, home: Home) -> dict[str, str]:
 
 def read_reflections(memory: Memory, learner: Kind, told: dict[str, str]) -> list[Reflection]:
     """Return the reflections that hold, each with what was said by its members, or by what they rest on."""
-    edges: dict[str, list[str]] = {}
-    for edge in memory.thoughts.list_edges(edge_type=EdgeType.CONSOLIDATED_FROM):
-        edges.setdefault(edge.from_thought_id, []).append(edge.to_thought_id)
-    return [
-        Reflection(thought.essence, tuple(dict.fromkeys(_said(memory, id_, told) for id_ in edges.get(thought.thought_id, ()))))
-        for thought in list_reflections(memory)
-        if thought.metadata.get("learner") == learner
-    ]  # fmt: skip
+    made = [each for each in list_reflections(memory) if each.metadata.get("learner") == learner]
+    return [Reflection(each.essence, tuple(_members(memory, each.thought_id, told))) for each in made]
 
 
 def list_reflections(memory: Memory) -> list[ThoughtRecord]:
@@ -143,6 +137,12 @@ def list_reflections(memory: Memory) -> list[ThoughtRecord]:
 
 def seconds(at: str) -> float:
     return datetime.fromisoformat(at).replace(tzinfo=ZoneInfo(ZONE)).timestamp()
+
+
+def _members(memory: Memory, id_: str, told: dict[str, str]) -> list[str]:
+    edges = memory.thoughts.get_edges(id_, direction="OUT")
+    ends = [edge.to_thought_id for edge in edges if edge.edge_type is EdgeType.CONSOLIDATED_FROM]
+    return list(dict.fromkeys(_said(memory, end, told) for end in ends))
 
 
 def _said(memory: Memory, id_: str, told: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import edgemem
@@ -82,6 +83,15 @@ def test_a_reflection_finds_what_it_holds_most_of_and_nothing_else(
     judged = verdicts(HOME, [Reflection("ladder: in the cellar", members)])
     assert judged.found.keys() == found
     assert (len(judged.false), {*judged.joined}) == (false, joined)
+
+
+def test_what_is_found_among_others_is_told_apart() -> None:
+    """So is what joins a private saying with one that the household may read, which never may be."""
+    made = [[Reflection("ladder: in the cellar", (*LADDER.members, "n1"))]]
+    figures = counts("chains", [HOME], made)
+    assert (figures["found"], figures["found_with_others"], figures["of_two_owners"]) == (0.0, 1 / 2, 0)
+    private = msgspec.structs.replace(HOME, private=frozenset({"a2"}))
+    assert counts("chains", [private], made)["of_two_owners"] == 1
 
 
 def test_what_is_found_twice_counts_once() -> None:
