@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,11 +55,12 @@ def read_homes(path: Path) -> list[Home]:
 def read_nothing() -> list[Home]:
     """Return a home in which nothing may be learnt; the file's first line says so."""
     lines = NOTHING.read_text("utf-8").splitlines()[1:]
-    said = []
+    said, first = [], datetime.fromisoformat("2026-03-01T08:00")
     for n, line in enumerate(lines):
         name, _, text = line.partition(": ") if line.startswith(f"{ROBOT}: ") else ("ines", "", line)
-        at = f"2026-03-{1 + n // _DAY_LINES:02}T{8 + n % _DAY_LINES // 5:02}:{n % 5 * 10:02}"
-        said.append(Said(f"n{n + 1:03}", name, at, text, ()))
+        days, nth = divmod(n, _DAY_LINES)
+        at = first + timedelta(days=days, hours=nth // 5, minutes=nth % 5 * 10)
+        said.append(Said(f"n{n + 1:03}", name, at.isoformat(timespec="minutes"), text, ()))
     return [Home("nothing", "en", tuple(said))]
 
 
