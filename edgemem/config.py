@@ -159,9 +159,6 @@ class RecallSettings(_Section, frozen=True):
     safety_keys: tuple[str, ...] = ()
     """Further words of facts that concern somebody's safety, beside "allergy", "medication" and the like (`edgemem/languages`):
     `["magnets"]`."""
-    foreign_meaning: Share = 0.1
-    """Part of its weight that meaning keeps where the embedder does not know the language of the question, as the catalogue
-    or its file tells; 0: words alone find. For letters that it cannot read, such as Chinese ones, it is 0 in any case."""
     ahead_share: Share = 0.5
     """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
     when they have ended."""
@@ -282,6 +279,17 @@ class IdleSettings(_Section, frozen=True):
     """Records that one step indexes; fewer at a time write more bytes."""
 
 
+LearnerName = Literal["chains", "routines", "statements"]
+
+
+class LearnSettings(_Section, frozen=True):
+    """`[learn]`: what idle time makes of what was said and done."""
+
+    learners: tuple[LearnerName, ...] = ("statements", "chains", "routines")
+    """Which of them learn: facts that people tell by the way ("statements"), where a thing has been ("chains"), what recurs at
+    the same time ("routines"). `[]`: none; what was learnt stays."""
+
+
 class BackupSettings(_Section, frozen=True):
     """`[backup]`: whole copies of the truth in the home's `backups/`, made while nobody speaks."""
 
@@ -340,6 +348,7 @@ class Profile(_Section, frozen=True):
     llama: LlamaSettings = LlamaSettings()
     chat: ChatSettings = ChatSettings()
     idle: IdleSettings = IdleSettings()
+    learn: LearnSettings = LearnSettings()
     backup: BackupSettings = BackupSettings()
     log: LogSettings = LogSettings()
     hooks: HookSettings = HookSettings()

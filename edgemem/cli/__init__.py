@@ -28,6 +28,7 @@ COMMANDS = {
     "procedures": ("episodes", "List ways of doing things, or find one for a task."),
     "notes": ("notes", "Print NOTES.md, a section of it, or add to it."),
     "goals": ("episodes", "List what people are after."),
+    "learn": ("learn", "List what was learnt by itself, learn now, or undo something."),
     "people": ("people", "List who is known; rename, merge or split them."),
     "thoughts": ("thoughts", "List thoughts, show one, or what hangs together with it."),
     "why": ("thoughts", "Tell who said a thing, when, and what contests it."),

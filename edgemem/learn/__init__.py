@@ -1,5 +1,6 @@
 """Learning: what is made of what was said and done.
 
-One module a thing that is learnt: `regularities` makes facts of episodes. It runs when it is asked, never while a turn does. What is learnt is
-as private as its sources, bears an edge to each of them, and goes with them.
+`learning` says what a learner is, runs those that the profile names while nobody speaks, and shows and undoes what they learnt; each learner is
+a module of its own. `reflections` keeps sentences about several memories, `regularities` makes facts of episodes when it is asked. What is learnt
+is as private as its sources, which are of one readership, bears an edge to each of them, and goes with them.
 """

@@ -99,6 +99,8 @@ class Memory(Closable):
         """Typed thoughts and the edges between them; all else that is remembered is shown there too."""
         self.retention = self._home.retention
         """What ages: what would go, why, and its going."""
+        self.learning = self._home.learning
+        """What idle time made of what was said and done, to see and to undo."""
         self.people = self._home.people
         """Who is known; somebody is renamed, merged or split here, or gets a turn."""
         self.bank = self._home.bank

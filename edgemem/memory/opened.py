@@ -25,6 +25,7 @@ from edgemem.errors import (
     ModelError,
     ReadOnlyError,
 )
+from edgemem.learn.learning import Learning
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.llama.tokens.estimate import EstimateTokenizer
@@ -223,6 +224,7 @@ class Home:
         )
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
+        self.learning = Learning(self.database, settings, [])
         self.thoughts = Thoughts(
             self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
         )
@@ -371,6 +373,7 @@ class Upkeep(IdleWorker):
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
             "embed": lambda stop: index.embed_pending(texts(), stop=stop) > 0,
+            "learn": home.learning.step,
             "read ahead": lambda stop: any(
                 hook.read_ahead(stop=stop) for hook in list(home.in_use.compactions)
             ),

@@ -169,7 +169,6 @@ class Recall:
             embed_s=settings.query_embed_ms / 1e3,
             deadline=None if request.deadline_s is None else begin + request.deadline_s,
             asked=request.asked,
-            foreign_meaning=settings.foreign_meaning,
             safety=request.safety or not request.asked,
             safety_keys=settings.safety_keys,
         )

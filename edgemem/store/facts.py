@@ -51,6 +51,8 @@ inferred; what a tool returned or an unknown voice said."""
 TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}  # Cognitia's sources; any other as what a tool returned
 LEARNT = "consolidation"
 """The source of a fact that was made of episodes, to which it has edges."""
+TALK = "talk"
+"""The source of a fact that somebody told by the way, with an edge to the message."""
 
 ROWS_OF_KEY = """
   select id from facts where key_id = :key and known_to is null
@@ -237,6 +239,29 @@ def restate_facts(tx: Transaction, changes: Mapping[int, tuple[str | None, int, 
             touched = _believed_between(tx, key, statement.valid_from, statement.valid_to)
             _believe(tx, key, statement, touched, (number, recorded))
     tx.announce("facts", sorted({number for (number,) in rows}))
+
+
+def undo_fact(tx: Transaction, number: int) -> None:
+    """Believe, of the time of a statement, what was believed before it was made; its row stays in the history."""
+    columns = f"id, value, json, valid_from, valid_to, version, origin, supersedes, source, level, owner, trust, {HEARD}"
+
+    def versions(where: str) -> list[FactVersion]:
+        sql = f"select {columns} from facts where {where} order by valid_from"  # noqa: S608 - our own constants
+        values = {"key": key_id, "number": number, "recorded": recorded}
+        return [FactVersion._make((*row[:12], row[12:])) for row in tx.query(sql, values)]
+
+    key_id, recorded = tx.query("select key_id, recorded from facts where id = ?", (number,))[0]
+    older = versions("key_id = :key and known_to = :recorded and value is not null")
+    for part in versions("key_id = :key and origin = :number and known_to is null"):
+        end = math.inf if part.valid_to is None else part.valid_to
+        nothing = part._replace(value=None, json=None, trust=TRUSTED, level=0, owner=None)
+        assert_version(tx, key_id, nothing, doubtful_below=0.0)
+        for old in older:
+            begin = max(part.valid_from, old.valid_from)
+            until = min(end, math.inf if old.valid_to is None else old.valid_to)
+            if begin < until:
+                again = old._replace(valid_from=begin, valid_to=None if until == math.inf else until)
+                assert_version(tx, key_id, again, doubtful_below=0.0)
 
 
 def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:

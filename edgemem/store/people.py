@@ -24,7 +24,7 @@ from edgemem.languages.words import is_safety_key
 from edgemem.scopes import name_key, person_of, scope_of
 from edgemem.store.bank.rules import scope_of_user
 from edgemem.store.episodes import row_number, spell_out
-from edgemem.store.erase.delete_rows import erase_blocks
+from edgemem.store.erase.delete_rows import erase_blocks, erase_unsupported
 from edgemem.store.facts import ensure_key, restate_facts
 from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, TURNS
 from edgemem.store.pending_erasures import MOVE, note_whose, noted
@@ -305,6 +305,13 @@ class _Mover:
             " and not exists (select 1 from facts where key_id = fact_keys.id and known_to is null)"
         )
         erase_blocks(self.tx, self.shown)
+        # What was learnt of the one's and of the other's private words is learnt again, by whose they are now.
+        self.tx.execute(
+            "delete from stored_edges where type = 'CONSOLIDATED_FROM' and source_id in (select name from stored_thoughts"
+            " where type = 'REFLECTION' and source between 'learn:' and 'learn;' and owner in (?, ?))",
+            (self.old, self.new),
+        )
+        erase_unsupported(self.tx)
         self.moved.files = files
         for key, value in ((MOVE, self.moved), *([(_FILES, files)] if files else [])):
             self.tx.execute("insert or replace into meta values (?, ?)", (key, as_text(value)))

@@ -64,8 +64,6 @@ class Limits(NamedTuple):
     """Monotonic seconds; None: none."""
     asked: bool = True
     """Whether the memory is asked; else somebody speaks, and may want no memory."""
-    foreign_meaning: float = 0.1
-    """The weight that meaning keeps in a language unknown to the embedder."""
     safety: bool = False
     """Whether what may hurt somebody is looked for."""
     safety_keys: Collection[str] = ()
@@ -151,7 +149,7 @@ class Search:
             question = search.look_up(asked)
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
-            self._weight = embedder_weight(question.whole.language, languages, self._limits.foreign_meaning)
+            self._weight = embedder_weight(question.whole.language, languages)
         return question, view
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:

@@ -42,6 +42,9 @@ _PILE = Pattern(r"([^\w\s]{30})[^\w\s]+")
 _SPELLINGS = str.maketrans("đٱىیکةךםןףץ", "dاييكهכמנפצ")
 """Letters that are written for one another."""
 _MAX_LETTERS = 64
+FOREIGN_MEANING = 0.1
+"""Part of its weight that meaning keeps where the embedder does not know the question's language: 0 is words alone; with more MiniLM
+does harm in German and Spanish (`make lab ARGS=languages`)."""
 MAX_CHARS = 2000
 """Of a question; of a longer one the end counts."""
 MOST_ASKED = 1000
@@ -177,15 +180,15 @@ def language_by_letters(text: str) -> str:
     return next((code for code in tables.accented if tables.letters[code].search(text)), "")
 
 
-def embedder_weight(language: str, known: Collection[str], foreign: float) -> float:
+def embedder_weight(language: str, known: Collection[str]) -> float:
     """Return meaning's weight for a question, from an embedder that knows some languages (none given: many).
 
-    A known language, or one that we cannot tell, gets 1, another in letters that the model reads `foreign`; other letters are no
+    A known language, or one that we cannot tell, gets 1, another in letters that the model reads FOREIGN_MEANING; other letters are no
     words to a model, so its vectors say nothing: 0.
     """
     if not known or language in known or not all_words().keys() >= set(known):
         return 1.0
-    return foreign if language in all_words() and all_words()[language].spaced else 0.0
+    return FOREIGN_MEANING if language in all_words() and all_words()[language].spaced else 0.0
 
 
 def stop_words(language: str) -> frozenset[str]:

@@ -56,6 +56,10 @@ _UNSUPPORTED = """
     select count(*) < round(1 / min(weight)) from stored_edges
     where source_id = 'fact:' || f.id and type = 'CONSOLIDATED_FROM'), 1)
 """
+_UNSUPPORTED_REFLECTIONS = """
+  select id, name, essence from stored_thoughts t where type = 'REFLECTION' and source between 'learn:' and 'learn;' and ifnull((
+    select count(*) < round(1 / min(weight)) from stored_edges where source_id = t.name and type = 'CONSOLIDATED_FROM'), 1)
+"""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _WORD = re.compile(r"[\u0e00-\u0eff\u2e80-\uffdc]{2}|[^\W_]+")  # of a script without spaces, two letters
 _STOPS, _MOST_SENTENCES = ".!?…。！？", 3
@@ -76,13 +80,24 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | 
     people = facts.people_of(tx, key, scope=scope)
     existed = facts.forget_fact(tx, key, scope=scope)
     drop_unused(tx, people)
+    if existed:
+        _erase_reflections(tx)
     return erased if existed else None
 
 
 def erase_unsupported(tx: Transaction) -> None:
-    """Erase the facts that were made of episodes of which one is gone."""
+    """Erase what was learnt of several memories of which one is gone."""
     for scope, key in tx.execute(_UNSUPPORTED, (facts.LEARNT,)):
         erase_fact(tx, key, scope=scope)
+    _erase_reflections(tx)
+
+
+def _erase_reflections(tx: Transaction) -> None:
+    """Erase reflections of which a source is gone; learning makes them again of the others."""
+    for number, name, essence in tx.execute(_UNSUPPORTED_REFLECTIONS):
+        note_forgotten(tx)
+        erase_tool_copies(tx, [Erased.with_values("thought", name, [essence])])
+        erase_blocks(tx, delete_rows(tx, STORED_THOUGHTS, "id = :id", {"id": number}))
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -109,6 +124,7 @@ def erase_record(tx: Transaction, kind: Kind, record_id: str) -> Erased | None:
     note_forgotten(tx)
     erase_tool_copies(tx, [erased])
     erase_blocks(tx, delete_rows(tx, kind, "id = :id", {"id": row["id"]}))
+    _erase_reflections(tx)
     return erased
 
 
@@ -134,6 +150,7 @@ def erase_session(tx: Transaction, name: str) -> dict[str, int]:
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
     tx.execute("delete from sessions where id = ?", (session_id,))
+    _erase_reflections(tx)
     return {"sessions": 1, "turns": len(turns)}
 
 
@@ -242,6 +259,7 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
         erase_epochs(tx, session_id)
         tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
         drop_session(tx, session_id)
+    _erase_reflections(tx)
     return messages, len(turns)
 
 
@@ -352,6 +370,7 @@ def _erase_parts(
     erase_epochs(tx, session_id)
     tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
     drop_session(tx, session_id)
+    _erase_reflections(tx)
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:

@@ -123,24 +123,20 @@ def near(expected: dict[str, float]) -> object:
 
 @pytest.mark.parametrize("query", [ENGLISH, "Who has a cat called José?"])
 def test_an_english_question_is_scored_as_ever(tmp_path: Path, query: str) -> None:
-    """Whatever the profile says of other languages."""
+    """Whether the model knows other languages or not."""
     ever = scores(tmp_path / "many", Knowing(()), query)
-    for foreign in (0.0, 0.3):
-        found = scores(tmp_path / f"en{foreign}", Knowing(("en",)), query, foreign_meaning=foreign)
-        assert found == near(ever)
+    assert scores(tmp_path / "en", Knowing(("en",)), query) == near(ever)
 
 
 def test_a_german_question_lies_between_words_and_meaning(tmp_path: Path) -> None:
-    """With a model that knows only English: words alone at 0, as one that knows German at 1, in between else."""
+    """With a model that knows only English; one that knows German finds by meaning."""
     words = scores(tmp_path / "words", None, GERMAN)
     german = scores(tmp_path / "german", Knowing(("en", "de")), GERMAN)
     many = scores(tmp_path / "many", Knowing(()), GERMAN)
     assert german == near(many)
-    assert scores(tmp_path / "0", Knowing(("en",)), GERMAN, foreign_meaning=0.0) == near(words)
-    assert scores(tmp_path / "1", Knowing(("en",)), GERMAN, foreign_meaning=1.0) == near(many)
-    half = scores(tmp_path / "half", Knowing(("en",)), GERMAN, foreign_meaning=0.5)
+    little = scores(tmp_path / "little", Knowing(("en",)), GERMAN)
     low, high = sorted(max(found.values()) for found in (words, many))
-    assert low < max(half.values()) < high
+    assert low < max(little.values()) < high
 
 
 def test_what_the_model_cannot_read_is_not_embedded(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""`edgemem learn`: lists what was learnt of talk and deeds, learns now, and takes something back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgemem.cli import options
+from edgemem.cli.printing import answer, moment, plain, print_entries
+from edgemem.thoughts import ThoughtRecord, seconds
+
+
+@click.group(cls=options.Guided, bare="log")
+def learn() -> None:
+    """List what was learnt by itself (`learn`), learn now, or undo something."""
+
+
+def _row(entry: ThoughtRecord) -> tuple[str, ...]:
+    return (
+        entry.thought_id,
+        moment(seconds(entry.created_at)),
+        entry.source.removeprefix("learn:"),
+        entry.content,
+    )
+
+
+@learn.command("log")
+@options.home_and_json
+def log(home: Path, as_json: bool) -> None:
+    """List what was learnt and not undone, the newest first."""
+    with options.open_existing(home) as memory:
+        entries = memory.learning.log()
+    print_entries(entries, as_json, ("id", "when", "from", "what"), _row, noun="things learnt")
+
+
+@learn.command("now")
+@options.home_and_json
+def now(home: Path, as_json: bool) -> None:
+    """Learn what there is to learn, without waiting for quiet."""
+    with options.open_existing(home) as memory:
+        before = {entry.thought_id for entry in memory.learning.log(limit=10_000)}
+        memory.learning.now()
+        new = [entry for entry in memory.learning.log(limit=10_000) if entry.thought_id not in before]
+    print_entries(new, as_json, ("id", "when", "from", "what"), _row, noun="new things")
+
+
+@learn.command("undo")
+@click.argument("thought_id", metavar="ID")
+@options.home_and_json
+def undo(thought_id: str, home: Path, as_json: bool) -> None:
+    """Take back what was learnt, by its ID; it is not learnt again."""
+    with options.open_existing(home) as memory:
+        memory.learning.undo(thought_id)
+    answer(as_json, {"undone": thought_id}, plain(f"Undone: {thought_id}."))
