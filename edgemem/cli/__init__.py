@@ -29,6 +29,7 @@ COMMANDS = {
     "notes": ("notes", "Print NOTES.md, a section of it, or add to it."),
     "goals": ("episodes", "List what people are after."),
     "learn": ("learn", "List what was learnt by itself, learn now, or undo something."),
+    "upcoming": ("learn", "List what is still to come: appointments, goals and reminders."),
     "people": ("people", "List who is known; rename, merge or split them."),
     "thoughts": ("thoughts", "List thoughts, show one, or what hangs together with it."),
     "why": ("thoughts", "Tell who said a thing, when, and what contests it."),

@@ -1,4 +1,4 @@
-"""`edgemem learn`: lists what was learnt of talk and deeds, learns now, and takes something back."""
+"""`edgemem learn` and `upcoming`: what was learnt of talk and deeds, to see and to take back; and what is still to come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from edgemem.cli import options
-from edgemem.cli.printing import answer, moment, plain, print_entries
+from edgemem.cli.printing import answer, moment, plain, print_entries, zone
+from edgemem.clock import local
+from edgemem.learn.upcoming import Upcoming
 from edgemem.thoughts import ThoughtRecord, seconds
 
 
@@ -41,8 +43,8 @@ def now(home: Path, as_json: bool) -> None:
     with options.open_existing(home) as memory:
         before = {entry.thought_id for entry in memory.learning.log(limit=10_000)}
         memory.learning.now()
-        new = [entry for entry in memory.learning.log(limit=10_000) if entry.thought_id not in before]
-    print_entries(new, as_json, ("id", "when", "from", "what"), _row, noun="new things")
+        entries = [entry for entry in memory.learning.log(limit=10_000) if entry.thought_id not in before]
+    print_entries(entries, as_json, ("id", "when", "from", "what"), _row, noun="new things")
 
 
 @learn.command("undo")
@@ -53,3 +55,19 @@ def undo(thought_id: str, home: Path, as_json: bool) -> None:
     with options.open_existing(home) as memory:
         memory.learning.undo(thought_id)
     answer(as_json, {"undone": thought_id}, plain(f"Undone: {thought_id}."))
+
+
+def _day(entry: Upcoming) -> tuple[str, ...]:
+    day = local(entry.begin, zone())
+    return f"{day:%Y-%m-%d %H:%M}" if entry.has_clock else f"{day:%Y-%m-%d}", entry.text, entry.speaker or ""
+
+
+@click.command()
+@options.speaker_option
+@click.option("--until", type=options.When(), help="Until then; else of the next 30 days.")
+@options.home_and_json
+def upcoming(home: Path, as_json: bool, speaker: str | None, until: float | None) -> None:
+    """List what is still to come: appointments, goals and reminders, the earliest first."""
+    with options.open_existing(home) as memory:
+        entries = memory.upcoming(reader=options.reader_of(memory, speaker), until=until)
+    print_entries(entries, as_json, ("day", "what", "told by"), _day, noun="appointments")

@@ -10,7 +10,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.builtin import hooks_of
 from edgemem.hooks.loader import OwnHook
+from edgemem.learn.upcoming import Upcoming
 from edgemem.memory.opened import Equipment, Home
 from edgemem.memory.session import default_tools, session_log, session_parts
 from edgemem.memory.users import EpisodicMemory, UserMemory
@@ -217,6 +218,20 @@ class Memory(Closable):
         if shown is not None and LINE.match(thought_id):
             return Reasons(shown, (), (), ())
         return None if shown is None else reasons_for(self._home.database, thought_id, reader=reader)
+
+    def upcoming(self, *, reader: Reader | None = None, until: float | None = None) -> list[Upcoming]:
+        """Return appointments, goals and reminders that are still to come, the earliest first.
+
+        Args:
+            reader: who asks, and who else hears it; None: the operator.
+            until: seconds since the epoch; None: of the next 30 days.
+        """
+        return self._home.checked().agenda.upcoming(reader=reader, until=until)
+
+    def on_due(self, callback: Callable[[Upcoming], None]) -> None:
+        """Have a function called when something is due: at its time, or at eight on its day; see `Agenda.on_due`."""
+        self._home.checked().agenda.on_due(callback)
+        self._home.upkeep.wake()
 
     def session(
         self,

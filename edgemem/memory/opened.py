@@ -26,6 +26,7 @@ from edgemem.errors import (
     ReadOnlyError,
 )
 from edgemem.learn.learning import Learning
+from edgemem.learn.upcoming import Agenda
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.llama.tokens.estimate import EstimateTokenizer
@@ -224,6 +225,7 @@ class Home:
         )
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
+        self.agenda = Agenda(self.database, self.search, settings, self.clock)
         self.learning = Learning(self.database, settings, [])
         self.thoughts = Thoughts(
             self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
@@ -354,6 +356,11 @@ class Upkeep(IdleWorker):
             self.again_s = _ERASE_AGAIN_S if eraser.left else AGAIN_S
             return erased
 
+        def due(stop: Stop) -> bool:
+            worked = home.agenda.step(stop)
+            self.again_s = min(self.again_s, home.agenda.wait_s())
+            return worked
+
         def catch_up(stop: Stop) -> bool:
             idle = settings.now.idle
             least = 0 if self._thorough else idle.index_rows
@@ -368,6 +375,7 @@ class Upkeep(IdleWorker):
             "waiting turns": home.sessions.journal.retry,
             "people": lambda _stop: home.people.merge_voices(settings.now.called()),
             "erase": erase,
+            "due": due,
             "age": home.retention.work,
             "compact": lambda stop: any(hook.work(stop=stop) for hook in list(home.in_use.compactions)),
             "index": catch_up,

@@ -75,7 +75,13 @@ def session_parts(
     prefetch = SessionPrefetch(home.prefetch, request=lambda reader: searching(settings.now, log, reader))
     sizes = planner.prompt_size.cache
     memory = MemoryBlock(
-        home.store, settings=settings, budget=budget, recall=prefetch.recall, sizes=sizes, clock=home.clock
+        home.store,
+        settings=settings,
+        budget=budget,
+        recall=prefetch.recall,
+        sizes=sizes,
+        clock=home.clock,
+        agenda=home.agenda,
     )
     compaction = Compaction(
         planner,

@@ -21,7 +21,7 @@ from edgemem.recall.search.safety import with_safety
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.selection import Echoes, Selection, best_of_groups, with_linked
 from edgemem.recall.text.analyse import analyse, asks, plain_words, terms
-from edgemem.recall.times import checked_when, past_times
+from edgemem.recall.times import checked_when, past_times, times_within
 from edgemem.records import CutOff, Kind, Reader
 from edgemem.store.episodes import row_number
 from edgemem.store.fact_queries import held_at
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.search.ranking import Ranking
+    from edgemem.recall.text.calendar import Range
     from edgemem.recall.times import When
     from edgemem.records import Recalled
     from edgemem.store.db.database import Database
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _EXCHANGES, _EXCHANGES_S = 3, 600.0
 """So many exchanges of the last ten minutes tell the subject of an utterance that names none."""
+_PLANS: frozenset[Kind] = frozenset(("fact", "goal"))
 _PROCEDURES: tuple[Kind, ...] = ("procedure",)
 _TURNS: tuple[Kind, ...] = ("turn",)
 _OF_A_TIME = {
@@ -257,6 +259,27 @@ class Recall:
         who = with_stored_spelling(self._truth, reader)
         rows = Rows(self._truth, self._notes, self._sections, reader=who, times=times, doubtful_below=0.0)
         return next(iter(rows.read([(NUMBERS[kind], ref)]).values()), None)
+
+    def coming(self, begin: float, end: float, reader: Reader | None) -> list[tuple[Recalled, Range]]:
+        """Return facts and goals that name a time in a period, each with that time; what comes again and again is no plan.
+
+        The times are those of the index: a day, not a time of day.
+        """
+        reader, now = with_stored_spelling(self._truth, reader), self._clock.now()
+        allowed = Filter(reader, kinds=_PLANS, ended=ended_rows(self._truth, now, archived=False))
+        with self._tail_lock:
+            state = self._index.state()
+            search = Search(self._index, state, None, allowed, Limits(), now=now)
+            self._unindexed.refresh(state)
+            _, view = search.look_up_words(read_question(""), self._unindexed, names={}, reader=None)
+        with self._index.postings.lock:
+            view.follow()
+            times = times_within(view, begin, end)
+        zone = self._settings.now.time.tzinfo()
+        held = FactTimes(now, zone=zone)
+        rows = Rows(self._truth, None, None, reader=reader, times=held, doubtful_below=0.0)
+        items = rows.read(sorted(times))
+        return [(item, times[place]) for place, item in items.items() if not item.past]
 
     def utterances(
         self, words: str, reader: Reader | None, *, own: bool = False, most: int = 10

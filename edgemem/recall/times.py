@@ -44,6 +44,7 @@ _ABOUT = 0.1  # least share of a text's time in a period, times both sureties, i
 _OVER = 0.5  # the share of what is over, where a question for a coming day may mean that one
 _OTHERS = 0.5  # the share of what is about other people than those asked for
 _LEAST, _LONGEST = 2, 20  # stems: "that's fine" tells nothing; a longer text is cut before it is said
+_PLAN_S = 8 * 86400.0  # "in May" and "this year" are no day of a plan
 _PLAN = 6  # stems that tell what is to come; a habit told at length stands behind it
 
 
@@ -112,6 +113,29 @@ def spoken_of(table: DocTable, question: ParsedQuery, *, now: float | None = Non
         spans = spans[(spans[:, 2] > now) | (spans[:, 4] > 0)]
     np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question, now))
     return scores
+
+
+def times_within(view: QueryView, begin: float, end: float) -> dict[tuple[int, int], Range]:
+    """Return, by kind and id of each text that may be found, the first time in it that touches a period and does not come again."""
+    spans = view.table.spans()
+    slots, begins, ends, sure, every = spans.T
+    hits = (
+        (slots >= 0)
+        & (begins < end)
+        & (ends > begin)
+        & (sure >= _SURE)
+        & (every == 0)
+        & (ends - begins <= _PLAN_S)
+    )
+    found: dict[tuple[int, int], Range] = {}
+    for slot, first, last, *_ in spans[
+        hits & view.findable[np.minimum(slots, view.n).astype(np.intp)]
+    ].tolist():
+        row = {name: int(view.table.rows[name][int(slot)]) for name in ("kind", "ref")}
+        known = found.get((row["kind"], row["ref"]))
+        if known is None or first < known.begin:
+            found[row["kind"], row["ref"]] = Range(first, last)
+    return found
 
 
 def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -66,6 +66,13 @@ CLOSED = (
 log = logging.getLogger("edgemem.hooks")
 
 
+class Agenda(Protocol):
+    """What knows what a day brings."""
+
+    def today(self, reader: Reader | None) -> list[BlockLine]:
+        """Return lines for what this day brings, as far as a reader may know it."""
+
+
 class MemoryBlock:
     """Puts recalled items into the newest user message, as a delta, once a turn.
 
@@ -78,6 +85,7 @@ class MemoryBlock:
         budget: bounds the tokens of the block; None: the caps above do.
         sizes: counts of tokens, shared with others; None: estimates.
         clock: tells what day it is, and with which year a day long past is said; None: nobody knows.
+        agenda: tells in the first turn of a day what it brings; None: nobody does.
     """
 
     name = "memory"
@@ -95,6 +103,7 @@ class MemoryBlock:
         settings: Settings | None = None,
         budget: Budget | None = None,
         clock: Clock | None = None,
+        agenda: Agenda | None = None,
     ) -> None:
         self.store = store
         self._can = abilities_of(store)
@@ -110,7 +119,7 @@ class MemoryBlock:
         self._listing = Listing(store)
         self._recall = recall or self._listed
         self._sizes = sizes or TokenCache(EstimateTokenizer())
-        self._clock = clock
+        self._clock, self._agenda = clock, agenda
 
     @property
     def max_chars(self) -> int:
@@ -159,6 +168,7 @@ class MemoryBlock:
             heard = clean("" if cut_off.unkept else last_lines(cut_off.heard_until or "", 120), max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
             lines.append(BlockLine(interruption(cut_off.n), text, cut_off.answer, cut_off.owner))
+        lines += self._coming(prompt_log)
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
@@ -206,6 +216,17 @@ class MemoryBlock:
                 return []
         text = f"- now: {moment:%A} {moment.day} {moment:%B %Y, %H:%M}"
         return [BlockLine(f"now:{now:.0f}", text, "shared")]
+
+    def _coming(self, prompt_log: PromptLog) -> list[BlockLine]:
+        """Return what the day brings, in its first turn that this prompt holds."""
+        if self._agenda is None or self._clock is None or not self._clock.trust().trusted:
+            return []
+        now, zone = self._clock.now(), self._settings.now.time.tzinfo()
+        spoke = prompt_log.turns[-1].tick if prompt_log.turns else None
+        if spoke is not None and local(spoke / 1e6, zone).date() == local(now, zone).date():
+            return []
+        visible = prompt_log.committed().visible
+        return [line for line in self._agenda.today(prompt_log.reader) if line.id not in visible]
 
     def _changed(self, reader: Reader | None, committed: Committed, log: SessionLog) -> list[BlockLine]:
         gone: list[BlockLine] = []

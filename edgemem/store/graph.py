@@ -114,6 +114,7 @@ MARKS = Kind(
     ),
     extras=(
         "create index marks_by_end on marks (expires) where expires is not null",
+        "create index marks_dated on marks (subject, metadata) where instr(metadata, '\"at\":')",
         "create index marks_unsaid on marks (subject) where aloud = 0",
     ),
     place="r.subject",
