@@ -279,15 +279,14 @@ class IdleSettings(_Section, frozen=True):
     """Records that one step indexes; fewer at a time write more bytes."""
 
 
-LearnerName = Literal["chains", "routines", "statements"]
+LearnerName = Literal["regularities"]
 
 
 class LearnSettings(_Section, frozen=True):
     """`[learn]`: what idle time makes of what was said and done."""
 
-    learners: tuple[LearnerName, ...] = ("statements", "chains", "routines")
-    """Which of them learn: facts that people tell by the way ("statements"), where a thing has been ("chains"), what recurs at
-    the same time ("routines"). `[]`: none; what was learnt stays."""
+    learners: tuple[LearnerName, ...] = ("regularities",)
+    """Which of them learn: what an agent's episodes have in common ("regularities"). `[]`: none; what was learnt stays."""
 
 
 class BackupSettings(_Section, frozen=True):

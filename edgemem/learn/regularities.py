@@ -6,26 +6,38 @@ an edge to each of its episodes, and goes with one that is erased (`store.erase`
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.context.compaction.model import check_summary
 from edgemem.fence import storable
+from edgemem.learn.learning import cursor_of, move_cursor
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import terms
 from edgemem.scopes import person_of
 from edgemem.store import facts
-from edgemem.store.episodes import READERS, row_number
+from edgemem.store.episodes import READERS, find_episodes, row_number
 from edgemem.store.graph import STORED_EDGES, links_kept, put_row
 from edgemem.store.rights import drop_unused
 from edgemem.thoughts import EdgeRecord, EdgeType, KnowledgeSource
 
 if TYPE_CHECKING:
+    from edgemem.config import LearnerName
+    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
 
+KIND = "episode"
+"""The kind of what an agent stored, which tells it from what tools did."""
+_COUNTED = "counted"
+_LEAST, _FEWEST, _NEWEST = 2, 3, 50  # of a tool or tag; episodes; those looked at: Cognitia's defaults
+_STAMP = "select coalesce(max(id), 0) + count(*) from episodes where kind = ?"
+"""Changes with each episode that comes or goes."""
 _TAGS = 5  # the most frequent ones are looked at
+_PLAIN = re.compile(r"[a-z0-9_-]+(?: [a-z0-9_-]+){0,3}")
 _MOST_FACTS, _MOST_CHARS = 20, 500  # of an extractor; a fact is one sentence
 _NEAREST = 2  # episodes that must tell of what a fact is about
 _KNOWN = """
@@ -47,6 +59,44 @@ class Regularity(NamedTuple):
     text: str
     name: str
     sources: tuple[str, ...]
+
+
+class _Lived(NamedTuple):
+    """An episode with Cognitia's names, as far as something is counted in it."""
+
+    id: str
+    summary: str
+    key_decisions: tuple[str, ...]
+    tools_used: tuple[str, ...]
+    outcome: str
+    tags: tuple[str, ...]
+
+
+class RegularityLearner:
+    """Counts tools and tags in the newest episodes of each readership whenever one came or went."""
+
+    name: LearnerName = "regularities"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def step(self, stop: Callable[[], bool]) -> bool:
+        """Count anew, unless nothing has changed; tell whether something had."""
+        before, stamp = cursor_of(self._database, self.name), self._database.query(_STAMP, (KIND,))[0][0]
+        if before == stamp:
+            return False
+        for scope in readers_of(self._database, KIND):
+            if stop():
+                return True
+            rows = find_episodes(self._database, n=_NEWEST, kind=KIND, readers=scope)
+            lived = [
+                _Lived(row.name or row.id, row.summary, row.decisions, row.tools, row.outcome, row.tags)
+                for row in rows
+            ]
+            found = count_regularities(lived, _LEAST) if len(lived) >= _FEWEST else []
+            self._database.write(partial(keep_regularities, scope=scope, found=found, kind=_COUNTED))
+        self._database.write(partial(move_cursor, learner=self.name, before=before, after=stamp))
+        return True
 
 
 def count_regularities(episodes: Sequence[Any], least: int) -> list[Regularity]:
@@ -111,7 +161,7 @@ def keep_regularities(tx: Transaction, scope: str, found: Iterable[Regularity], 
     known = {key: row for key, *row, _ in rows if key not in theirs}
     news = []
     for text, name, sources in found:
-        key = f"learnt.{kind}.{blake2b(storable(name).encode(), digest_size=4).hexdigest()}"
+        key = f"learnt.{kind}.{_key_of(name)}"
         places = [{"name": source, "id": row_number(source), "scope": scope} for source in sources]
         ends = {f"episode:{number}" for place in places for (number,) in tx.execute(_NUMBER, place)}
         if key in theirs or len(ends) != len(sources):
@@ -142,3 +192,8 @@ def keep_regularities(tx: Transaction, scope: str, found: Iterable[Regularity], 
         facts.drop_key(tx, key_id)
     drop_unused(tx, [person_of(scope)])
     return news
+
+
+def _key_of(name: str) -> str:
+    """Return a name as the end of a key: itself where it may be one, so that people can read it."""
+    return name if _PLAIN.fullmatch(name) else blake2b(storable(name).encode(), digest_size=4).hexdigest()

@@ -26,6 +26,7 @@ from edgemem.errors import (
     ReadOnlyError,
 )
 from edgemem.learn.learning import Learning
+from edgemem.learn.regularities import RegularityLearner
 from edgemem.learn.upcoming import Agenda
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
@@ -226,7 +227,7 @@ class Home:
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
         self.agenda = Agenda(self.database, self.search, settings, self.clock)
-        self.learning = Learning(self.database, settings, [])
+        self.learning = Learning(self.database, settings, [RegularityLearner(self.database)])
         self.thoughts = Thoughts(
             self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
-from edgemem.learn.regularities import keep_regularities, readers_of
+from edgemem.learn.regularities import KIND, keep_regularities, readers_of
 from edgemem.recall.recall import Request
 from edgemem.records import LATEST, Heard
 from edgemem.scopes import scope_of
@@ -40,7 +40,7 @@ from edgemem.store.validation import (
 from edgemem.thoughts import scalar_part
 
 if TYPE_CHECKING:
-    from edgemem.learn.regularities import Regularity
+    from edgemem.learn.regularities import KIND, Regularity
     from edgemem.recall.recall import Recall
     from edgemem.records import Episode as StoredEpisode
     from edgemem.records import StoredMessage
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
-_KIND = "episode"  # tells what an agent stored from what tools did, which may be in the same file
 _MOST_COUNTED = 1000  # episodes at once: their edges are written in one transaction
 _LEAST = 0.04  # how relevant an episode with none of the words must be, 0 to 1
 
@@ -293,7 +292,7 @@ class EpisodicMemory:
         check_key(episode.id, what="the id of an episode")
         moment = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
         self._store.add_episode(
-            _KIND,
+            KIND,
             checked_object(episode.metadata, "the metadata of an episode", MAX_PAYLOAD_BYTES),
             episode.outcome,
             name=episode.id,
@@ -313,7 +312,7 @@ class EpisodicMemory:
             items = self._recall.recall(query, Request(reader=None, k=asked, kinds={"episode"}))
             ids = [item.id for item in items if item.score >= _LEAST or "words" in item.why]
             stored = map(self._store.get_episode, ids)
-            episodes = [_episode(row) for row in stored if row is not None and row.kind == _KIND]
+            episodes = [_episode(row) for row in stored if row is not None and row.kind == KIND]
             if len(episodes) >= most or len(ids) < asked:
                 return episodes[:most]
             asked *= 4
@@ -328,19 +327,19 @@ class EpisodicMemory:
 
     def by_readers(self, n: int) -> list[tuple[str, list[Episode]]]:
         """Return the newest episodes of each readership, by the scope of its facts; none that is never said aloud."""
-        return [(scope, self._newest(n, readers=scope)) for scope in readers_of(self._store.database, _KIND)]
+        return [(scope, self._newest(n, readers=scope)) for scope in readers_of(self._store.database, KIND)]
 
     def keep_learnt(self, scope: str, found: Iterable[Regularity], *, kind: str) -> list[str]:
         """Keep what was found in the episodes of a readership, in place of what was; return what is news."""
         return self._store.database.write(lambda tx: keep_regularities(tx, scope, found, kind=kind))
 
     def _newest(self, n: int, tag: str | None = None, readers: str | None = None) -> list[Episode]:
-        rows = find_episodes(self._store.database, tag=tag, n=n, kind=_KIND, readers=readers)
+        rows = find_episodes(self._store.database, tag=tag, n=n, kind=KIND, readers=readers)
         return [_episode(row) for row in rows]
 
     def count(self) -> int:
         """Return how many episodes are stored."""
-        return count_episodes(self._store.database, _KIND)
+        return count_episodes(self._store.database, KIND)
 
 
 def _episode(row: StoredEpisode) -> Episode:
