@@ -45,6 +45,7 @@ from edgemem.records import REMEMBER_FACT, Heard, Message, Reply, ToolCall, text
 from edgemem.scopes import checked_scope
 from edgemem.session.arguments import checked_utterance
 from edgemem.session.log import log_of
+from edgemem.session.memory_block import TODAY
 from edgemem.session.points import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
 from edgemem.store.facts import checked_fact
@@ -368,7 +369,9 @@ class Player:
             tuple(
                 ShownLine(
                     item.line.removeprefix(BULLET) or IN_A_LINE_ABOVE,
-                    signals.get(item.item, ("changed",) if item.fact else ()),
+                    signals.get(
+                        item.item, ("changed",) if item.fact and not item.id.startswith(TODAY) else ()
+                    ),
                 )
                 for item in prompt_log.turns[-1].shown
             ),

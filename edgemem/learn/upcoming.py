@@ -17,6 +17,7 @@ from edgemem.clock import local
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import Today, VisibleLines
 from edgemem.fence import BULLET
+from edgemem.session.memory_block import TODAY
 from edgemem.store.thoughts import record_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ AT = "at"
 _MARKED = "select subject, metadata from marks where instr(metadata, '\"at\":') and subject glob 'fact:*'"
 _DUE = "upcoming:due"
 _AHEAD_S = 30 * 86400.0
-_MOST_TODAY = 3
+_MOST_TODAY, _SHIFT_S = 3, 2 * 3600.0
 _MORNING = 8  # o'clock: what is of a day alone is due then
 
 
@@ -78,12 +79,15 @@ class Agenda:
         now, zone = self._clock.now(), self._settings.now.time.tzinfo()
         midnight = datetime.combine(local(now, zone).date(), datetime.min.time(), zone)
         lines = []
-        for item, _ in self._coming(now, (midnight + timedelta(days=1)).timestamp(), reader):
-            if (item.event_time or item.recorded_at) < midnight.timestamp():
+        end = (midnight + timedelta(days=1)).timestamp()
+        for item, coming in self._coming(now, end, reader):
+            # A day that was read in another zone reaches into its neighbour.
+            is_today = coming.has_clock or end - coming.begin > _SHIFT_S
+            if is_today and (item.event_time or item.recorded_at) < midnight.timestamp():
                 told = lines_for([item], visible=VisibleLines({}), today=Today(now, zone))[:1]
                 lines += [
                     msgspec.structs.replace(
-                        line, id=f"today:{line.id}", line=f"{BULLET}today: {line.line.removeprefix(BULLET)}"
+                        line, id=f"{TODAY}{line.id}", line=f"{BULLET}today: {line.line.removeprefix(BULLET)}"
                     )
                     for line in told
                 ]

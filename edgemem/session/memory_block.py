@@ -55,6 +55,8 @@ _WORD = re.compile(r"\w{3,}")
 
 _LINE_CHARS = 240
 
+TODAY = "today:"
+"""How the id of a line begins that tells what the day brings."""
 _NOW = re.compile(r"now:(\d{1,10})")
 """The id of the line that says day and time, with seconds since the epoch."""
 _PAUSE_S = 3600.0  # seconds of silence after which the time is said again
@@ -168,7 +170,6 @@ class MemoryBlock:
             heard = clean("" if cut_off.unkept else last_lines(cut_off.heard_until or "", 120), max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
             lines.append(BlockLine(interruption(cut_off.n), text, cut_off.answer, cut_off.owner))
-        lines += self._coming(prompt_log)
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
@@ -183,12 +184,14 @@ class MemoryBlock:
             question=question,
             today=today,
         )
-        abouts = {line.subject for line in lines if line.subject is not None}
+        coming = prompt_log.redacted(self._coming(prompt_log))
+        abouts = {line.subject for line in (*lines, *coming) if line.subject is not None}
         lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
         lines = prompt_log.redacted(lines)
-        # The time, and what may hurt somebody, take no other line's place.
+        # The time, what the day brings, and what may hurt somebody, take no other line's place.
         names = {item.name for item in considered if item.safety}
-        time, safety = self._time(prompt_log), [line for line in lines if line.item in names]
+        time = [*self._time(prompt_log), *coming]
+        safety = [line for line in lines if line.item in names]
         more = _more_dangers([item for item in worth if item.safety and not item.score], visible)
         count, tokens = self._sizes.tokens, math.inf if self.block_tokens is None else self.block_tokens
         return fit_lines(
@@ -313,8 +316,8 @@ class MemoryBlock:
 
 
 def beside_budget(lines: Iterable[BlockLine], count: Callable[[str], int]) -> int:
-    """Return the tokens of those lines that take no memory's place in a block's budget: of the line of day and time."""
-    return sum(count(f"{line.line}\n") for line in lines if _NOW.fullmatch(line.id))
+    """Return the tokens of those lines that take no memory's place in a block's budget: of day and time, and what the day brings."""
+    return sum(count(f"{line.line}\n") for line in lines if line.id.startswith(("now:", TODAY)))
 
 
 def _more_dangers(items: Iterable[Recalled], visible: Collection[str]) -> list[BlockLine]:

@@ -12,7 +12,7 @@ import msgspec
 
 import edgemem
 from edgemem.bench.ground import say, scratch
-from edgemem.config import LlamaSettings, Profile, TimeSettings
+from edgemem.config import LearnSettings, LlamaSettings, Profile, TimeSettings
 from edgemem.session.tools import Tool
 from edgemem.thoughts import EdgeType, LifecycleStatus, ThoughtType
 from lab.judge import SetClock
@@ -80,8 +80,8 @@ def read_homes(path: Path) -> list[Home]:
 
 def learning_profile(*, on: bool = True, embedder: str = "") -> Profile:
     """Return a profile that learns or does not; without an embedder it finds by words alone."""
-    del on  # there is nothing to switch yet
-    return Profile(llama=LlamaSettings(embedder=embedder), time=TimeSettings(zone=ZONE))
+    learn = LearnSettings() if on else LearnSettings(learners=())
+    return Profile(llama=LlamaSettings(embedder=embedder), time=TimeSettings(zone=ZONE), learn=learn)
 
 
 def reflections_in(home: Home, learner: Kind) -> list[Reflection]:

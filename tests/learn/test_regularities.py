@@ -30,7 +30,10 @@ def test_idle_time_counts_in_place_and_follows_what_is_forgotten(tmp_path) -> No
     with opened(tmp_path, "regularities") as memory:
         did(memory, "a", "b", "c")
         assert counted(memory)[0] == "Tasks tagged 'cleaning' succeed 3/3 times"
-        assert memory.store.get_fact("learnt.counted.tag cleaning") == "Tasks tagged 'cleaning' succeed 3/3 times"
+        assert (
+            memory.store.get_fact("learnt.counted.tag cleaning")
+            == "Tasks tagged 'cleaning' succeed 3/3 times"
+        )
         did(memory, "d", outcome="failure")
         assert counted(memory)[0] == "Tasks tagged 'cleaning' succeed 3/4 times"
         memory.forget(episode=next(row.id for row in memory.store.episodes() if row.name == "d"))
@@ -38,10 +41,14 @@ def test_idle_time_counts_in_place_and_follows_what_is_forgotten(tmp_path) -> No
         facts = counted(memory)
     with opened(tmp_path, "regularities") as memory:
         memory.idle(5)
-        assert counted(memory) == facts == [
-            "Tasks tagged 'cleaning' succeed 3/3 times",
-            "Tool 'broom' is frequently used in successful tasks",
-        ]
+        assert (
+            counted(memory)
+            == facts
+            == [
+                "Tasks tagged 'cleaning' succeed 3/3 times",
+                "Tool 'broom' is frequently used in successful tasks",
+            ]
+        )
 
 
 def test_a_learner_that_the_profile_leaves_out_learns_nothing(tmp_path) -> None:
