@@ -155,6 +155,7 @@ def test_what_a_statement_speaks_of() -> None:
         ("the vet said she'd come on the 20th", "2024-05-20"), ("We got the pump on the 20th.", "2024-04-20"),
         ("he's coming saturday week", "2024-05-25"), ("the weekend after next we sail", "2024-05-25"),
         ("wir haben den Saal für den 20. gebucht", "2024-05-20"), ("am 20. bekommen wir Holz geliefert", "2024-05-20"),
+        ("The plumber's coming Thursday", "2024-05-16"), ("kommenden Donnerstag kommt er", "2024-05-16"), ("he sails next Thursday", "2024-05-23"),
         ("we sail this Monday", "2024-05-20"), ("this Monday we got the pump", "2024-05-13"),
         ("Freitag ist der Tischler angesagt", "2024-05-17"), ("am 20. haben wir Holz bekommen", "2024-04-20"), ("reservé la sala para el 20 de mayo", "2024-05-20"),
     ],
