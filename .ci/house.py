@@ -34,7 +34,7 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (3_525, 3_800),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (43_847, 41_420),
+    "lines of tests": (43_848, 41_420),
     "modules": (225, 215),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
