@@ -15,8 +15,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from edgemem.aio.memory import AsyncMemory, AsyncThoughts
-from edgemem.aio.providers import FileMemory, Provider
+from edgemem.aio.dreaming import (
+    ConsolidationResult,
+    DreamingConfig,
+    DreamingExtension,
+    DreamingGates,
+    DreamingStore,
+)
+from edgemem.aio.memory import AsyncMemory
+from edgemem.aio.providers import FileMemory
 from edgemem.errors import (
     BusyError,
     DuplicateEdgeError,
@@ -28,7 +35,7 @@ from edgemem.errors import (
     ThoughtNotFoundError,
 )
 from edgemem.memory.memory import Memory
-from edgemem.memory.thoughts import CleanupResult, Thoughts
+from edgemem.memory.thoughts import CleanupResult
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import Reader
 from edgemem.scopes import name_key, person_of
@@ -55,7 +62,7 @@ ReadOnlyViolationError = ReadOnlyError
 SchemaVersionError = NewerSchemaError
 
 __all__ = [
-    "CleanupResult", "DuplicateEdgeError", "EdgeRecord", "EdgeType", "EngravaError", "FieldOp", "FieldPredicate",
+    "CleanupResult", "ConsolidationResult", "DreamingConfig", "DreamingExtension", "DreamingGates", "DuplicateEdgeError", "EdgeRecord", "EdgeType", "EngravaError", "FieldOp", "FieldPredicate",
     "HybridSearchResult", "InvalidFilterError", "InvalidFilterPathError", "InvalidRecencyArgumentError",
     "InvalidTransitionError", "KnowledgeSource", "LifecycleStatus", "MetadataFilter", "Priority", "ReadOnlyViolationError",
     "RecencyModeConflictError", "ReferentialIntegrityError", "SchemaVersionError", "SourceThoughtNotFoundError",
@@ -174,14 +181,19 @@ class _OpenHome(FileMemory):
         self._memory: Callable[[], Memory] = home._opened if isinstance(home, AsyncMemory) else lambda: home
 
     def opened(self) -> FileMemory:
-        self.thoughts = self._memory().thoughts
-        self.backends = frozenset(("fts5", "vector")[: 2 if self._memory().diagnostics.embedder else 1])
+        memory = self._memory()
+        self.thoughts, self.database, self.learn = (
+            memory.thoughts,
+            memory.diagnostics.database,
+            memory.learning.now,
+        )
+        self.backends = frozenset(("fts5", "vector")[: 2 if memory.diagnostics.embedder else 1])
         return self
 
     searched = opened
 
 
-class SqliteEngravaCore(Provider[Thoughts], AsyncThoughts):
+class SqliteEngravaCore(DreamingStore):
     """Engrava's store: over the file at a path, `":memory:"`, or an open `edgemem.Memory` or async memory.
 
     Its searches read as somebody of the household does: what is one person's own is found by a `VisibilityQueryFilter` with that

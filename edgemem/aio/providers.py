@@ -80,6 +80,8 @@ class FileMemory:
         self._close: Callable[[], object] | None = None
         self.backends = frozenset({"fts5"})
         """What finds in it, by Engrava's names: words alone."""
+        self.learn: Callable[[Callable[[], bool]], object] = bool
+        """Learns until it is told to stop; a file holds no talk to learn from."""
 
     @classmethod
     def shared(cls, path: str | Path | None) -> FileMemory:

@@ -188,7 +188,12 @@ def inspect_prompt(
     def least(item: Recalled) -> float:
         return least_score(item, injection.floor, prompt_log.answer)
 
-    scores = {item.name: (item.score, least(item), item.why) for item in injection.last}
+    def reasons(item: Recalled) -> tuple[str, ...]:
+        found = memory.why(item.thought_id, reader=prompt_log.reader)
+        contested = found.contested if found is not None else ()
+        return *item.why, *(f"contested by {other.essence}" for other in contested)
+
+    scores = {item.name: (item.score, least(item), reasons(item)) for item in injection.last}
 
     def line(item: BlockLine) -> InspectedLine:
         text = item.line.removeprefix(BULLET) if alone else f"{item.line}\n"

@@ -16,7 +16,7 @@ from edgemem.store.edges import put_edge
 from edgemem.store.erase.delete_rows import erase_record
 from edgemem.store.graph import STORED_THOUGHTS
 from edgemem.store.rights import LEVELS
-from edgemem.store.thoughts import find_rows, put_thought, read_thoughts, visibility_of
+from edgemem.store.thoughts import change_thought, find_rows, put_thought, read_thoughts, visibility_of
 from edgemem.thoughts import (
     ESSENCE_CHARS,
     EdgeRecord,
@@ -30,6 +30,7 @@ from edgemem.thoughts import (
 )
 
 if TYPE_CHECKING:
+    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
 
 SOURCE = "learn:"
@@ -37,6 +38,13 @@ SOURCE = "learn:"
 MOST_SOURCES = 64
 """The newest sources of a reflection that it has edges to."""
 _OF = "select name from stored_thoughts where source = :source and type = 'REFLECTION' and level = :level and owner is :owner"
+
+_MEMBERS = """
+  select t.name, ifnull(e.target_id, '') from stored_thoughts t
+  left join stored_edges e on e.source_id = t.name and e.type = 'CONSOLIDATED_FROM'
+  where t.type = 'REFLECTION' and t.lifecycle = 'ACTIVE' and not t.pinned and t.priority <> 'P1'
+    and (e.id is not null or t.source_type = 'DREAMING')
+"""
 
 
 class Readership(NamedTuple):
@@ -130,6 +138,30 @@ def drop_reflections(tx: Transaction, ids: Iterable[str]) -> None:
     for name, thought in read_thoughts(tx, [*ids]).items():
         if thought.lifecycle_status is LifecycleStatus.ACTIVE:
             erase_record(tx, STORED_THOUGHTS, name)
+
+
+def retire_orphans(database: Database) -> int:
+    """Retire reflections none of whose sources is active, but for pinned ones and P1; return how many.
+
+    Those of learning are erased, and may be learnt again; others go into the archive.
+    """
+    members: dict[str, set[str]] = {}
+    for name, source in database.query(_MEMBERS):
+        members.setdefault(name, set()).add(source)
+    rows = find_rows(database, sorted({source for some in members.values() for source in some}))
+    active = {source for source, row in rows.items() if row["lifecycle"] == LifecycleStatus.ACTIVE}
+    orphans = [name for name, some in members.items() if active.isdisjoint(some)]
+
+    def retire(tx: Transaction) -> None:
+        for name, thought in read_thoughts(tx, orphans).items():
+            if thought.source.startswith(SOURCE):
+                drop_reflections(tx, [name])
+            elif thought.lifecycle_status is LifecycleStatus.ACTIVE:
+                change_thought(tx, name, {"lifecycle_status": LifecycleStatus.ARCHIVED})
+
+    if orphans:
+        database.write(retire)
+    return len(orphans)
 
 
 def _is_of(row: Any, readership: Readership) -> bool:

@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 
 _LISTED = 20
 _VOICE = re.compile(r"(?:[^\W\d_]+[ _-])?\d+")  # a number, or of the form of speaker_3
+_CONTESTED = "select key from contested union select source_id from stored_edges where type = 'CONTESTED_BY' order by 1"
 _HEARD, _FEWEST = 200, 20  # of the newest messages, those whose language is told, and the fewest that tell it
 SPARE_MB = 200  # below this much free space a robot that logs and learns will soon stop doing so
 
@@ -185,6 +186,17 @@ def _names(home: Home) -> Finding:
     return _warn(
         f"scopes of unknown forms, which the operator alone reads: {listed}{more}",
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
+    )
+
+
+def _contested(home: Home) -> Finding:
+    names = [name for (name,) in home.database.query(_CONTESTED)]
+    if not names:
+        return _ok("nothing is contested")
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return _warn(
+        f"{count(len(names), 'memory')} contested: {', '.join(names[:_LISTED])}{more}",
+        f"See by what: edgemem why {shlex.quote(names[0])}. It is settled when somebody of trust says which is right.",
     )
 
 
@@ -431,7 +443,7 @@ def _writer(home: Home) -> tuple[str, str]:
 
 CHECKS: dict[str, Callable[[Home], Finding]] = {
     "database": _database, "unwritten turns": _turns, "backups": _backups, "erasing": _erasing, "lost data": _losses,
-    "people": _names, "index": _index, "vectors": _vectors, "embedder": _embedder, "tokenizer": _tokenizer,
+    "people": _names, "contested": _contested, "index": _index, "vectors": _vectors, "embedder": _embedder, "tokenizer": _tokenizer,
     "window": _window, "kept state": _state, "compaction": _compaction, "disk": _disk, "clock": _clock,
     "upkeep": _upkeep, "hot reload": _files, "bank": _bank, "hooks": _hooks,
 }  # fmt: skip

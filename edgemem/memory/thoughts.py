@@ -24,6 +24,7 @@ from edgemem.store.rights import LEVELS
 from edgemem.store.thoughts import (
     LINE,
     OURS,
+    PROMOTED,
     STORED,
     UNMARKED,
     archive_thoughts,
@@ -508,10 +509,13 @@ def _check_new(thought: ThoughtRecord) -> None:
 
 
 def _change(tx: Transaction, thought_id: str, changes: dict[str, Any]) -> ThoughtRecord:
-    """Change a thought, which no caller makes a reflection."""
-    is_one = stored_thought(tx, thought_id).thought_type is ThoughtType.REFLECTION
+    """Change a thought, which no caller makes a reflection; that it was promoted stays known, until somebody sets its priority."""
+    before = stored_thought(tx, thought_id)
+    if PROMOTED in before.metadata:
+        kept = before.metadata[PROMOTED] and "priority" not in changes
+        changes = {**changes, "metadata": {**changes.get("metadata", before.metadata), PROMOTED: kept}}
     thought = change_thought(tx, thought_id, changes)
-    if not is_one:
+    if before.thought_type is not ThoughtType.REFLECTION:
         _check_new(thought)
     return thought
 

@@ -2,7 +2,7 @@
 
 An end is the id of a stored thought, or `kind:id` of a record that is shown as one. An edge is read by whoever may read it and both
 of its ends. What the tables tell needs no row: which doubt contests a fact, which value a fact took the place of, in which message it
-was said, and which utterance a reply answers.
+was said, which utterance a reply answers, and which things one reflection was made of.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgemem.store.rights import LEVELS, reading_rule, spell
 from edgemem.store.thoughts import find_rows, read_thoughts, record_of
 from edgemem.store.turns import current_cycle, lift_cycle
 from edgemem.store.validation import MOST
-from edgemem.thoughts import EdgeRecord, EdgeType, ThoughtRecord, pass_filters, traits_of
+from edgemem.thoughts import EdgeRecord, EdgeType, KnowledgeSource, ThoughtRecord, pass_filters, traits_of
 
 if TYPE_CHECKING:
     from edgemem.records import Reader
@@ -39,6 +39,11 @@ _SHOWN_EDGES = """
   union select source_kind, source_ref, target_kind, target_ref, type from shown_edges
     where target_kind = :kind and target_ref = :ref and source_kind = 'fact'
       and source_ref between :begun and :end
+"""
+_MEMBERS_BESIDE = """
+  select distinct b.target_id from stored_edges a join stored_thoughts r on r.name = a.source_id and r.type = 'REFLECTION'
+    join stored_edges b on b.source_id = a.source_id and b.type = 'CONSOLIDATED_FROM' and b.target_id <> :at
+  where a.target_id = :at and a.type = 'CONSOLIDATED_FROM' and a.source_type = 'DREAMING' and {rule} order by b.target_id
 """
 _BEGUN = "select t.recorded from messages m join turns t on t.session_id = m.session_id and t.n = m.turn where m.id = ?"
 # A tool tells a fact while its turn is open: the bounds keep this from reading all facts.
@@ -115,7 +120,7 @@ def edges_of(
         f"select {_ROW} from stored_edges where (source_id = :at or target_id = :at) and {rule} order by id",  # noqa: S608 - our own
         {"at": thought_id, **values},
     )
-    edges = [*map(_edge_of, rows), *_derived(db, thought_id)]
+    edges = [*map(_edge_of, rows), *_derived(db, thought_id), *_associated(db, thought_id, reader)]
     if direction not in ("BOTH", "IN", "OUT"):
         raise InvalidInputError(f"direction must be BOTH, IN or OUT, not {repr(direction)[:40]}.")
     chosen = [edge for edge in edges if direction == "BOTH" or edge.ends[direction == "IN"] == thought_id]
@@ -229,6 +234,25 @@ def _derived(db: Tables, thought_id: str) -> list[EdgeRecord]:
         )
         for source, number, target, other, edge_type in rows
         if other is not None
+    ]
+
+
+def _associated(db: Tables, thought_id: str, reader: Reader | None) -> list[EdgeRecord]:
+    """Return an edge to each thing that learning has told of in one sentence with this."""
+    rule, values = reading_rule(reader, "a.")
+    pairs = [
+        sorted((thought_id, other))
+        for (other,) in db.query(_MEMBERS_BESIDE.format(rule=rule), {"at": thought_id, **values})
+    ]
+    return [
+        EdgeRecord(
+            edge_id=f"{first}~{second}",
+            from_thought_id=first,
+            to_thought_id=second,
+            edge_type=EdgeType.ASSOCIATED,
+            source=KnowledgeSource.DREAMING,
+        )
+        for first, second in pairs
     ]
 
 

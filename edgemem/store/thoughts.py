@@ -78,6 +78,9 @@ UNMARKED: Mapping[str, Any] = {
 }
 """What a mark may say, and what it says where there is none."""
 
+PROMOTED = "edgemem.promoted"
+"""In the metadata of a stored thought: it is P1 by promotion; false: somebody has set its priority since."""
+
 UNSAID = "known, not to be said aloud"  # told in place of a value, behind its key
 _LEAST = 4  # letters and digits of the shortest value that is looked for
 _MOST = 64  # of a longer value so many tell it

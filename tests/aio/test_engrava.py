@@ -58,6 +58,11 @@ search_fts: query top_k include_archived
 search_reflections_only: query_text query_vector top_k current_cycle
 cleanup_expired: now exclude_id
 record_access: thought_id
+consolidate: current_cycle
+attach_dreaming_extension: extension
+retire_orphan_reflections:
+consolidated_member_ids: reflection_id
+reflections_consolidated_from: source_id
 ensure_schema:
 close:
 """

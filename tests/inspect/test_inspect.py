@@ -19,7 +19,7 @@ from edgemem.inspect.replay import Player, read_script
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import StoredMessage, Turn
+from edgemem.records import Heard, StoredMessage, Turn
 from support.cli import refused, run
 from support.homes import BY_WORDS, opened
 from support.models import Model
@@ -145,6 +145,16 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
         )
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 8")
     assert told["ann car: a red van"] == "not likely enough to help ([injection] useless_per_useful)"
+
+
+def test_what_contests_a_line_is_told(tmp_path: Path) -> None:
+    """Among the reasons why it is there."""
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
+        for code, sure in (("4711", 0.9), ("4712", 0.1)):
+            heard = Heard(speaker="Ann", asr_confidence=sure)
+            memory.store.add_fact("gate.code", code, scope="household", heard=heard)
+        line, *_ = look(memory, "What is the gate code?").lines
+    assert "contested by gate.code: 4712" in line.why
 
 
 def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:

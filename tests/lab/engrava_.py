@@ -32,6 +32,8 @@ REFUSED = {
     "no Priority": "a priority that is none", "no LifecycleStatus": "a status that is none",
 }  # fmt: skip
 """What ours refuses and the real package takes, by words of our message."""
+DREAMS = annex.DreamingExtension(annex.DreamingConfig(enabled=True, promote_threshold=0.4))
+"""So that one of twenty thoughts is promoted: none of the frozen set reaches the default."""
 AGAIN = "content is the same for the same readers, in other case too, and not in the archive"
 
 
@@ -179,10 +181,14 @@ def asked(told: PeerScript) -> tuple[dict[str, dict[str, float]], dict[str, Any]
                 say(f"the frozen questions, by {how} …")
                 stores = [[one] for one in conversations] if each else [conversations]
                 ours = [answer for some in stores for answer in _ask_ours(some, embedder)]
+                dreamt = [answer for some in stores for answer in _ask_ours(some, embedder, dreams=DREAMS)]
                 theirs = told(do="ask", stores=stores, vectors=None if embedder is None else plain)
                 where = "a store each" if each else "one store"
                 sides[f"ours, {how}, {where}"] = row = _figures(ours)
+                sides[f"ours after dreaming, {how}, {where}"] = slept = _figures(dreamt)
                 sides[f"Engrava, {how}, {where}"] = _figures(theirs)
+                for figure in ("hits", "share"):
+                    bars[f"{figure} after dreaming, {how}, {where}"] = at_least(slept[figure], row[figure])
                 if each:
                     bars[f"hits, {how}"] = at_least(row["hits"], row["questions"])
                     bars[f"share, {how}"] = at_least(row["share"], 0.82)
@@ -200,7 +206,9 @@ def _figures(answers: list[Any]) -> dict[str, float]:
     }
 
 
-def _ask_ours(conversations: list[Any], real: LlamaEmbedder | None) -> list[list[list[str]]]:
+def _ask_ours(
+    conversations: list[Any], real: LlamaEmbedder | None, *, dreams: Any = None
+) -> list[list[list[str]]]:
     profile = Profile(llama=LlamaSettings(embedder=""), recall=RecallSettings(query_embed_ms=60_000.0))
     embedder = None if real is None else Lent(real)
     with (
@@ -208,11 +216,14 @@ def _ask_ours(conversations: list[Any], real: LlamaEmbedder | None) -> list[list
         Memory(folder / "home", profile=profile, embedder=embedder, worker=False) as memory,
     ):
 
-        async def ready() -> None:
-            memory.idle(60.0, thorough=False)
-
         async def answers() -> list[list[list[str]]]:
             async with annex.SqliteEngravaCore(memory) as store:
+
+                async def ready() -> None:
+                    if dreams is not None:
+                        await dreams.run_consolidation(store, await store.max_cycle() + 1)
+                    memory.idle(60.0, thorough=False)
+
                 return await ask(store, conversations, vars(annex), ready)
 
         return asyncio.run(answers())

@@ -16,7 +16,7 @@ from edgemem.session.tools import ToolTurn
 from edgemem.store.kinds import SHOWN
 from edgemem.thoughts import flattened
 from support.embedders import HashEmbedder
-from support.homes import ALICE, BOB, STRANGER, opened, patient, tell
+from support.homes import ALICE, BOB, STRANGER, check_of, opened, patient, tell
 from support.refusals import refusal
 from support.thoughts import an_edge, thought
 
@@ -275,7 +275,8 @@ def test_whatever_a_search_finds_is_a_thought(tmp_path: Path) -> None:
 
 
 def test_a_doubt_contests_a_fact_until_it_is_settled(memory: Memory) -> None:
-    """An open doubt is a belief that was created; the fact is contested by it."""
+    """An open doubt is a belief that was created; the fact is contested by it, and `check` tells so."""
+    assert check_of(memory, "contested").state == "ok"
     held = fact(memory, "door.code", "4711", heard=Heard(speaker="alice", asr_confidence=0.9))
     memory.store.add_fact(
         "door.code", "4712", scope="household", heard=Heard(speaker="alice", asr_confidence=0.1)
@@ -286,6 +287,9 @@ def test_a_doubt_contests_a_fact_until_it_is_settled(memory: Memory) -> None:
     why = memory.why(held)
     assert why is not None
     assert [doubt.content for doubt in why.contested] == ["door.code: 4712"]
+    row = check_of(memory, "contested")
+    assert (row.state, row.detail) == ("warn", "1 memory contested: door.code")
+    assert "edgemem why door.code" in row.advice
 
 
 def test_a_mark_is_set_beside_what_is_shown(memory: Memory) -> None:
