@@ -207,7 +207,9 @@ class _Row(NamedTuple):
 
 def _weights(rows: list[_Row], given: Mapping[str, float]) -> dict[str, float]:
     """Return the weights of signals, of 1 in all, without those that no thought has anything for."""
-    known = {name for name in given if name in _OF_CYCLES or any(row.signals[name] is not None for row in rows)}
+    known = {
+        name for name in given if name in _OF_CYCLES or any(row.signals[name] is not None for row in rows)
+    }
     whole = sum(given[name] for name in known) or 1.0
     return {name: given[name] / whole * (name in known) for name in given}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec
 from edgemem.aio.conversation import AsyncConversation, async_tools, run_upkeep
 from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
+from edgemem.learn.learning import Learning
 from edgemem.memory.memory import Memory
 from edgemem.memory.opened import Home
 from edgemem.memory.thoughts import Thoughts
@@ -189,6 +190,15 @@ class AsyncThoughts(Face[Thoughts]):
     search = asynchronous(Thoughts.search)
 
 
+class AsyncLearning(Face[Learning]):
+    """The learners, and the log of their work."""
+
+    add = asynchronous(Learning.add, lane="store")
+    now = asynchronous(Learning.now, lane="long")
+    log = asynchronous(Learning.log, lane="store")
+    undo = asynchronous(Learning.undo, lane="store")
+
+
 class AsyncPeople(Face[People]):
     """The people who spoke: renamed, merged, split."""
 
@@ -226,6 +236,7 @@ class AsyncMemory(Face[Memory]):
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
         self.thoughts = AsyncThoughts(self._worker, lambda: self._opened().thoughts)
+        self.learning = AsyncLearning(self._worker, lambda: self._opened().learning)
         self.people = AsyncPeople(self._worker, lambda: self._opened().people)
         self.retention = AsyncRetention(self._worker, lambda: self._opened().retention)
         self.episodes = AsyncEpisodes(self._worker, lambda: self._opened().episodes)
@@ -239,6 +250,8 @@ class AsyncMemory(Face[Memory]):
     tools = converted(Memory.tools, async_tools)
     why = asynchronous(Memory.why, lane="store")
     hints = asynchronous(Memory.hints)
+    upcoming = asynchronous(Memory.upcoming)
+    on_due = asynchronous(Memory.on_due, lane="store")
     forget = asynchronous(Memory.forget, lane="long")
     check = asynchronous(Memory.check, lane="long")
 
