@@ -62,8 +62,8 @@ def unknown_numbers(runs: Iterable[Sequence[str]], source: Iterable[Sequence[str
 
 
 class _Spoken:
-    def __init__(self, numbers: Numbers) -> None:
-        self._numbers = numbers
+    def __init__(self, numbers: Numbers, joins: WordSet) -> None:
+        self._numbers, self._joins = numbers, joins
         tens = _counted(numbers.tens, 20, 10)
         values = _counted(numbers.units) | tens
         places = _counted(numbers.places, 3) | _counted(numbers.place_tens, 20, 10)
@@ -133,7 +133,7 @@ class _Spoken:
                 part, last = (part or 1) * least, end + 1
                 if least >= 1000:  # the next part is counted anew
                     total, part = total + part, 0
-            elif part is None or word not in numbers.joins.words:
+            elif part is None or word not in self._joins.words:
                 break
             end += 1
         return ("", at) if part is None else (str(total + part), last)
@@ -147,5 +147,6 @@ def _step(value: int) -> int:
 @lru_cache(maxsize=8)
 def _spoken(language: str) -> _Spoken:
     words = all_words().get(language)
-    none = Numbers(units="", tens="", sizes={}, joins=WordSet())
-    return _Spoken(words.numbers if words is not None and words.numbers is not None else none)
+    if words is None or words.numbers is None:
+        return _Spoken(Numbers(units="", tens="", sizes={}), WordSet())
+    return _Spoken(words.numbers, words.joins)

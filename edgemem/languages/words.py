@@ -98,8 +98,6 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From 20."""
     sizes: dict[str, int]
     """Multipliers of the number before them."""
-    joins: WordSet
-    """Words between parts of one number."""
     hundreds: str = ""
     """From 100."""
     hundred: str = ""
@@ -359,6 +357,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Other words that say no more than that something was there: happen, topic, news."""
     lists: Templates
     """Words for what is kept item by item, so that who adds one must know the others: a shopping list."""
+    joins: WordSet
+    """Words between the last items of a list, and between parts of one number: and."""
     dates: Dates
     past: Past
     statements: Statements
@@ -497,9 +497,9 @@ def says_in_confidence(text: str) -> bool:
     return any(words.statements.confidence.stand_in(small(text)) for words in all_words().values())
 
 
-def in_any(pick: Callable[[Words], Exact]) -> Exact:
+def in_any(pick: Callable[[Words], Items], kind: type[Exact] = Exact) -> Exact:
     """Return the phrases that `pick` takes of the words of each language, as one."""
-    return Exact(",".join(item for words in all_words().values() for item in pick(words).items))
+    return kind(",".join(item for words in all_words().values() for item in pick(words).items))
 
 
 def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
@@ -517,6 +517,18 @@ def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
 def either(items: Items) -> str:
     """Return an expression that matches any of some phrases, written as for `templates`."""
     return f"(?:{'|'.join(map(_template, items.items))})"
+
+
+@preloaded
+def joining_words() -> frozenset[str]:
+    """Return the words between the last items of a list, in any language."""
+    return frozenset().union(*(words.joins.words for words in all_words().values()))
+
+
+@preloaded
+def list_words() -> Exact:
+    """Return the words for what is kept item by item, in any language."""
+    return in_any(lambda words: words.lists, Templates)
 
 
 def cues() -> Cues:

@@ -21,7 +21,7 @@ from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, InvalidInputError, ModelError
 from edgemem.fence import clean, fence
 from edgemem.languages.numbers import number_runs, unknown_numbers
-from edgemem.languages.words import all_words, function_words
+from edgemem.languages.words import function_words, joining_words
 from edgemem.llama.protocols import Generation
 from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, terms, without_accents
@@ -402,8 +402,7 @@ def _swapped(lines: Iterable[str], source: Iterable[str]) -> Iterator[str]:
 
 def _clauses(line: str) -> list[str]:
     """Return the parts of a line between its marks and its words for and."""
-    numbers = (words.numbers for words in all_words().values() if words.numbers is not None)
-    joins = "|".join(word for number in numbers for word in number.joins.words)
+    joins = "|".join(sorted(joining_words()))
     return re.split(rf"[,;:!?()]+|\.(?!\S)|(?<!\w)(?:{joins})(?!\w)", line)
 
 
