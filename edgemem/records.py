@@ -144,6 +144,8 @@ class Held(NamedTuple):
     value: str | None
     level: Level = "household"
     owner: str | None = None
+    is_list: bool = False
+    """Whether the value is a list of items."""
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -475,6 +477,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
     heard_badly: bool = False
     """Whether the speech recogniser doubted it, as far as the profile's `doubtful_below` says."""
+    is_list: bool = False
+    """Whether it is a fact whose value is a list of items."""
     named_list: bool = False
     """Whether it is a list that the query names; a model that adds to it must know all of it."""
     safety: bool = False

@@ -19,10 +19,12 @@ from edgemem.fence import check_key, check_session_id
 from edgemem.records import Heard
 from edgemem.scopes import checked_scope, level_of_scope
 from edgemem.store.episodes import text_of_episode
+from edgemem.store.facts import items_of
 from edgemem.store.rights import written_scope
 from edgemem.store.stray_scopes import move_scope
 
 if TYPE_CHECKING:
+    from edgemem.cli.printing import Cell
     from edgemem.cli.timeline import Belief
     from edgemem.memory import Memory
     from edgemem.records import Fact, Recalled
@@ -72,10 +74,14 @@ def list_facts(
     if not entries and where["scope"] is not None and not as_json:
         checked_scope(where["scope"])  # an empty list is no answer to a typing error
 
-    def row(fact: Fact) -> tuple[str, ...]:
-        return fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)
+    def row(fact: Fact) -> tuple[Cell, ...]:
+        items = [f"- {shortened(item)}" for item in items_of(fact.json)]
+        return fact.key, items or shortened(fact.value), fact.scope, moment(fact.valid_from)
 
     columns = ("fact", "value", "scope", "since")
+    if as_json:
+        print_json([_with_json(fact) for fact in entries])
+        return
     print_entries(entries, as_json, columns, row, noun="facts", wide=("value",))
 
 
@@ -111,7 +117,7 @@ def add(
         versions = memory.store.fact_history(key, scope=scope)
     newest = versions[-1]
     if as_json:
-        print_json(newest)
+        print_json(_with_json(newest))
     elif len(versions) == len(before):
         how = " as a doubt" if newest.doubtful and newest.value == value else ""
         click.echo(f"{plain(key)} had that value{how} already; nothing was written.")
@@ -146,7 +152,7 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
         if not any(beliefs.values()):
             raise _unknown(database, key, scope)
     if as_json:
-        print_json([version for versions in histories.values() for version in versions])
+        print_json([_with_json(version) for versions in histories.values() for version in versions])
         return
     glyphs = ASCII if ascii_only or not printing.can_print(UNICODE) else UNICODE
     for name, rectangles in beliefs.items():
@@ -154,6 +160,11 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
         click.echo("\n".join(draw(rectangles, now=now, width=printing.console().width, glyphs=glyphs)))
         _print_versions(rectangles, histories[name])
     click.echo(click.wrap_text(LEGEND.format(*glyphs), printing.console().width))
+
+
+def _with_json(fact: Fact) -> Any:
+    """Return a fact as JSON, with a value that was given as a list or such as that."""
+    return msgspec.to_builtins(fact) | ({} if fact.json is None else {"json": fact.decoded_value})
 
 
 def _print_versions(beliefs: list[Belief], facts: list[Fact]) -> None:

@@ -28,6 +28,8 @@ _ROOM = 16  # cells that a column of prose needs at least
 _ZONE = "edgemem.zone"  # the key of a command's zone in click's context
 
 T = TypeVar("T")
+Cell = str | list[str]
+"""Of a table: text, or lines."""
 
 
 @lru_cache(maxsize=1024)
@@ -86,7 +88,7 @@ def print_entries(
     entries: Sequence[T],
     as_json: bool,
     columns: Sequence[str],
-    row: Callable[[T], Sequence[str]],
+    row: Callable[[T], Sequence[Cell]],
     *,
     noun: str,
     wide: Sequence[str] = (),
@@ -100,8 +102,8 @@ def print_entries(
         print_table(columns, map(row, entries), wide=wide)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: Sequence[str] = ()) -> None:
-    """Print rows under a ruled head; the `wide` columns take the room."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, wide: Sequence[str] = ()) -> None:
+    """Print rows under a ruled head; the `wide` columns take the room, and a cell may be a list of lines."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -113,7 +115,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: 
             column, overflow="fold", max_width=None if is_wide else _CELLS, ratio=1 if is_wide else None
         )
     for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        lines = ([cell] if isinstance(cell, str) else cell for cell in row)
+        table.add_row(*(Text("\n".join(map(plain, cell))) for cell in lines))
     console().print(table)
 
 

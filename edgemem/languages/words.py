@@ -519,18 +519,6 @@ def either(items: Items) -> str:
     return f"(?:{'|'.join(map(_template, items.items))})"
 
 
-@preloaded
-def joining_words() -> frozenset[str]:
-    """Return the words between the last items of a list, in any language."""
-    return frozenset().union(*(words.joins.words for words in all_words().values()))
-
-
-@preloaded
-def list_words() -> Exact:
-    """Return the words for what is kept item by item, in any language."""
-    return in_any(lambda words: words.lists, Templates)
-
-
 def cues() -> Cues:
     """Return the English cues."""
     known = all_words()["en"].cues

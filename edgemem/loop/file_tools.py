@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     _Json = dict[str, Any]
 
-_NOTES_ABOUT = "Read or write notes of this home."
+_NOTES_ABOUT = "Read or write notes."
 _NOTES_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"action": {"type": "string", "enum": ["read", "write"]}, "text": {"type": "string"}},

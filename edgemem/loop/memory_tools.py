@@ -23,6 +23,7 @@ from edgemem.context.block.render import Today, VisibleLines, day_of
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
+from edgemem.learn.lists import ListChange, read_items
 from edgemem.loop.file_tools import as_texts
 from edgemem.loop.tool_facts import (
     MYSELF,
@@ -55,13 +56,14 @@ from edgemem.scopes import Level, level_of_scope, name_key, person_of
 from edgemem.session.tools import Tool, ToolTurn, asked_in, redacted_tool
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
-from edgemem.store.facts import INFERRED, TRUSTED
+from edgemem.store.facts import INFERRED, TRUSTED, items_of
 from edgemem.store.kinds import EPISODES
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import DeferredWrites, wait_written
 from edgemem.store.thoughts import NeverAloud
+from edgemem.store.validation import MAX_JSON_BYTES, words_of
 from edgemem.thoughts import seconds
 
 if TYPE_CHECKING:
@@ -100,18 +102,14 @@ _TEXT = {"type": "string"}
 _SCOPE = {"type": "string", "enum": list(SCOPES.values())}
 _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     REMEMBER_FACT: (
-        "Keep what the user wants remembered; scope: who may know it.",
-        {"key": _TEXT, "value": _TEXT, "scope": _SCOPE},
-        ["key", "value"],
-    ),
-    FORGET_FACT: (
-        "Erase for good what the user wants forgotten: key, [id], or words said.",
-        {"key": _TEXT},
+        "Keep a value or change a list; scope: who may know it.",
+        {"key": _TEXT, "value": _TEXT, "add": _TEXT, "remove": _TEXT, "scope": _SCOPE},
         ["key"],
     ),
+    FORGET_FACT: ("Erase by key, [id] or words said.", {"key": _TEXT}, ["key"]),
     RECALL_FACT: ("Look up a fact; why: who said it.", {"key": _TEXT, "why": {"type": "boolean"}}, ["key"]),
-    LIST_FACTS: ("List all facts.", {}, []),
-    SEARCH_MEMORY: ("Search what was said and done.", {"query": _TEXT}, ["query"]),
+    LIST_FACTS: ("List facts.", {}, []),
+    SEARCH_MEMORY: ("Search things said and done.", {"query": _TEXT}, ["query"]),
     OFF_THE_RECORD: (
         "Keep no memory of this turn, the last one, or all from on until off.",
         {"which": {"type": "string", "enum": list(_UNKEPT)}},
@@ -122,6 +120,8 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 _TAKEN = {"scope": _SCOPE}
 """What the tools of facts take too, as EdgeVox's do, and a prompt need not tell."""
 _PLAIN = (SEARCH_MEMORY, OFF_THE_RECORD)  # take no scope
+_OF_LISTS = ("add", "remove")
+"""Arguments with items of a list, which a schema calls text: that takes fewer tokens."""
 
 _YES = ("true", "yes", "1")  # as models give a boolean
 _EPISODE = "episode:"  # and its id, where a name is given or quoted
@@ -206,12 +206,16 @@ def _search_of(store: Any) -> Recaller:
 
 def _tool(name: str, run: Callable[..., str], speaker: str | None) -> Tool:
     about, properties, required = _SCHEMAS[name]
-    schema = {"type": "object", "properties": properties, "required": required}
-    taken = {**schema, "properties": properties if name in _PLAIN else {**properties, **_TAKEN}}
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    schema |= {"required": required} if required else {}
+    properties = properties if name in _PLAIN else {**properties, **_TAKEN}
+    taken = {"required": required, "properties": properties}
 
     def call(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
+        items = [part for part in _OF_LISTS if part in properties and arguments.get(part) is not None]
+        lists = {part: read_items(arguments.pop(part)) for part in items}
         try:
-            return run(asked_in(turn, speaker), **as_texts(name, taken, arguments))
+            return run(asked_in(turn, speaker), **as_texts(name, taken, arguments), **lists)
         except RefusedError as error:
             return str(error)
 
@@ -236,12 +240,27 @@ class _MemoryTools:
     def _max_chars(self) -> int:
         return self._settings.now.tools.max_chars
 
-    def remember_fact(self, turn: ToolTurn, *, key: str, value: str, scope: str | None = None) -> str:
-        """Store a value; it is durable before the answer, or the answer says that it is not yet."""
+    def remember_fact(
+        self,
+        turn: ToolTurn,
+        *,
+        key: str,
+        value: str = "",
+        add: Sequence[str] = (),
+        remove: Sequence[str] = (),
+        scope: str | None = None,
+    ) -> str:
+        """Store a value, or change a list; it is durable before the answer, or the answer says that it is not yet."""
         check_key(key)
+        change = ListChange(add, remove) if add or remove else None
+        if change and not self._facts.levelled:
+            raise InvalidInputError("This store keeps no lists; give the whole value.")
         value = storable(value).strip()
-        if not value:
-            raise InvalidInputError("The value is empty; say what shall be remembered.")
+        if change is None and not value:
+            raise InvalidInputError(f"{REMEMBER_FACT} needs value, add or remove, and all are empty.")
+        if change and value:
+            raise InvalidInputError("Give either value, or items to add or to remove, not both.")
+        value = change.text if change else value
         if len(value) > self._max_chars:
             raise InvalidInputError(
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
@@ -249,8 +268,15 @@ class _MemoryTools:
         closed = (scope or "").strip() == MYSELF or person_of((scope or "").strip()) is not None
         said_aloud = bool(turn.utterance) and not turn.is_private
         is_aloud = closed and said_aloud and all_must_know(turn.utterance, f"{spelled(key)}: {value}")
+        is_given = scope is not None and not is_aloud
         scope = scope_to_write(None if is_aloud else scope, self._default_level, turn)
-        key, about = self._facts.key_for(turn, scope, key, value)
+        if change is None and self._facts.holds_list(turn, scope, key):
+            change = ListChange(read_items(value))  # the others stay
+        if change is None:
+            key, about = self._facts.key_for(turn, scope, key, value)
+        else:
+            key, about = self._facts.list_key(turn, scope, key, value), None
+            scope = scope if is_given else self._facts.list_scope(turn, scope, key, removes=not change.add)
         asked = level_of_scope(scope)[0]
         level = turn.level_of_write(asked, key.removeprefix("user."), value)
         if level != asked:
@@ -267,31 +293,37 @@ class _MemoryTools:
         stated: dict[str, Any] = {"heard": None, "trust": INFERRED} if turn.is_inner else {"heard": heard}
         if speaker and not turn.is_inner and key.casefold().startswith(named_after(turn.reader.key, "")):
             stated["trust"] = TRUSTED  # nobody else knows better
-        more: dict[str, Any] = stated if self._facts.levelled else {}
+        more: dict[str, Any] = {"source": SOURCE, **(stated if self._facts.levelled else {})}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         # A fact for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
         turn.close(level, utterance=asked == "private")
         wait_s = self._settings.now.tools.write_wait_s
-        written = self._later.write(
-            lambda: self._store.add_fact(key, value, scope=scope, source=SOURCE, **more)
-        )
+        keep = self._store.change_fact if change else self._store.add_fact
+        written = self._later.write(partial(keep, key, change or value, scope=scope, **more))
         if not (wait_written(written, wait_s) and wait_written(self._later.flush(), wait_s)):
             # The answer must not promise more than is true.
             return f"Heard, but not kept yet: {line}. The disk is busy; it will be kept as soon as the disk is free."
-        after = self._facts.read(turn, scope, key)
+        after, holds = self._facts.read(turn, scope, key), self._store.get_fact(key, scope=scope)
+        if change and holds is None:
+            return self._unknown(turn, key)
         self._mark(turn, after)
+        if change and after:  # not where somebody listens who may not know the list
+            value = words_of(change.items)
+            line = clean(f"{key}: {value}", max_chars=MAX_JSON_BYTES)
         if any(fact.perhaps_misheard and fact.value == value for fact in after):
             line += " (perhaps misheard, ask whether it is right)"
-        holds = self._store.get_fact(key, scope=scope)
-        if holds != value:
+        disbelieved = self._facts.is_disbelieved(key, value, scope)
+        if holds != value and (change is None or disbelieved is not None):
             why = "it was hard to hear. Kept as perhaps misheard"
-            if self._facts.is_disbelieved(key, value, scope):
+            if disbelieved:
                 why = "somebody whom the robot trusts more said otherwise. Kept as a doubt"
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
             return f"Not believed: {why}: {line}.{f' {kept} still holds.' if after else ''}"
         closer = "" if level == asked else f" {_CLOSER[level]}"
         closer = closer or f" {_ALOUD}" * (is_aloud and level != "private")
-        if before and before[0].value != value:
+        if change and after:
+            return f"Remembered: {line}{clean(change.not_done, max_chars=MAX_JSON_BYTES)}.{closer}"
+        if change is None and before and before[0].value != value:
             older = clean(before[0].value, max_chars=self._max_chars)
             return f"Remembered: {line}. Before, it was: {older}.{closer}"
         return f"Remembered: {line}.{closer}"
@@ -370,7 +402,8 @@ class _MemoryTools:
         _check_agreed(turn, (fact.scope, fact.key), quote, by_hand)
         values = (version.value for version in [*versions, fact])
         # The asker hears once what it was, and the stored turn names only the key.
-        turn.forget(Erased.with_values(fact.scope, fact.key, values))
+        items = (item for version in [*versions, fact] for item in items_of(version.json))
+        turn.forget(Erased.with_values(fact.scope, fact.key, values, items))
         if self.eraser is None:
             self._store.forget_fact(fact.key, scope=fact.scope)
         else:
@@ -489,7 +522,8 @@ class _MemoryTools:
         return max(1, bisect_right(ends, _LONGEST * self._max_chars))
 
     def _line(self, turn: ToolTurn, fact: Fact) -> str:
-        line = clean(f"{fact.key}: {fact.value}", max_chars=self._max_chars)
+        most = MAX_JSON_BYTES if items_of(fact.json) else self._max_chars
+        line = clean(f"{fact.key}: {fact.value}", max_chars=most)
         if fact.perhaps_misheard:
             line += " (perhaps misheard)"
         if fact.scope == "global":

@@ -63,10 +63,11 @@ class ToolFacts:
             return [as_ours(fact, Fact) for fact in history(key, scope=scope)]
         return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
-    def is_disbelieved(self, key: str, value: str, scope: str) -> bool:
-        """Tell whether a value waits beside a fact because of who said it."""
+    def is_disbelieved(self, key: str, value: str, scope: str) -> bool | None:
+        """Tell whether a value waits beside a fact because of who said it; None: it does not wait."""
         doubts: list[Fact] = self._store.doubts(scope=scope) if self.levelled else []
-        return any((old.key, old.value) == (key, value) and old.disbelieved is not None for old in doubts)
+        waiting = [old for old in doubts if (old.key, old.value) == (key, value)]
+        return any(old.disbelieved is not None for old in waiting) if waiting else None
 
     def reasons(self, fact: Fact, reader: Reader | None) -> Reasons | None:
         """Return why a fact is remembered; None of a user's own store."""
@@ -101,6 +102,25 @@ class ToolFacts:
             ):
                 return name, about
         raise AssertionError  # the names do not end
+
+    def holds_list(self, turn: ToolTurn, scope: str, key: str) -> bool:
+        """Tell whether a list of this name is in a scope, of what may be told in this turn."""
+        lists = (fact for fact in self.read(turn, scope) if fact.json and fact.json.startswith("["))
+        return any(spelled(fact.key) == spelled(key) for fact in lists)
+
+    def list_scope(self, turn: ToolTurn, scope: str, key: str, *, removes: bool) -> str:
+        """Return where the list is that is meant where no scope is given: nothing is added where more people read it."""
+        others = [*([MYSELF] * bool(turn.reader.key)), *(["global"] * removes)]
+        if person_of(scope) or self.holds_list(turn, scope, key):
+            return scope
+        return next((checked_scope(one, turn) for one in others if self.holds_list(turn, one, key)), scope)
+
+    def list_key(self, turn: ToolTurn, scope: str, key: str, items: str) -> str:
+        """Return the key of a list, with a name before it where the speaker says whose it is: my packing list."""
+        if turn.is_inner or not turn.utterance or person_of(scope):
+            return key
+        subject = subject_of(turn.utterance, key, items, turn.reader.key)
+        return named_after(subject.name, subject.trait) if subject.name else key
 
     def _belongs_to_other(self, fact: Fact, speaker: str) -> bool:
         """Tell whether a value without a name is that of another person, who said it of themselves or warned of something."""

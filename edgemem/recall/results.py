@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
-    f.speaker, f.event_time, ifnull(f.asr_confidence < :doubtful, 0), (
+    f.speaker, f.event_time, ifnull(f.json like '[%', 0), ifnull(f.asr_confidence < :doubtful, 0), (
       select d.id from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
         and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
       order by d.id desc limit 1),
@@ -227,10 +227,10 @@ class Rows:
             f"{_FACT.format(over='0' if which == _PRESENT_FACT else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
             {**bound(ids), **values, **moments, **self._doubtful},
         )
-        ids = [row[13] for row in rows if row[13] is not None]
+        ids = [row[14] for row in rows if row[14] is not None]
         doubts = {int(doubt.id): doubt for doubt in read_doubts(self._truth, ids=ids)} if ids else {}
         for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
-            speaker, event_time, badly, doubted, misheard, over, ended_by_hidden = more
+            speaker, event_time, is_list, badly, doubted, misheard, over, ended_by_hidden = more
             doubt, why = None, None
             if doubted in doubts:
                 doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
@@ -252,7 +252,7 @@ class Rows:
             yield Recalled(
                 "fact", str(ref), text, 0.0, recorded_at=ref / 1e6, valid_from=valid_from, valid_to=end, source=source,
                 scope=scope, speaker=speaker, level=LEVELS[level], owner=owner, event_time=event_time, key=key, value=value,
-                past=past, heard_badly=bool(badly), doubt=doubt, disbelieved=None if doubt is None else why,
+                past=past, is_list=bool(is_list), heard_badly=bool(badly), doubt=doubt, disbelieved=None if doubt is None else why,
             )  # fmt: skip
 
     def _others(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:

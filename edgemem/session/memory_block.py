@@ -22,7 +22,7 @@ from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS, Today
 from edgemem.context.block.select import FittingLines, fit_lines, select_items
 from edgemem.context.budget import TokenCache, estimate
-from edgemem.fence import clean, storable
+from edgemem.fence import BULLET, clean, storable
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, Subject, as_ours
@@ -188,8 +188,9 @@ class MemoryBlock:
         abouts = {line.subject for line in (*lines, *coming) if line.subject is not None}
         lines += [line for line in candidates if line.subject is None or line.subject not in abouts]
         lines = prompt_log.redacted(lines)
-        # The time, what the day brings, and what may hurt somebody, take no other line's place.
-        names = {item.name for item in considered if item.safety}
+        # The time, what the day brings, what may hurt somebody, and lists, which alone are longer than a line, take no other line's place.
+        names = {item.name for item in considered if item.safety or item.named_list}
+        names |= {line.item for line in lines if len(line.line) > LINE_CHARS + len(BULLET)}
         time = [*self._time(prompt_log), *coming]
         safety = [line for line in lines if line.item in names]
         more = _more_dangers([item for item in worth if item.safety and not item.score], visible)
@@ -201,7 +202,7 @@ class MemoryBlock:
             + sum(count(f"{line.line}\n") for line in [*safety, *more]),
             count=count,
             header=self.header,
-            recalled=[item for item in considered if not item.safety],
+            recalled=[item for item in considered if item.name not in names],
             question=question,
             today=today,
         )

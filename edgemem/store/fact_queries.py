@@ -111,7 +111,8 @@ def read_values(
     rows = db.query(
         f"""
         with asked (n, scope, person, key, now) as (values {pairs})
-        select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end, f.level, f.owner
+        select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end, f.level, f.owner,
+          ifnull(f.json like '[%', 0)
         from asked a
         cross join fact_keys k on k.key in (a.key, a.now)
           and k.scope = case when a.person is null then a.scope else 'user:' || {SPELLED.format(key="a.person")} end
@@ -123,8 +124,8 @@ def read_values(
         {"t": t, **values},
     )
     held = {
-        asked[n]: Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
-        for n, readable, value, level, owner in rows
+        asked[n]: Held(True, value, LEVELS[level], owner, bool(is_list)) if readable else Held(False, None)
+        for n, readable, value, level, owner, is_list in rows
     }
     return {pair: held.get(pair, Held(True, None)) for pair in asked}
 

@@ -13,16 +13,20 @@ somebody of trust says the same; both, until anything is heard well of that time
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
+from edgemem.languages.words import is_safety_key
 from edgemem.scopes import name_key, person_of, without_spaces
 from edgemem.store.db.transaction import in_batches
 from edgemem.store.graph import links_kept
 from edgemem.store.pending_erasures import note_forgotten
-from edgemem.store.rights import canonical_owner_and_heard, level_and_owner, scope_in_sql, spell_scope
+from edgemem.store.rights import LEVELS, canonical_owner_and_heard, level_and_owner, scope_in_sql, spell_scope
 from edgemem.store.validation import (
     HEARD,
     checked_heard,
@@ -67,6 +71,7 @@ _PEOPLE_OF_KEY = f"""
 """  # noqa: S608 - our own constant
 """Whose names are in the rows of a key."""
 _OF_TOPIC = " @ "
+_KEY_SIGNS = re.compile("[_.-]")
 _SAME = "value is ? and json is ? and level = ? and owner is ?"
 _DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid_to, 9e999) > ?"
 """The doubts that wait about a time."""
@@ -150,6 +155,44 @@ def assert_fact(
     if valid_from is None:
         statement = since_first_heard(tx, key_id, statement)
     return assert_version(tx, key_id, statement, doubtful_below=doubtful_below)
+
+
+def change_fact(
+    tx: Transaction,
+    key: str,
+    change: Callable[[Any], Any],
+    *,
+    scope: str = "global",
+    heard: Heard | None = None,
+    state: Callable[..., Outcome] = assert_fact,
+    **stated: Any,
+) -> Outcome:
+    """Believe from now on what `change` makes of the value that holds (None: there is none), read in this transaction.
+
+    Nothing is written where it makes the same; the level and owner stay. Who goes on with a value contradicts nobody: so a
+    recognised speaker changes it with the trust that it has, unless it is another person's own or concerns somebody's safety.
+
+    Args:
+        state: believes the new value; it takes the further arguments, those of `assert_fact`.
+    """
+    key_id, now = find_key(tx, scope, key), tx.recorded / 1e6
+    touched = [] if key_id is None else _believed_between(tx, key_id, now, None)
+    # Another process may have stated a value since `now`; one that is to hold later is none yet.
+    begun = [old for old in touched if old.valid_from <= max(now, old.origin / 1e6)]
+    held = begun[-1] if begun and begun[-1].value is not None else None
+    before = None if held is None else held.value if held.json is None else msgspec.json.decode(held.json)
+    value = change(before)
+    if value == before or (before is None and not value):
+        return Outcome(is_news=False)
+    speaker, teller = (name_key(name or "") for name in (heard and heard.speaker, held and held.heard[0]))
+    theirs = teller not in ("", speaker) and key.casefold().startswith(f"{teller.replace(' ', '_')}.")
+    if held is not None:
+        stated = {"level": LEVELS[held.level], "owner": held.owner, **stated}
+    if held is not None and speaker and not (theirs or is_safety_key(_KEY_SIGNS.sub(" ", key))):
+        own = stated.get("trust")
+        own = trust_of(heard, scope, stated.get("owner")) if own is None else own
+        stated["trust"] = max(own, held.trust)
+    return state(tx, key, value, scope=scope, heard=heard, valid_from=None, **stated)
 
 
 def new_statement(
@@ -368,6 +411,12 @@ def storable_value(value: str, *, what: str = "the value of a fact") -> str:
         value = storable(value)
     check_text(value, what=what, max_bytes=MAX_VALUE_BYTES)
     return value
+
+
+def items_of(json: str | None) -> list[str]:
+    """Return the items of a value that is stored as JSON; none where it is no list."""
+    value = None if json is None else msgspec.json.decode(json)
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def find_key(tx: Transaction, scope: str, key: str) -> int | None:

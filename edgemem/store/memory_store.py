@@ -245,6 +245,25 @@ class TableMemoryStore(Closable):
 
         self._write(state)
 
+    def change_fact(
+        self,
+        key: str,
+        change: Callable[[Any], Any],
+        *,
+        scope: str = "global",
+        source: str = "",
+        heard: Heard | None = None,
+        trust: int | None = None,
+    ) -> None:
+        """Store what `change` makes of the value that holds (None: there is none); nobody writes in between.
+
+        Such as a list with one more item; the further arguments are those of `add_fact`. Who goes on with a value contradicts
+        nobody: see `facts.change_fact`.
+        """
+        stated: dict[str, Any] = {"scope": self._checked_scope(scope), "source": source, "heard": heard}
+        stated["trust"] = trust
+        self._write(lambda tx: facts.change_fact(tx, key, change, state=self._assert_fact, **stated))
+
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
         # What waits for the index leaves its queue once the index has it; the newest forgetting stays.

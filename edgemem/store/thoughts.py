@@ -18,7 +18,7 @@ from edgemem.fence import BULLET, clean
 from edgemem.languages.numbers import with_digits
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import bound, in_batches, placeholders
-from edgemem.store.facts import ROWS_OF_KEY, plain_key
+from edgemem.store.facts import ROWS_OF_KEY, items_of, plain_key
 from edgemem.store.graph import MARKS, SHOWN_COLUMNS, SHOWN_ROW, STORED_THOUGHTS, fields_of, put_row
 from edgemem.store.kinds import SHOWN
 from edgemem.store.rights import LEVELS, drop_unused, readable, reading_rule, spell
@@ -63,9 +63,9 @@ _UNSAID_THOUGHTS = """
   union all select '', content, level, owner from stored_thoughts where aloud = 0
 """
 _STATEMENTS = f"""
-  select k.key, f.value, f.level, f.owner, 'fact:' || f.id from fact_keys k cross join facts f on f.id in ({ROWS_OF_KEY})
+  select k.key, f.value, f.level, f.owner, f.json, 'fact:' || f.id from fact_keys k cross join facts f on f.id in ({ROWS_OF_KEY})
     where k.id = :key and f.id = f.origin and f.value is not null
-  union all select k.key, d.value, d.level, d.owner, 'doubt:' || d.id from fact_keys k join doubts d on d.key_id = k.id
+  union all select k.key, d.value, d.level, d.owner, d.json, 'doubt:' || d.id from fact_keys k join doubts d on d.key_id = k.id
     where k.id = :key
 """  # noqa: S608 - our own constant
 
@@ -404,7 +404,9 @@ def read_never_aloud(db: Tables, patterns: tuple[str, ...]) -> NeverAloud:
     if patterns:
         named = db.query("select id, key, topic from fact_keys")
         keys |= {number for number, key, topic in named if _is_named(plain_key(key, topic), patterns)}
-    rows += [row[:4] for key in keys for row in db.query(_STATEMENTS, {"key": key})]
+    stated = [row for number in keys for row in db.query(_STATEMENTS, {"key": number})]
+    for key, value, *whose, json, _ in stated:
+        rows += [(key, text, *whose) for text in (value, *items_of(json))]
     values: dict[str, dict[tuple[str, Level, str | None], None]] = {}
     for key, value, level, owner in rows:
         label = clean(_BETWEEN.sub(" ", key), max_chars=_MOST)

@@ -329,7 +329,7 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     """Scopes are an enum that is the same for whoever speaks, as it stands in the prompt's head."""
     for tool in memory.tools():
         schema = tool.schema()["function"]["parameters"]
-        assert set(schema["required"]) <= set(schema["properties"])
+        assert set(schema.get("required", ())) <= set(schema["properties"])
         if tool.name == "remember_fact":
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
     told = tool_named(memory_tools(store), "remember_fact").run(key="milk", value="none", scope="env:kitchen")

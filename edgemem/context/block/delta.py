@@ -19,6 +19,7 @@ from edgemem.context.block.render import (
     BADLY,
     HERE,
     LINE_CHARS,
+    LIST_CHARS,
     MOST_CHARS,
     Today,
     VisibleLines,
@@ -92,8 +93,9 @@ def lines_for(
             own = item.level, item.owner
             who = own if seen is None else stricter(own, (seen.level, seen.owner))
             said = with_days(value, item.event_time or item.recorded_at, today)
-            text = _value_text(about, said, _before(seen, kept)) + _told_by(item, today)
-            out.append(_line_of(name, about, value, *who, text=text))
+            is_list = item.is_list or item.named_list
+            text = _value_text(about, said, _before(seen, kept), is_list) + _told_by(item, today)
+            out.append(_line_of(name, about, value, *who, text=text, is_list=is_list))
         if item.doubt is not None:
             # The model may ask whether it heard rightly; saying it again settles it.
             doubt = storable(item.doubt)
@@ -145,7 +147,9 @@ def changes(
         before = _before(item, kept)
         if held.value is not None:
             who = stricter((item.level, item.owner), (held.level, held.owner))
-            out.append(_line_of(_change_of(item, visible), about, value, *who, before=before))
+            name = _change_of(item, visible)
+            text = _value_text(about, value, before, held.is_list)
+            out.append(_line_of(name, about, value, *who, text=text, is_list=held.is_list))
         elif before:
             text = f"no longer true: {_named(about)}: {before}"
             out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, text=text))
@@ -162,7 +166,8 @@ def line_of_value(shown: BlockLine, about: Subject, held: Held) -> BlockLine:
     """Return the plain line of a shown value, perhaps told as a change, or of the one that holds instead."""
     value = storable(held.value or "")
     name = shown.id if value == shown.value else _change_of(shown, {})
-    return _line_of(name, about, value, held.level, held.owner)
+    text = _value_text(about, value, None, held.is_list)
+    return _line_of(name, about, value, held.level, held.owner, text=text, is_list=held.is_list)
 
 
 def stricter(first: tuple[Level, str | None], other: tuple[Level, str | None]) -> tuple[Level, str | None]:
@@ -193,20 +198,21 @@ def _line_of(
     level: Level,
     owner: str | None,
     *,
-    before: str | None = None,
-    text: str = "",
+    text: str,
+    is_list: bool = False,
 ) -> BlockLine:
-    """Return the line of a value, said as a change when the prompt holds an older one."""
-    text = text or _value_text(about, value, before)
-    line = f"- {clean(text, max_chars=LINE_CHARS)}"
+    """Return the line of a value; a list is told whole."""
+    line = f"- {clean(text, max_chars=LIST_CHARS if is_list else LINE_CHARS)}"
     kind, *pair = about
     fact, preference = ((pair[0], pair[1]), None) if kind == "fact" else (None, (pair[0], pair[1]))
     return BlockLine(name, line, level, owner, fact, value, preference)
 
 
-def _value_text(about: Subject, value: str, before: str | None) -> str:
+def _value_text(about: Subject, value: str, before: str | None, is_list: bool) -> str:
+    """Return a value in words, as a change when the prompt holds an older one."""
     text = f"{_named(about)}: {value if before is None else f'now {value}'}"
-    return f"{text} (before: {before})" if before else text
+    # Of a list most items stay.
+    return f"{text} (before: {before})" if before and not is_list else text
 
 
 def _named(about: Subject) -> str:

@@ -51,6 +51,9 @@ class VisibleLines(dict[str, BlockLine]):
 LINE_CHARS = 240
 """A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
 
+LIST_CHARS = 1200
+"""A list is told whole, since who adds an item must know the others: up to some 300 tokens, beside those of a block."""
+
 SHORT_CHARS = 160
 """A message of no more characters is told whole or not at all (chosen as `tests/lab/tuning.md` says)."""
 
@@ -154,7 +157,8 @@ def line_text(item: Recalled, today: Today = HERE) -> str:
     """Return the line of a whole item, without its bullet."""
     text = _item_with_days(item, today).text
     text = f"{item.kind}: {text}" if item.kind in ("note", "summary") else text
-    return clean(f"{_lead(item, _day(item, today))}{text}", max_chars=LINE_CHARS)
+    most = LIST_CHARS if item.named_list else LINE_CHARS
+    return clean(f"{_lead(item, _day(item, today))}{text}", max_chars=most)
 
 
 def fitting(

@@ -21,11 +21,11 @@ from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, InvalidInputError, ModelError
 from edgemem.fence import clean, fence
 from edgemem.languages.numbers import number_runs, unknown_numbers
-from edgemem.languages.words import function_words, joining_words
+from edgemem.languages.words import function_words
 from edgemem.llama.protocols import Generation
 from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, terms, without_accents
-from edgemem.recall.text.lexicon import common_names, is_english
+from edgemem.recall.text.lexicon import common_names, is_english, joining_words
 from edgemem.recall.text.phrases import mentions
 from edgemem.records import MEMORY_TOOLS, Message, has_methods
 

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 import msgspec
 
 from edgemem.errors import InvalidInputError
+from edgemem.languages.words import small
 from edgemem.recall.index.file import checked_value
 from edgemem.recall.text.analyse import terms
+from edgemem.recall.text.lexicon import list_words
 from edgemem.records import Kind
 from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, text_of
@@ -240,13 +242,13 @@ def _paragraphs(notes: str, modified: float, level: int, zone: tzinfo | None) ->
     docs: dict[int, Doc] = {}
     for section in read_sections(notes):
         at = modified if section.written is None else _moment(section.written, modified, zone)
-        for line in section.lines:
-            text = line.strip().lstrip("-*+> ").strip()
-            if not text or text.strip("`~#=_") == "":
-                continue
-            if section.heading:
-                text = f"{section.heading}: {text}"  # "milk" alone would not say that it is to be bought
-            text = text[:MAX_CHARS]
+        texts = [line.strip().lstrip("-*+> ").strip() for line in section.lines]
+        texts = [text for text in texts if text.strip("`~#=_")]
+        if texts and list_words().stand_in(small(section.heading)):
+            texts = [", ".join(texts)]  # who adds an item must know the others
+        for item in texts:
+            # "milk" alone would not say that it is to be bought.
+            text = (f"{section.heading}: {item}" if section.heading else item)[:MAX_CHARS]
             # A line is recognised wherever it moved under its heading.
             ref = digest_of(text)
             docs[ref] = Doc(NOTE, ref, text, level, None, None, at=at)

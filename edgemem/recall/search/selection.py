@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, small, templates
-from edgemem.preload import Pattern, preloaded
+from edgemem.languages.words import all_words, small
 from edgemem.recall.index.docs import called_by
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.text.analyse import (
@@ -31,6 +30,7 @@ from edgemem.recall.text.analyse import (
     terms,
     without_politeness,
 )
+from edgemem.recall.text.lexicon import list_words
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
@@ -133,24 +133,19 @@ class Selection(NamedTuple):
     @property
     def says_list(self) -> bool:
         """Tell whether the query speaks of a list."""
-        return _lists().search(small(self.query.text)) is not None
+        return list_words().stand_in(small(self.query.text))
 
     def named_lists(self, items: Iterable[Recalled]) -> frozenset[str]:
         """Return the names, `kind:id`, of the lists that the query names best; they are found however little they score."""
         asked, says_list = frozenset(self.query.terms()), self.says_list
-        keys = {item.name: spell_out(item.key) for item in items if item.key}
-        shares = {
-            name: says_list + len(asked.intersection(terms(key)))
-            for name, key in keys.items()
-            if _lists().search(small(key))
-        }
+        shares = {}
+        for item in items:
+            key = spell_out(item.key or (item.text.partition(":")[0] if item.kind == "note" else ""))
+            stems = frozenset(terms(key))
+            if (item.is_list and (says_list or stems <= asked)) or list_words().stand_in(small(key)):
+                shares[item.name] = says_list + len(asked & stems)
         most = max(shares.values(), default=0)
         return frozenset(name for name, share in shares.items() if share == most > 0)
-
-
-@preloaded
-def _lists() -> Pattern:
-    return templates([item for words in all_words().values() for item in words.lists.items])
 
 
 def best_of_groups(

@@ -1,4 +1,4 @@
-"""Lexicon: words and forms of five languages that name a time, as `[dates]` of their files has them; and ordinary English words."""
+"""Lexicon: words and forms of five languages that name a time, as `[dates]` of their files has them; words about lists, and ordinary English words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from typing import Any, get_args
 
 import msgspec
 
-from edgemem.languages.words import Binding, Dates, Items, Naming, Vocabulary, Words, all_words, bare, either
+from edgemem.languages.words import (
+    Binding,
+    Dates,
+    Exact,
+    Items,
+    Naming,
+    Templates,
+    Vocabulary,
+    Words,
+    all_words,
+    bare,
+    either,
+    in_any,
+)
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.analyse import fold
 
@@ -255,3 +268,15 @@ def _english() -> Vocabulary:
     if vocabulary is None:
         raise LookupError("en.toml has no [vocabulary]")
     return vocabulary
+
+
+@preloaded
+def joining_words() -> frozenset[str]:
+    """Return the words between the last items of a list, in any language."""
+    return frozenset().union(*(words.joins.words for words in all_words().values()))
+
+
+@preloaded
+def list_words() -> Exact:
+    """Return the words for lists, in any language."""
+    return in_any(lambda words: words.lists, Templates)

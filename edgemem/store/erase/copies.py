@@ -17,6 +17,7 @@ import msgspec
 from edgemem.fence import clean
 from edgemem.records import MEMORY_TOOLS
 from edgemem.store import messages
+from edgemem.store.facts import items_of
 from edgemem.store.rights import written_scope
 from edgemem.store.turns import change_summary
 
@@ -40,10 +41,16 @@ class Erased(NamedTuple):
     beside_key: re.Pattern[str] | None  # finds all of them
 
     @classmethod
-    def with_values(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
-        """Return a matcher for copies of a fact's values, as they were stored and as tools tell them."""
-        forms = sorted({form for value in values if value for form in _forms(value)}, key=len, reverse=True)
-        return cls(scope, key, _pattern([form for form in forms if len(form) >= _SHORT]), _pattern(forms))
+    def with_values(
+        cls, scope: str, key: str, values: Iterable[str | None], items: Iterable[str] = ()
+    ) -> Erased:
+        """Return a matcher for copies of a fact's values, as they were stored and as tools tell them; `items` are those of lists."""
+        forms = {form for value in values if value for form in _forms(value)}
+        parts = forms.union(*map(_forms, items))  # a call names one alone, and so may anything else
+        long, all_of_them = (sorted(some, key=len, reverse=True) for some in (forms, parts))
+        return cls(
+            scope, key, _pattern([form for form in long if len(form) >= _SHORT]), _pattern(all_of_them)
+        )
 
     def out_of(self, text: str, *, within: str = "") -> str:
         """Return a text, which may be a part of another one, without the values."""
@@ -57,12 +64,13 @@ def read_erased(tx: Transaction, key: str, *, scope: str, person: str | None = N
     rows = tx.execute(
         """
         with wanted as (select id from fact_keys where scope = :scope and key = :key)
-        select value from facts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
-        union select value from doubts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
+        select value, json from facts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
+        union select value, json from doubts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
         """,
         {"scope": scope, "key": key, "name": person},
     )
-    return Erased.with_values(scope, key, (value for (value,) in rows))
+    items = (item for _, json in rows for item in items_of(json))
+    return Erased.with_values(scope, key, (value for value, _ in rows), items)
 
 
 def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:

@@ -23,14 +23,14 @@ from edgemem.store import facts
 from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
 from edgemem.store.erase.copies import ERASED, Erased, erase_tool_copies, read_erased
-from edgemem.store.graph import STORED_THOUGHTS
-from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES, SHOWN
+from edgemem.store.graph import STORED_THOUGHTS, links_kept
+from edgemem.store.kinds import BANK_FILES, EPISODES, FACTS, KINDS, PREFERENCES, SHOWN
 from edgemem.store.pending_erasures import forget_move, note_folder, note_forgotten, note_whose
 from edgemem.store.retention import STAYS
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
 from edgemem.store.turns import erase_epochs
 from edgemem.store.users import SAID, topic
-from edgemem.store.validation import as_text, lookup
+from edgemem.store.validation import as_text, checked_json, lookup
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
@@ -213,12 +213,52 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
 
 
 def _blank_versions(tx: Transaction, key_id: int, where: str, bound: dict[str, Any]) -> None:
-    # No version may be changed, so it is erased and an empty one put there.
-    columns = "id, key_id, valid_from, valid_to, recorded, known_to, version, node, origin"
-    sql = f"delete from facts where key_id = :key and {where} returning {columns}"  # noqa: S608 - our own constants
-    rows = sorted(tx.execute(sql, {**bound, "key": key_id}))
-    tx.executemany(f"insert into facts ({columns}, level) values ({', '.join('?' * 9)}, 0)", rows)  # noqa: S608 - ours
+    # No version may be changed, so it is erased and an empty one put there, or, of a list, one with the items of others.
+    bare = ("id", "key_id", "valid_from", "valid_to", "recorded", "known_to", "version", "node", "origin")
+    left, changed = _items_left(tx, key_id, where, bound)
+    others = f"origin in ({', '.join(map(str, changed)) or 'null'})"
+    columns = f"{', '.join(FACTS.names)}, {where}"
+    sql = f"select {columns} from facts where key_id = :key and ({where} or {others}) order by id"  # noqa: S608 - our own constants
+    rows = tx.execute(sql, {**bound, "key": key_id})
+    with links_kept(tx, [f"fact:{row[0]}" for row in rows if not row[-1]]):
+        tx.executemany("delete from facts where id = ?", [(row[0],) for row in rows])
+        for *values, goes in rows:
+            row = dict(zip(FACTS.names, values, strict=True))
+            items = (left if goes else changed).get(row["origin"])
+            if goes:
+                stays = bool(items) and (row["owner"] is None or row["owner"] != bound.get("name"))
+                told = {name: row[name] for name in ("level", "owner", "trust")} if stays else {"level": 0}
+                row = {name: row[name] for name in bare} | told
+                items = items if stays else None
+            if items is not None:
+                row["value"], row["json"] = checked_json(items, "a list")
+            tx.insert(f"facts ({', '.join(row)})", [*row.values()])
+    if left:  # a doubt has the items of all who changed the list before
+        tx.execute("delete from doubts where key_id = ? and json is not null", (key_id,))
     tx.announce("facts", [row[0] for row in rows])
+
+
+def _items_left(
+    tx: Transaction, key_id: int, where: str, bound: dict[str, Any]
+) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """Return what others brought of a list, by ids: of the versions that go, and of later ones that have items of those."""
+    versions = tx.execute(
+        f"select id, {where}, value, json from facts where key_id = :key and id = origin order by id",  # noqa: S608 - ours
+        {**bound, "key": key_id},
+    )
+    left, changed = dict[int, list[str]](), dict[int, list[str]]()
+    before: str | list[str] = ""
+    gone, words = set[str](), ""  # items, and the words of values that were no lists yet
+    for number, goes, value, json in versions:
+        items = facts.items_of(json)
+        news = {item for item in items if item not in before}
+        gone = gone | news if goes else gone - news
+        words += value if goes and value and json is None else ""
+        rest = [item for item in items if item not in gone and item not in words]
+        if items and (goes or rest != items):
+            (left if goes else changed)[number] = rest
+        before = items or value or ""
+    return left, changed
 
 
 def _erase_told(tx: Transaction, bound: dict[str, Any]) -> list[Erased]:
@@ -236,9 +276,10 @@ def _erase_told(tx: Transaction, bound: dict[str, Any]) -> list[Erased]:
         if not stays:
             copies += filter(None, [erase_fact(tx, key, scope=scope)])
             continue
-        sql = f"select value from facts where key_id = :key and {pieces} union select value from doubts where {doubts}"  # noqa: S608 - ours
+        sql = f"select value, json from facts where key_id = :key and {pieces} union select value, json from doubts where {doubts}"  # noqa: S608 - ours
         values = tx.execute(sql, {**bound, "key": key_id})
-        copies.append(Erased.with_values(scope, key, (value for (value,) in values)))
+        items = (item for _, json in values for item in facts.items_of(json))
+        copies.append(Erased.with_values(scope, key, (value for value, _ in values), items))
         erase_tool_copies(tx, copies[-1:])
         erase_blocks(tx, [(scope, key)])
         tx.execute(f"delete from doubts where {doubts}", {**bound, "key": key_id})  # noqa: S608 - ours
