@@ -3,6 +3,7 @@
 import pytest
 
 import edgemem
+from edgemem.config import LlamaSettings, Profile
 from support.homes import BY_WORDS, opened, tell
 
 ON = '[bank]\nbackend = "{}"\n'
@@ -167,3 +168,21 @@ def test_a_preference_is_recalled_before_and_after_it_is_indexed(tmp_path):
                 assert "wake time: half past six" not in texts(memory, "when is the wake time?", "bob")
                 memory.idle(seconds=30)
         assert "units: metric" not in texts(memory, "metric", "bob")
+
+
+def test_a_value_that_took_another_ones_place_scores_the_same_before_and_after_it_is_indexed(tmp_path):
+    """The old value counts for nothing at once, though the index has still to learn that it is over."""
+    by_words = Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path, profile=by_words, worker=False) as memory:
+        for n in range(20):
+            memory.store.add_fact(f"shelf.{n}", f"box {n}", scope="household")
+        memory.store.add_fact("alarm.code", "4471", scope="household")
+        memory.idle(seconds=30)
+        memory.store.add_fact("alarm.code", "9382", scope="household")
+        scores = []
+        for _ in range(2):
+            first = memory.recall("what's the alarm code", speaker="bob", k=1)[0]
+            assert first.text == "alarm code: 9382"
+            scores.append(first.score)
+            memory.idle(seconds=30)
+        assert scores[0] == pytest.approx(scores[1], abs=1e-6)

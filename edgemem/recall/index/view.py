@@ -188,6 +188,14 @@ class QueryView:
         self.n = table.n
         self.readable = self._readable(asked.reader)
         """Mask of the slots that the reader may read."""
+        for doc in asked.changed:
+            if (
+                doc.past and not asked.past
+            ):  # another value took its place, which the index has still to learn
+                rows = table.rows
+                self.readable[: self.n][
+                    (rows["ref"][: self.n] == doc.ref) & (rows["kind"][: self.n] == doc.kind)
+                ] = False
         self.findable = self._findable(asked)
         """Mask of the slots that this question may find."""
         self.words, self.window, self.cosines, self.topic = np.zeros((4, self.n + 1), np.float32)
