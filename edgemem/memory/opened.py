@@ -27,6 +27,7 @@ from edgemem.errors import (
 )
 from edgemem.learn.learning import Learning
 from edgemem.learn.regularities import RegularityLearner
+from edgemem.learn.routines import RoutineLearner
 from edgemem.learn.upcoming import Agenda
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
@@ -227,7 +228,8 @@ class Home:
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
         self.agenda = Agenda(self.database, self.search, settings, self.clock)
-        self.learning = Learning(self.database, settings, [RegularityLearner(self.database)])
+        learners = RegularityLearner(self.database), RoutineLearner(self.database, settings)
+        self.learning = Learning(self.database, settings, learners)
         self.thoughts = Thoughts(
             self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
         )
