@@ -247,7 +247,7 @@ class RoutineLearner:
         self._read = last
 
     def _write(self, tx: Transaction, *, changed: dict[Routine, tuple[Readership, str]], before: int) -> None:
-        """Write some routines, and take away what is none any more."""
+        """Write some routines, and take away those that have ended."""
         after = max(before, self._read)  # what the cursor was may be erased
         if last_forgotten(tx) != self._mark[0] or not move_cursor(tx, NAME, before=before, after=after):
             return
@@ -309,7 +309,7 @@ class _Known(NamedTuple):
     wants: Templates
     """Phrases of a request,"""
     chat: Templates
-    """and of what is said to be friendly."""
+    """and friendly ones."""
     words: dict[str, frozenset[str]]
     """Verbs that a request begins or ends with, openers behind any other verb of one, subjects that a statement begins with, and
     states, words that only a statement has; up, for on, open and more, and down."""
@@ -344,7 +344,7 @@ def _known() -> _Known:
 
 @lru_cache(maxsize=4096)
 def _roots(word: str, language: str) -> tuple[str, ...]:
-    """Return the thing that a word stands for, else its stem; of one written together with a thing those of both."""
+    """Return the thing of a word, else its stem; of one written together with a thing those of both."""
     root, things = stem(word, language), _known().things
     if thing := things.get(word) or things.get(root):
         return thing[:1]

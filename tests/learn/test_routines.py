@@ -65,9 +65,7 @@ def test_the_same_at_the_same_time_is_a_routine(memory) -> None:
     """Whatever the words are, with the number of times and the last one, and an edge to each."""
     for text, at in zip(LIGHTS, WEEK, strict=True):
         say(memory, text, at)
-    assert learnt(memory) == [
-        'alice asks for "lamps off" at 22:30 on weekdays (5 times, last on 5 June)'
-    ]
+    assert learnt(memory) == ['alice asks for "lamps off" at 22:30 on weekdays (5 times, last on 5 June)']
     (routine,) = memory.learning.log()
     edges = memory.thoughts.get_edges(routine.thought_id)
     assert len(edges) == 5
@@ -110,7 +108,7 @@ NONE = {
 
 
 @pytest.mark.parametrize("told", NONE.values(), ids=NONE)
-def test_what_is_no_routine(memory, told) -> None:
+def test_no_routine(memory, told) -> None:
     """Too few of one person for the same readers, or nothing that somebody wants."""
     for text, at, more in told:
         say(memory, text, at, **more)
@@ -164,7 +162,7 @@ def test_a_source_that_is_forgotten_counts_no_more(memory) -> None:
     assert learnt(memory) == []
 
 
-def test_what_was_undone_is_not_learnt_again(tmp_path) -> None:
+def test_an_undone_one_is_not_learnt_again(tmp_path) -> None:
     """Not by what is wanted later, nor after a restart."""
     for part in (WEEK[:4], WEEK[4:], ("2026-06-08 22:30",)):
         with open_home(tmp_path / "home") as memory:
