@@ -112,7 +112,7 @@ class Want:
         mine, theirs = self.wording.about, other.wording.about
         if self.calls & other.calls:
             return True
-        if self.wording.way * other.wording.way < 0 or not (mine <= theirs or mine >= theirs):
+        if self.wording.way * other.wording.way < 0 or not mine & theirs or (mine - theirs and theirs - mine):
             return False
         return len(mine ^ theirs) <= (0 if self.calls and other.calls else _MOST_APART)
 
@@ -281,7 +281,10 @@ def read_wording(text: str) -> Wording:
             for words in known.languages.values():
                 direct = words.please.pattern.sub(" ", direct)
             if spoken := [bare(word) for word in _SPOKEN.findall(direct)]:
-                clauses.append((is_asked or _is_want(spoken), plain_words(direct)))
+                is_opened = spoken[1:2] and spoken[1] in known.words["openers"]
+                is_verb = is_opened and known.things.keys().isdisjoint(_roots(spoken[0], language))
+                # A verb before an opener says less than what it is done to: walk the dog.
+                clauses.append((is_asked or _is_want(spoken), plain_words(direct)[1 if is_verb else 0 :]))
     verdicts = [is_want for is_want, _ in clauses]
     is_want = any(verdicts) or (None if None in verdicts else False)
     every = [word for verdict, words in clauses for word in words if verdict is not False or is_want is False]
@@ -359,7 +362,7 @@ def _calls(message: dict[str, Any]) -> frozenset[str]:
     """Return the tools that a message calls, but the memory's, each with its arguments."""
     calls = [call_of(call) for call in tool_calls(message)]
     texts = {call.name: msgspec.json.encode(call.arguments, order="sorted").decode() for call in calls}
-    return frozenset(f"{name} {text}" for name, text in texts.items() if name not in MEMORY_TOOLS)
+    return frozenset(f"{name} {text}" for name, text in texts.items() if name and name not in MEMORY_TOOLS)
 
 
 def _minutes_after(minute: int, other: int) -> int:

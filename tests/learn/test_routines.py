@@ -116,9 +116,10 @@ def test_no_routine(memory, told) -> None:
 
 
 def test_the_same_tool_is_the_same_want(memory) -> None:
-    """With the same arguments, however somebody asks for it."""
-    for text, at, room in zip(("make it cosy", "I'm cold", "warm feet please"), WEEK, "ααα", strict=False):
-        say(memory, text, at, call=f"heat {room}")
+    """With the same arguments, however somebody asks for it, and nothing else is."""
+    for text, at in zip(("good morning", "I'm cold", "warm feet please"), WEEK, strict=False):
+        say(memory, text, at, call="heat feet")
+    say(memory, "lights off", WEEK[3])
     (routine,) = learnt(memory)
     assert "22:30 on weekdays (3 times" in routine
 
