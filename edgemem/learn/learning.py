@@ -21,6 +21,7 @@ from edgemem.thoughts import LifecycleStatus, ThoughtType
 
 if TYPE_CHECKING:
     from edgemem.config import Settings
+    from edgemem.learn.extraction import Extractor
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
@@ -53,8 +54,12 @@ class Learner(Protocol):
 class Learning:
     """The learners of a memory, those that the profile names."""
 
-    def __init__(self, database: Database, settings: Settings, learners: Sequence[Learner]) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, learners: Sequence[Learner], extractors: list[Extractor]
+    ) -> None:
         self._database, self._settings, self._learners = database, settings, [*learners]
+        self.extractors = extractors
+        """What finds facts in talk beside edgemem's own tagger; append yours."""
 
     def add(self, learner: Learner) -> None:
         """Let a learner of your own learn beside edgemem's, whatever the profile names."""
@@ -116,7 +121,7 @@ def move_cursor(tx: Transaction, learner: str, *, before: int, after: int) -> bo
 
 def _undo(tx: Transaction, thought_id: str) -> None:
     thought = read_thoughts(tx, [thought_id]).get(thought_id)
-    if thought is None or not thought.source.startswith((TALK, SOURCE)):
+    if thought is None or not _is_learnt(tx, thought):
         raise ThoughtNotFoundError(
             f"Nothing was learnt under {thought_id!r:.80}; `edgemem learn log` lists the ids."
         )
@@ -125,3 +130,10 @@ def _undo(tx: Transaction, thought_id: str) -> None:
         return
     undo_fact(tx, int(thought_id.partition(":")[2]))
     put_mark(tx, thought_id, metadata={**thought.metadata, UNDONE: True})
+
+
+def _is_learnt(tx: Transaction, thought: ThoughtRecord) -> bool:
+    kind, _, number = thought.thought_id.partition(":")
+    if kind != "fact":
+        return thought.source.startswith(SOURCE)
+    return tx.query("select source from facts where id = ?", (int(number),)) == [(TALK,)]

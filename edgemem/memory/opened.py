@@ -28,6 +28,7 @@ from edgemem.errors import (
 from edgemem.learn.learning import Learning
 from edgemem.learn.regularities import RegularityLearner
 from edgemem.learn.routines import RoutineLearner
+from edgemem.learn.statements import StatementLearner
 from edgemem.learn.upcoming import Agenda
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
@@ -57,6 +58,8 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.thoughts import archive_thoughts
 
 if TYPE_CHECKING:
+    from edgemem.learn.extraction import Extractor
+    from edgemem.learn.learning import Learner
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.llama.state import KeptState
     from edgemem.session.log import SessionLog
@@ -228,8 +231,13 @@ class Home:
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
         self.agenda = Agenda(self.database, self.search, settings, self.clock)
-        learners = RegularityLearner(self.database), RoutineLearner(self.database, settings)
-        self.learning = Learning(self.database, settings, learners)
+        extractors: list[Extractor] = []
+        learners: list[Learner] = [
+            StatementLearner(self.database, settings, extractors),
+            RegularityLearner(self.database),
+            RoutineLearner(self.database, settings),
+        ]
+        self.learning = Learning(self.database, settings, learners, extractors)
         self.thoughts = Thoughts(
             self.store, search=self.search, eraser=self.eraser, new_id=lambda: str(uuid4())
         )

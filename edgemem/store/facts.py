@@ -293,18 +293,28 @@ def undo_fact(tx: Transaction, number: int) -> None:
         values = {"key": key_id, "number": number, "recorded": recorded}
         return [FactVersion._make((*row[:12], row[12:])) for row in tx.query(sql, values)]
 
+    def state(statement: FactVersion, begin: float, end: float) -> None:
+        until = None if end == math.inf else end
+        assert_version(tx, key_id, statement._replace(valid_from=begin, valid_to=until), doubtful_below=0.0)
+
     key_id, recorded = tx.query("select key_id, recorded from facts where id = ?", (number,))[0]
     older = versions("key_id = :key and known_to = :recorded and value is not null")
     for part in versions("key_id = :key and origin = :number and known_to is null"):
-        end = math.inf if part.valid_to is None else part.valid_to
-        nothing = part._replace(value=None, json=None, trust=TRUSTED, level=0, owner=None)
-        assert_version(tx, key_id, nothing, doubtful_below=0.0)
+        # A row of its own: it is counted as a version, and the next one closes it.
+        nothing = part._replace(value=None, json=None, trust=TRUSTED, level=0, owner=None, origin=0)
+        at, end = part.valid_from, math.inf if part.valid_to is None else part.valid_to
         for old in older:
-            begin = max(part.valid_from, old.valid_from)
+            begin = max(at, old.valid_from)
             until = min(end, math.inf if old.valid_to is None else old.valid_to)
-            if begin < until:
-                again = old._replace(valid_from=begin, valid_to=None if until == math.inf else until)
-                assert_version(tx, key_id, again, doubtful_below=0.0)
+            if begin >= until:
+                continue
+            if at < begin:
+                state(nothing, at, begin)
+            state(nothing, begin, until)
+            state(old, begin, until)
+            at = until
+        if at < end:
+            state(nothing, at, end)
 
 
 def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 import edgemem
 from edgemem.bench.ground import Robot
+from edgemem.config import LearnSettings, Profile
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.loop.memory_tools import memory_tools
@@ -81,7 +82,9 @@ def test_a_users_own_search_is_filtered(tmp_path: Path) -> None:
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return a home that was told two things, and in which a tool did one."""
-    with edgemem.open(tmp_path / "home", worker=False) as opened:
+    # No facts are learnt of it: these tests are about what was said.
+    profile = Profile(learn=LearnSettings(learners=()))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as opened:
         talk = Robot(opened.hooks(session_id="old", speaker="ann"))
         for said in ("The spare key hangs behind the shed.", "Mom's flight lands on Friday at seven."):
             talk.turn(Line(said, speaker="ann", reply="All right."))

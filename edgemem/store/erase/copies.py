@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.fence import clean
+from edgemem.languages.words import function_words, number_words
 from edgemem.records import MEMORY_TOOLS
 from edgemem.store import messages
 from edgemem.store.facts import items_of
@@ -30,6 +31,11 @@ ERASED = "(erased)"
 _HEAD = 60  # of a long value: results are cut, so its beginning must be enough to know it by
 _ANYTHING = re.compile(r"(?s).+")
 _SHORT = 4  # a shorter value ("no", "5") is looked for only beside its key
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_WORD = re.compile(r"[\u0e00-\u0eff\u2e80-\uffdc]{2}|[^\W_]+")  # of a script without spaces, two letters
+_STOPS, _MOST_SENTENCES = ".!?…。！？", 3
+_TELLING, _LEAST_WORDS = 16, 2
+"""Bytes of a sentence that tells something, and words with a meaning of one that was said; what has less may be anybody's."""
 
 
 class Erased(NamedTuple):
@@ -216,3 +222,30 @@ def _pattern(forms: Sequence[str]) -> re.Pattern[str] | None:
         for form in forms
     )
     return re.compile("|".join(alternatives)) if forms else None
+
+
+def quotable(role: str, text: str) -> list[str]:
+    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say."""
+    sentences = [sentence for sentence in _SENTENCE.split(text) if len(sentence.encode()) >= _TELLING]
+    return [text, *sentences] if role == "user" or sentences else []
+
+
+def erase_quotes(tx: Transaction, said: str, at: int) -> None:
+    """Erase what was said, and each sentence of it that tells something, from what robots answered since, word for word."""
+    quotes = sorted(_quotes_of(said), key=len, reverse=True)
+    sql = "select id, content, unheard from messages where id >= :at and role = 'assistant' and (instr(content, :quote) or instr(unheard, :quote))"
+    answers = {row[0]: row[1:] for quote in quotes for row in tx.execute(sql, {"at": at, "quote": quote})}
+    pattern = re.compile("|".join(f"{re.escape(quote)}[{_STOPS}]*" for quote in quotes))
+    left = [(*(text and pattern.sub(ERASED, text) for text in texts), n) for n, texts in answers.items()]
+    tx.executemany("update messages set content = ?, unheard = ?, tokens = null where id = ?", left)
+    tx.announce("messages", sorted(answers))
+
+
+def _quotes_of(said: str) -> set[str]:
+    """Return what was said, and neighbours of its sentences that tell something, since a stop may be an abbreviation's; without stops."""
+    places = [0, *(gap.end() for gap in _SENTENCE.finditer(said)), len(said)]
+    runs = (said[a:b] for n, a in enumerate(places) for b in places[n + 1 : n + 1 + _MOST_SENTENCES])
+    little = function_words() - number_words()  # a number may be a code
+    telling = [run for run in runs if len({*_WORD.findall(run.lower())} - little) >= _LEAST_WORDS]
+    quotes = {run.strip(f" {_STOPS}") for run in (said, *telling)}
+    return {quote for quote in quotes if len(quote.encode()) >= _TELLING}

@@ -7,7 +7,6 @@ taken up again without its blocks is told anew what still holds.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
-from edgemem.languages.words import function_words, number_words
 from edgemem.records import BlockLine
 from edgemem.scopes import name_key, person_of
 from edgemem.store import facts
+from edgemem.store.db.transaction import bound, in_batches, placeholders
 from edgemem.store.declaration import IN_THEIR_TURNS, Kind
 from edgemem.store.episodes import row_number, text_of
-from edgemem.store.erase.copies import ERASED, Erased, erase_tool_copies, read_erased
+from edgemem.store.erase.copies import Erased, erase_quotes, erase_tool_copies, quotable, read_erased
 from edgemem.store.graph import STORED_THOUGHTS, links_kept
 from edgemem.store.kinds import BANK_FILES, EPISODES, FACTS, KINDS, PREFERENCES, SHOWN
 from edgemem.store.pending_erasures import forget_move, note_folder, note_forgotten, note_whose
@@ -49,6 +48,12 @@ _PEOPLE_BESIDE = " union ".join(
 """The names in the rows of a person: who said what that person owns, and who owns what they said."""
 _TOLD_THEN = "(id between :begun and :end and source = 'llm' and speaker is :speaker)"
 """The versions of a fact, and the doubts, that a model's tools told while a turn was open."""
+_LEARNT_OF = """
+  (source = 'talk' and id in (select cast(substr(e.source_id, instr(e.source_id, ':') + 1) as integer) from stored_edges e
+    where e.type = 'DERIVED_FROM' and e.target_id in ({some}) and not exists (select 1 from stored_edges o
+      where o.source_id = e.source_id and o.type = 'DERIVED_FROM' and o.target_id glob 'turn:*' and o.target_id not in ({some}))))
+"""
+"""The versions of a fact, and the doubts, that were learnt of some messages alone."""
 # The weight of each edge is its share of the evidence.
 _UNSUPPORTED = """
   select distinct k.scope, k.key from fact_keys k join facts f on f.key_id = k.id
@@ -60,11 +65,6 @@ _UNSUPPORTED_REFLECTIONS = """
   select id, name, essence from stored_thoughts t where type = 'REFLECTION' and source between 'learn:' and 'learn;' and ifnull((
     select count(*) < round(1 / min(weight)) from stored_edges where source_id = t.name and type = 'CONSOLIDATED_FROM'), 1)
 """
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_WORD = re.compile(r"[\u0e00-\u0eff\u2e80-\uffdc]{2}|[^\W_]+")  # of a script without spaces, two letters
-_STOPS, _MOST_SENTENCES = ".!?…。！？", 3
-_TELLING, _LEAST_WORDS = 16, 2
-"""Bytes of a sentence that tells something, and words with a meaning of one that was said; what has less may be anybody's."""
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
@@ -137,6 +137,8 @@ def erase_session(tx: Transaction, name: str) -> dict[str, int]:
     note_whose(tx, "session", name)
     session_id = rows[0][0]
     lived = forget_session_rows(tx, name)
+    said = tx.execute("select id from messages where id > :id and session_id = :id", {"id": session_id})
+    _erase_learnt(tx, [number for (number,) in said])
     # A session's id is a tick: all of its messages have larger ones.
     messages = _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id})
     kept = [
@@ -261,29 +263,43 @@ def _items_left(
     return left, changed
 
 
-def _erase_told(tx: Transaction, bound: dict[str, Any]) -> list[Erased]:
-    """Erase what a model's tools told of facts while a turn was open, with the pieces that later values cut of it; all else stays."""
+def _erase_learnt(tx: Transaction, messages: Sequence[int]) -> list[Erased]:
+    """Erase what was learnt of some messages alone."""
     copies: list[Erased] = []
-    of_key = f"(select id from facts where key_id = {{key}} and {_TOLD_THEN})"  # noqa: S608 - our own constants
+    for some in in_batches([f"turn:{number}" for number in messages]):
+        copies += _erase_told(tx, _LEARNT_OF.format(some=placeholders(some)), bound(some))
+        # These edges go with their messages; a fact that has others in the next batch must not be kept for them.
+        tx.execute(
+            f"delete from stored_edges where type = 'DERIVED_FROM' and target_id in ({placeholders(some)})",  # noqa: S608 - ours
+            bound(some),
+        )
+    return copies
+
+
+def _erase_told(tx: Transaction, then: str, values: dict[str, Any]) -> list[Erased]:
+    """Erase what a rule of ours says of facts, with the pieces that later values cut of it; what was told at another time stays."""
+    copies: list[Erased] = []
+    of_key = f"(select id from facts where key_id = {{key}} and {then})"  # noqa: S608 - our own constants
     keys = tx.execute(
         f"select id, scope, key, exists (select 1 from facts where key_id = k.id and origin not in {of_key.format(key='k.id')})"  # noqa: S608 - ours
-        f" or exists (select 1 from doubts where key_id = k.id and not {_TOLD_THEN}) from fact_keys k where id in"
-        f" (select key_id from facts where {_TOLD_THEN} union select key_id from doubts where {_TOLD_THEN})",
-        bound,
+        f" or exists (select 1 from doubts where key_id = k.id and not {then}) from fact_keys k where id in"
+        f" (select key_id from facts where {then} union select key_id from doubts where {then})",
+        values,
     )
-    pieces, doubts = f"origin in {of_key.format(key=':key')}", f"key_id = :key and {_TOLD_THEN}"
+    pieces = f"origin in {of_key.format(key=':key')}"
     for key_id, scope, key, stays in keys:
         if not stays:
             copies += filter(None, [erase_fact(tx, key, scope=scope)])
             continue
-        sql = f"select value, json from facts where key_id = :key and {pieces} union select value, json from doubts where {doubts}"  # noqa: S608 - ours
-        values = tx.execute(sql, {**bound, "key": key_id})
-        items = (item for _, json in values for item in facts.items_of(json))
-        copies.append(Erased.with_values(scope, key, (value for value, _ in values), items))
+        told = f"key_id = :key and {then}"
+        sql = f"select value, json from facts where key_id = :key and {pieces} union select value, json from doubts where {told}"  # noqa: S608 - ours
+        texts = tx.execute(sql, {**values, "key": key_id})
+        items = (item for _, json in texts for item in facts.items_of(json))
+        copies.append(Erased.with_values(scope, key, (value for value, _ in texts), items))
         erase_tool_copies(tx, copies[-1:])
         erase_blocks(tx, [(scope, key)])
-        tx.execute(f"delete from doubts where {doubts}", {**bound, "key": key_id})  # noqa: S608 - ours
-        _blank_versions(tx, key_id, pieces, bound)
+        tx.execute(f"delete from doubts where {told}", {**values, "key": key_id})  # noqa: S608 - ours
+        _blank_versions(tx, key_id, pieces, values)
     return copies
 
 
@@ -339,56 +355,34 @@ def erase_exchange(tx: Transaction, session: str, n: int) -> tuple[dict[str, int
         (session_id, n, first, last),
     )
     copies = [
-        Erased.with_values("turn", f"turn:{number}", _quotable(role, text))
+        Erased.with_values("turn", f"turn:{number}", quotable(role, text))
         for number, role, text in stored
         if text and role in ("user", "assistant")
     ]
     erase_tool_copies(tx, copies)
     for said in {text for _, role, text in stored if role == "user" and text}:
-        _erase_quotes(tx, said, first)
-    told = _erase_told(tx, {"begun": begun, "end": first, "speaker": speaker})
+        erase_quotes(tx, said, first)
+    told = _erase_told(tx, _TOLD_THEN, {"begun": begun, "end": first, "speaker": speaker})
     copies += told
     for kind in KINDS:
         if kind.goes == "row" and "session_id" in kind.names:
             bound = {"id": session_id, "name": speaker}
             erase_blocks(tx, delete_rows(tx, kind, "session_id = :id and owner = :name", bound))
-    _erase_parts(tx, session, session_id, [n], [number for number, _, _ in stored])
+    learnt = _erase_parts(tx, session, session_id, [n], [number for number, _, _ in stored])
+    told, copies = told + learnt, copies + learnt
     drop_unused(tx, (owner, speaker))
     return {"turns": 1, **({"facts": len(told)} if told else {})}, copies
 
 
-def _quotable(role: str, text: str) -> list[str]:
-    """Return a text, and its longer sentences, as copies may quote it; none of an answer that anything could say."""
-    sentences = [sentence for sentence in _SENTENCE.split(text) if len(sentence.encode()) >= _TELLING]
-    return [text, *sentences] if role == "user" or sentences else []
-
-
-def _erase_quotes(tx: Transaction, said: str, at: int) -> None:
-    """Erase what was said, and each sentence of it that tells something, from what robots answered since, word for word."""
-    quotes = sorted(_quotes_of(said), key=len, reverse=True)
-    sql = "select id, content, unheard from messages where id >= :at and role = 'assistant' and (instr(content, :quote) or instr(unheard, :quote))"
-    answers = {row[0]: row[1:] for quote in quotes for row in tx.execute(sql, {"at": at, "quote": quote})}
-    pattern = re.compile("|".join(f"{re.escape(quote)}[{_STOPS}]*" for quote in quotes))
-    left = [(*(text and pattern.sub(ERASED, text) for text in texts), n) for n, texts in answers.items()]
-    tx.executemany("update messages set content = ?, unheard = ?, tokens = null where id = ?", left)
-    tx.announce("messages", sorted(answers))
-
-
-def _quotes_of(said: str) -> set[str]:
-    """Return what was said, and neighbours of its sentences that tell something, since a stop may be an abbreviation's; without stops."""
-    places = [0, *(gap.end() for gap in _SENTENCE.finditer(said)), len(said)]
-    runs = (said[a:b] for n, a in enumerate(places) for b in places[n + 1 : n + 1 + _MOST_SENTENCES])
-    little = function_words() - number_words()  # a number may be a code
-    telling = [run for run in runs if len({*_WORD.findall(run.lower())} - little) >= _LEAST_WORDS]
-    quotes = {run.strip(f" {_STOPS}") for run in (said, *telling)}
-    return {quote for quote in quotes if len(quote.encode()) >= _TELLING}
-
-
 def _erase_parts(
     tx: Transaction, session: str, session_id: int, turns: Sequence[int], messages: Sequence[int]
-) -> None:
-    """Erase messages, with all that came of their turns and the session's summaries; a turn that keeps a message stays."""
+) -> list[Erased]:
+    """Erase messages, with all that came of their turns and the session's summaries; a turn that keeps a message stays.
+
+    Return what finds copies of the facts that were learnt of them alone.
+    """
     note_forgotten(tx)
+    learnt = _erase_learnt(tx, messages)
     gone: list[Shown] = [("turn", number) for number in messages]
     numbers = {f"n{n}": n for n in turns}
     lived = forget_session_rows(
@@ -412,6 +406,7 @@ def _erase_parts(
     tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
     drop_session(tx, session_id)
     _erase_reflections(tx)
+    return learnt
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
