@@ -279,15 +279,16 @@ class IdleSettings(_Section, frozen=True):
     """Records that one step indexes; fewer at a time write more bytes."""
 
 
-LearnerName = Literal["regularities", "routines", "statements"]
+LearnerName = Literal["chains", "regularities", "routines", "statements"]
 
 
 class LearnSettings(_Section, frozen=True):
     """`[learn]`: what idle time makes of what was said and done."""
 
-    learners: tuple[LearnerName, ...] = ("statements", "regularities", "routines")
-    """Which of them learn: facts that people tell by the way ("statements"), what an agent's episodes have in common
-    ("regularities"), what somebody wants at the same time of day ("routines"). `[]`: none; what was learnt stays."""
+    learners: tuple[LearnerName, ...] = ("statements", "chains", "routines", "regularities")
+    """Which of them learn: facts that people tell by the way ("statements"), where a thing has been, and how ("chains"), what is
+    wanted at the same time of day ("routines"), what an agent's episodes have in common ("regularities"). `[]`: none; what was
+    learnt stays."""
 
 
 class BackupSettings(_Section, frozen=True):

@@ -9,6 +9,7 @@ import click
 
 from edgemem.cli import options
 from edgemem.cli.printing import moment, plain, print_entries, print_json, print_table, shortened
+from edgemem.context.block.render import Today, told_as_chain
 from edgemem.errors import InvalidInputError
 from edgemem.recall.people.names import spelled
 from edgemem.store.db.connection import Answer, query_file, query_tables
@@ -123,14 +124,17 @@ def why(name: str, scope: str | None, speaker: str | None, home: Path, as_json: 
     with options.open_existing(home) as memory:
         reader = options.reader_of(memory, speaker)
         reasons = [memory.why(thought_id, reader=reader) for thought_id in _ids(memory, name, scope, reader)]
-    told = [why for why in reasons if why is not None]
+        told = [why for why in reasons if why is not None]
+        chains = [
+            "" if reader else _chain_of(memory, why.thought) for why in told
+        ]  # versions are the operator's
     if not told:
         raise InvalidInputError(f"Nothing is remembered under {name!r:.80}; `edgemem facts` lists keys.")
     if as_json:
         print_json([why._asdict() for why in told])
         return
-    for why in told:
-        _print(why)
+    for why, chain in zip(told, chains, strict=True):
+        _print(why, chain)
 
 
 def _ids(memory: Memory, name: str, scope: str | None, reader: Reader | None) -> list[str]:
@@ -145,8 +149,25 @@ def _ids(memory: Memory, name: str, scope: str | None, reader: Reader | None) ->
     return [f"fact:{fact.id}" for fact in named]
 
 
-def _print(why: Reasons) -> None:
+def _chain_of(memory: Memory, thought: ThoughtRecord) -> str:
+    """Return what values a fact has had, as a chain tells it; empty where it had no other, or is no fact."""
+    kind, _, number = thought.thought_id.partition(":")
+    now = memory.diagnostics.clock.now()
+    facts = memory.store.facts_as_of(now) if kind == "fact" else []
+    for fact in facts:
+        if fact.id == number:
+            versions = memory.store.fact_history(fact.key, scope=fact.scope)
+            values = {one.valid_from or 0.0: one.value for one in versions if not one.doubtful}
+            newest = sorted(values.items(), reverse=True)
+            if len(newest) > 1:
+                return told_as_chain(fact.key, [(value, since) for since, value in newest], Today(now))
+    return ""
+
+
+def _print(why: Reasons, chain: str) -> None:
     click.echo(plain(f"{why.thought.content} ({why.thought.thought_type}, {why.thought.lifecycle_status})"))
+    if chain:
+        click.echo(f"  {plain(chain)}")
     confirmed = why.thought.confirmation_count
     click.echo(
         f"  since {moment(seconds(why.thought.created_at))}, from {plain(why.thought.source)}, confirmed {confirmed} times"

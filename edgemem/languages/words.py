@@ -404,8 +404,8 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words after which "3." is the third, where a language writes its ordinals so."""
     ordinal_months: Items = Items()
     safety: Safety | None = None
-    routines: dict[str, str] = {}
-    """Words of what people want; see `learn.routines`."""
+    learning: dict[str, dict[str, str]] = {}
+    """Words that a learner reads by, by its name; see `learn`."""
     spaced: bool = True
     """Whether spaces stand between words; where not, text is cut at the signs of `stop`, and found by pairs of signs."""
     accented: bool = False

@@ -53,6 +53,11 @@ class Readership(NamedTuple):
     level: int
     owner: str | None
 
+    @classmethod
+    def of(cls, level: int, owner: str | None) -> Readership:
+        """Return who may read a row by its level and owner, who counts for what is private alone."""
+        return cls(level, owner if LEVELS[level] == "private" else None)
+
 
 class Reflection(NamedTuple):
     """A sentence about some memories."""
@@ -166,7 +171,8 @@ def retire_orphans(database: Database) -> int:
 
 def _is_of(row: Any, readership: Readership) -> bool:
     """Tell whether a row is there, and of those who may read a reflection and nobody else."""
-    return row is not None and (row["level"], name_key(row["owner"] or "")) == (
+    theirs = None if row is None else Readership.of(row["level"], row["owner"])
+    return theirs is not None and (theirs.level, name_key(theirs.owner or "")) == (
         readership.level,
         name_key(readership.owner or ""),
     )

@@ -147,16 +147,18 @@ class Routine:
         usual, _ = Counter(want.wording for want in shown).most_common(1)[0]
         text = min((want.text for want in shown if want.wording == usual), key=len)[:_SHOWN_CHARS]
         minute, last = (self.minute + 2) // 5 * 5 % _DAY, date.fromordinal(days[-1])
+        asked, speakers = f'"{text.strip(" .!?,;:")}"', {name_key(want.speaker) for want in shown}
+        who = f"{shown[0].speaker} asks for {asked}" if len(speakers) == 1 else f"{asked} is asked for"
         essence = (
-            f'{shown[0].speaker} asks for "{text.strip(" .!?,;:")}" at {minute // 60:02}:{minute % 60:02} {when}'
+            f"{who} at {minute // 60:02}:{minute % 60:02} {when}"
             f" ({len(days)} times, last on {last.day} {last:%B})"
         )
         more = {"minute": minute, "days": when, "count": len(days)}
         return Reflection(self.name, essence, tuple(f"turn:{want.id}" for want in shown), wants[-1].at, more)
 
 
-class _Person:
-    """What one person wants that the same people may read."""
+class _Wants:
+    """What is wanted in words that the same people may read."""
 
     def __init__(self) -> None:
         self.routines: list[Routine] = []
@@ -203,8 +205,8 @@ class RoutineLearner:
         self._database, self._settings = database, settings
         self._mark: tuple[int, object, str] = (-1, None, "")
         self._read = 0
-        self._people = defaultdict[tuple[Readership, str], _Person](_Person)
-        self._changed: dict[Routine, tuple[Readership, str]] = {}
+        self._wants = defaultdict[Readership, _Wants](_Wants)
+        self._changed: dict[Routine, Readership] = {}
 
     def step(self, stop: Callable[[], bool]) -> bool:
         """Read some messages, or write some routines; tell whether there was any."""
@@ -215,7 +217,7 @@ class RoutineLearner:
         mark = last_forgotten(db), moved, self._settings.now.time.zone
         if mark != self._mark:
             self._mark, self._read = mark, 0
-            self._people.clear()
+            self._wants.clear()
             self._changed.clear()
         cursor, last = cursor_of(db, NAME), db.query(_LAST, (self._read, _AT_ONCE))[0][0]
         if last is not None:
@@ -234,36 +236,37 @@ class RoutineLearner:
                 moment = local(at, now.time.tzinfo())
                 minute, wording = moment.hour * 60 + moment.minute, read_wording(text[:_MOST_CHARS])
                 want = Want(number, speaker, " ".join(text.split()), at, moment.toordinal(), minute, wording)
-                wants[number] = Readership(level, owner), want
+                wants[number] = Readership.of(level, owner), want
             message = {"role": "assistant", "content": content, **(extra_of(extra) or {})}
             wants[number][1].calls |= _calls(message)
         for readers, want in wants.values():
-            person = self._people[readers, name_key(want.speaker)]
-            changed = [one for one in person.routines if want.at - one.last > UNUSED_DAYS * 86400]
-            person.routines = [one for one in person.routines if one not in changed]
+            theirs = self._wants[readers]
+            changed = [one for one in theirs.routines if want.at - one.last > UNUSED_DAYS * 86400]
+            theirs.routines = [one for one in theirs.routines if one not in changed]
             if want.wording.is_want is not False or want.calls:
-                changed += person.add(want)
-            self._changed |= dict.fromkeys(changed, (readers, name_key(want.speaker)))
+                changed += theirs.add(want)
+            self._changed |= dict.fromkeys(changed, readers)
         self._read = last
 
-    def _write(self, tx: Transaction, *, changed: dict[Routine, tuple[Readership, str]], before: int) -> None:
+    def _write(self, tx: Transaction, *, changed: dict[Routine, Readership], before: int) -> None:
         """Write some routines, and take away those that have ended."""
         after = max(before, self._read)  # what the cursor was may be erased
         if last_forgotten(tx) != self._mark[0] or not move_cursor(tx, NAME, before=before, after=after):
             return
-        for routine, whose in changed.items():
-            if routine in self._people[whose].routines:
-                put_reflection(tx, NAME, whose[0], routine.reflection())
+        for routine, readers in changed.items():
+            if routine in self._wants[readers].routines:
+                put_reflection(tx, NAME, readers, routine.reflection())
         if len(changed) == len(self._changed):
-            people = self._people.items()
             live = {
-                reflection_id(NAME, of, one.name) for (of, _), person in people for one in person.routines
+                reflection_id(NAME, readers, one.name)
+                for readers, theirs in self._wants.items()
+                for one in theirs.routines
             }
             kept = {name for (name,) in tx.query(_KEPT, (f"{SOURCE}{NAME}",))}
             drop_reflections(tx, kept - live)
         forgotten = last_forgotten(tx)  # by this: nothing is to be read anew
         self._mark = forgotten, *self._mark[1:]
-        self._changed = {one: whose for one, whose in self._changed.items() if one not in changed}
+        self._changed = {one: readers for one, readers in self._changed.items() if one not in changed}
 
 
 @lru_cache(maxsize=4096)
@@ -326,8 +329,8 @@ class _Known(NamedTuple):
 
 @cache
 def _known() -> _Known:
-    languages = {code: words for code, words in all_words().items() if words.routines}
-    listed = [words.routines for words in languages.values()]
+    languages = {code: words for code, words in all_words().items() if words.learning}
+    listed = [words.learning["routines"] for words in languages.values()]
     kinds = ("verbs", "openers", "empty", "subjects", "states", "up", "down")
     words = {kind: frozenset().union(*(WordSet(lists[kind]).plain() for lists in listed)) for kind in kinds}
     stop = (words.stop.plain() for words in languages.values())

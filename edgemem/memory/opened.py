@@ -25,6 +25,7 @@ from edgemem.errors import (
     ModelError,
     ReadOnlyError,
 )
+from edgemem.learn.chains import ChainLearner
 from edgemem.learn.learning import Learning
 from edgemem.learn.regularities import RegularityLearner
 from edgemem.learn.routines import RoutineLearner
@@ -234,6 +235,7 @@ class Home:
         extractors: list[Extractor] = []
         learners: list[Learner] = [
             StatementLearner(self.database, settings, extractors),
+            ChainLearner(self.database, settings),
             RegularityLearner(self.database),
             RoutineLearner(self.database, settings),
         ]

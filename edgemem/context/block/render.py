@@ -18,6 +18,7 @@ import msgspec
 from edgemem.clock import local
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
+from edgemem.recall.search.selection import TOLD_HERE
 from edgemem.recall.text.analyse import Analysis, terms
 from edgemem.recall.text.phrases import asks_when, days_in, mentions
 from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
@@ -218,6 +219,14 @@ def day_of(seconds: float, today: Today = HERE) -> str:
     return day if today.now is None or abs(today.now - seconds) < _A_YEAR_S else f"{day} {when.year}"
 
 
+def told_as_chain(name: str, values: Sequence[tuple[str, float]], today: Today = HERE) -> str:
+    """Return the values that a thing has had, the newest first, each given with since when: old ones are told with until when."""
+    since, *ends = (day_of(at, today) for _, at in values)
+    until = (f"{value} (until {end})" for (value, _), end in zip(values[1:], (since, *ends), strict=False))
+    before = ", ".join(until)
+    return f"{name}: {values[0][0]} (since {since}){f', before: {before}' if before else ''}"
+
+
 def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) -> str:
     """Return a text said at a time with each day that its words surely mean: Friday [4 December].
 
@@ -243,7 +252,7 @@ def _item_with_days(item: Recalled, today: Today) -> Recalled:
 
 def _lead(item: Recalled, day: str) -> str:
     """Return speaker and day in as few tokens as tell them: `Ann 7 May: `."""
-    if item.kind == "note":
+    if item.kind == "note" or TOLD_HERE in item.metadata:  # such a sentence bears the days of its messages
         return ""
     if item.kind != "turn":
         return f"{day} " if day else ""

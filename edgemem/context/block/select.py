@@ -22,6 +22,7 @@ from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.languages.numbers import number_runs
 from edgemem.languages.words import cues, either
 from edgemem.preload import Pattern, preloaded
+from edgemem.recall.search.selection import told_here
 from edgemem.recall.text.analyse import (
     MOST_ASKED,
     NOTHING,
@@ -63,7 +64,7 @@ def select_items(
     """Return the items worth their tokens: what concerns safety, then facts, which are short, then the others, each best first."""
     worth = [
         item
-        for item in recalled
+        for item in _learnt_together(recalled)
         if (item.score >= least_score(item, floor, answer) or item.named_list) and not is_question(item)
     ]
     settled = sorted(
@@ -73,6 +74,18 @@ def select_items(
     others.sort(key=lambda item: (not item.safety, item.heard_badly, -item.score))
     chosen = settled + (_each_once(others, settled, utterance) if others else [])
     return sorted(chosen, key=lambda item: not item.safety)
+
+
+def _learnt_together(recalled: Sequence[Recalled]) -> list[Recalled]:
+    """Return items with each sentence that learning made of several messages in the place of the first of them; newer messages may come before."""
+    made = {name: item for item in recalled for name in told_here(item)}
+    later = {made[item.name].name for item in recalled if item.name in made}
+    items: dict[str, Recalled] = {}
+    for item in recalled:
+        if item.name not in later:
+            told = made.get(item.name, item)
+            items.setdefault(told.name, told)
+    return [*items.values()]
 
 
 def is_question(item: Recalled) -> bool:

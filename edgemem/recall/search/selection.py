@@ -32,6 +32,7 @@ from edgemem.recall.text.analyse import (
 )
 from edgemem.recall.text.lexicon import list_words
 from edgemem.store.episodes import spell_out
+from edgemem.thoughts import EdgeType
 
 if TYPE_CHECKING:
     from edgemem.recall.query import ParsedQuery
@@ -43,6 +44,8 @@ _REPEATED = ("turn", "episode")  # kinds that may hold copies
 EDGE_SHARE = 0.5
 """The share of its score that an item hands over an edge of weight 1. Less finds less of what hangs by an edge; more tells more beside answers
 that need none (`make lab ARGS="hops --share .8"`)."""
+TOLD_HERE = "told_here"
+"""In the metadata of a sentence that learning made: the names of the records that say little else, so that it takes their place."""
 _LEAST, _MORE = 10, 4
 """Least items read to find echoes and copies, and the growth factor while too few are left."""
 
@@ -172,22 +175,33 @@ def with_linked(
     for edge in edges:
         for near, far in (edge.ends, edge.ends[::-1]):
             score = EDGE_SHARE * min(edge.weight, 1.0) * scores.get(near, 0.0)
-            if score > 0 and score >= max(selection.least, handed.get(far, 0.0)):
-                handed[far] = score
+            learnt = edge.edge_type is EdgeType.CONSOLIDATED_FROM and far == edge.from_thought_id
+            if score > 0 and (learnt or score >= selection.least):
+                handed[far] = max(score, handed.get(far, 0.0))
     linked = {item.name: item for item in rows.shown([*handed])}
+    for item in linked.values():
+        # A sentence in the place of some messages is as likely to help as they are.
+        told = (scores.get(name, 0.0) for name in told_here(item))
+        handed[item.thought_id] = max(handed[item.thought_id], *told, 0.0)
     ranked = []
     for group, some in zip(groups, kinds, strict=True):
         items = {item.name: item for item in group}
         for name, item in linked.items():
             score, known = handed[item.thought_id], items.get(name, item)
             is_left_out = name in selection.exclude or (item.session, item.turn) in selection.turns
-            if item.kind in some and known.score < score and not is_left_out:
+            if item.kind in some and score > known.score and score >= selection.least and not is_left_out:
                 items[name] = msgspec.structs.replace(known, score=score, why=(*known.why, "edge"))
         best = sorted(items.values(), key=lambda item: (item.heard_badly, -item.score))
         counted = [item.name for item in best if item.name not in selection.known]
         left_out = frozenset(counted[selection.k :])
         ranked.append([item for item in best if item.name not in left_out])
     return ranked
+
+
+def told_here(item: Recalled) -> Collection[str]:
+    """Return the names of the records whose place an item takes."""
+    names = item.metadata.get(TOLD_HERE) if item.kind == "thought" else None
+    return names if isinstance(names, dict) else ()
 
 
 def _best_of_group(
