@@ -70,11 +70,20 @@ class Learning:
         self._learners.append(learner)
 
     def step(self, stop: Callable[[], bool]) -> bool:
-        """Do one piece of learning; tell whether there was any."""
+        """Do one piece of learning; tell whether there was any. A learner that fails keeps no other from learning."""
         if self._database.read_only:
             return False
         off = {*get_args(LearnerName)}.difference(self._settings.now.learn.learners)
-        return any(learner.step(stop) for learner in self._learners if learner.name not in off)
+        fault: Exception | None = None
+        for learner in (learner for learner in self._learners if learner.name not in off):
+            try:
+                if learner.step(stop):
+                    return True
+            except Exception as error:  # noqa: BLE001 - of anybody's learner
+                fault = error
+        if fault is not None:
+            raise fault
+        return False
 
     def now(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Learn all that there is to learn, until `stop` is true."""

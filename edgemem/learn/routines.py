@@ -2,7 +2,7 @@
 
 Two wants are the same if they called a tool with the same arguments, or if the words of one that say what it is about are among those of
 the other, and one does not turn on what the other turns off. What comes later at that time joins a routine, and its time follows; one
-that comes at another time alone moves there, and one that did not come for six weeks goes.
+that comes at another time alone moves there, and one that did not come for half a year goes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LEAST_DAYS = 3
 """Days that make a routine."""
 TOLERANCE = 20
 """Minutes before and after the time of a routine within which a want is a part of it."""
-UNUSED_DAYS = 42
+UNUSED_DAYS = 182
 """Days without it after which a routine is none."""
 _DAY, _WEEK, _WEEKEND = 1440, 7, (6, 0)  # minutes; days; of a day by its number, in weeks from Sunday on
 _AT_ONCE, _WRITTEN_AT_ONCE = 32, 4  # messages, routines of a step
@@ -109,9 +109,9 @@ class Want:
 
     def is_same(self, other: Want) -> bool:
         """Tell whether the other wants the same."""
-        mine, theirs = self.wording.about, other.wording.about
         if self.calls & other.calls:
             return True
+        mine, theirs = self.wording.about, other.wording.about
         if self.wording.way * other.wording.way < 0 or not mine & theirs or (mine - theirs and theirs - mine):
             return False
         return len(mine ^ theirs) <= (0 if self.calls and other.calls else _MOST_APART)
@@ -338,7 +338,7 @@ def _known() -> _Known:
     things = {
         form: (plain_words(group)[0], code)
         for code, of in languages.items()
-        for group in Items(of.routines["same"]).items
+        for group in Items(of.learning["routines"]["same"]).items
         for word in plain_words(group)
         for form in (word, stem(word, code))
     }

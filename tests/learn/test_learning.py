@@ -41,12 +41,34 @@ class Counter:
         return bool(new)
 
 
+class Broken:
+    """Fails at each step."""
+
+    name = "broken"
+
+    def step(self, _stop: Callable[[], bool]) -> bool:
+        raise ValueError("no idea")
+
+
 @pytest.fixture
 def memory(tmp_path):
     profile = Profile(llama=LlamaSettings(embedder=""))
     with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
         memory.learning.add(Counter(memory))
         yield memory
+
+
+def test_a_learner_that_fails_keeps_no_other_from_learning(tmp_path) -> None:
+    """It is counted among what failed in idle time."""
+    profile = Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
+        for learner in (Broken(), Counter(memory)):
+            memory.learning.add(learner)
+        said(memory, "Of us all.")
+        assert learnt(memory) == ["said: 1 times"]
+        assert [failure.message for failure in memory.diagnostics.upkeep.failures()] == [
+            "ValueError: no idea"
+        ]
 
 
 def said(memory, *texts: str, **more) -> None:

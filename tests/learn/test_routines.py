@@ -95,7 +95,6 @@ NONE = {
     "scattered": [("lights off", f"2026-06-0{n} {hour}:00", {}) for n, hour in enumerate(("07", "11", "15", "19", "22"), 1)],
     "two days": often("lights off", 2),
     "one day": [("lights off", f"2026-06-01 22:{minute}", {}) for minute in (20, 25, 30)],
-    "two people": [("lights off", at, {"speaker": "alice" if n % 2 else "bob"}) for n, at in enumerate(WEEK[:4])],
     "two readerships": [("lights off", at, {"private": n % 2 > 0}) for n, at in enumerate(WEEK[:4])],
     "nobody known": often("lights off", speaker=None),
     "badly heard": often("lights off", asr_confidence=0.1),
@@ -136,7 +135,7 @@ def test_clocks(memory, at: tuple[str, ...], time: str) -> None:
 
 
 def test_it_changes_with_its_evidence(memory) -> None:
-    """It keeps its id while its time moves, goes to another time with what is wanted, and is gone after six weeks without it."""
+    """It keeps its id while its time moves, goes to another time with what is wanted, and is gone after half a year without it."""
     for at in WEEK[:3]:
         say(memory, "lights off", at)
     assert "22:30 on weekdays (3 times" in learnt(memory)[0]
@@ -148,7 +147,7 @@ def test_it_changes_with_its_evidence(memory) -> None:
         say(memory, "lights off", f"2026-06-{day} 20:00")
     assert 'alice asks for "lights off" at 20:00 on weekdays (3 times, last on 12 June)' in learnt(memory)[0]
     assert [thought.thought_id for thought in memory.learning.log()] == [routine.thought_id]
-    say(memory, "what is the time", "2026-08-01 12:00")
+    say(memory, "what is the time", "2027-01-05 12:00")
     assert learnt(memory) == []
 
 
