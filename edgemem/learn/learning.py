@@ -79,7 +79,7 @@ class Learning:
             try:
                 if learner.step(stop):
                     return True
-            except Exception as error:  # noqa: BLE001 - of anybody's learner
+            except Exception as error:  # noqa: BLE001, PERF203 - of anybody's learner
                 fault = error
         if fault is not None:
             raise fault
