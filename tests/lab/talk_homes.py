@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 import edgemem
 from edgemem.bench.ground import say, scratch
-from edgemem.config import LlamaSettings, Profile, TimeSettings
+from edgemem.config import LearnerName, LearnSettings, LlamaSettings, Profile, TimeSettings
 from edgemem.records import Heard
 from lab.judge import SetClock
 from lab.talk_verdicts import Label, Learnt
@@ -21,6 +21,7 @@ from lab.talk_verdicts import Label, Learnt
 if TYPE_CHECKING:
     from edgemem.memory import Memory
 
+ALL_LEARN = LearnSettings(get_args(LearnerName))
 FILE = Path(__file__).parents[1] / "data" / "talk.toml"
 SEALED, NOTHING = FILE.with_name("talk_sealed.toml"), FILE.with_name("talk_nothing.txt")
 ROBOT = "robot"
@@ -67,7 +68,10 @@ def read_nothing() -> list[Home]:
 def learnt_in(home: Home) -> list[Learnt]:
     """Return what a memory learns of a home; what it rests on is empty where nobody of the home said it."""
     say(f"{home.name} …")
-    clock, profile = SetClock(), Profile(llama=LlamaSettings(embedder=""), time=TimeSettings(zone=_ZONE))
+    clock, profile = (
+        SetClock(),
+        Profile(llama=LlamaSettings(embedder=""), learn=ALL_LEARN, time=TimeSettings(zone=_ZONE)),
+    )
     with (
         scratch(None) as folder,
         edgemem.open(folder / "home", profile=profile, clock=clock, worker=False) as memory,

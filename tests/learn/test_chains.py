@@ -155,7 +155,7 @@ def learn(truth, steps: int | None = None) -> bool:
 
 
 def essences(truth, speaker: str | None = "alice") -> list[str]:
-    log = Learning(truth, Settings(), []).log(reader=Reader(speaker))
+    log = Learning(truth, Settings(), [], []).log(reader=Reader(speaker))
     return sorted(f"{thought.content} {len(thought.consolidated_from)}" for thought in log)
 
 

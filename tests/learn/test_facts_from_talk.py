@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import edgemem
-from edgemem.config import LlamaSettings, Profile
+from edgemem.config import LearnSettings, LlamaSettings, Profile
 from edgemem.errors import InvalidInputError
 from edgemem.learn import statements
 from edgemem.learn.extraction import Statement, checked_statements
@@ -16,6 +16,8 @@ from edgemem.learn.learning import cursor_of
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 from support.homes import files_with, tell
+
+STATEMENTS = LearnSettings(("statements",))
 
 
 class Marks:
@@ -36,7 +38,7 @@ def memory(tmp_path):
 
 
 def opened(folder: Path) -> edgemem.Memory:
-    profile = Profile(llama=LlamaSettings(embedder=""))
+    profile = Profile(llama=LlamaSettings(embedder=""), learn=STATEMENTS)
     memory = edgemem.open(folder / "home", profile=profile, worker=False)
     memory.learning.extractors.append(Marks())
     return memory

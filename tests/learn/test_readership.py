@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+from typing import get_args
 
 import pytest
 
 import edgemem
-from edgemem.config import LlamaSettings, Profile, TimeSettings
+from edgemem.config import LearnerName, LearnSettings, LlamaSettings, Profile, TimeSettings
 from edgemem.records import Reader
 from edgemem.store.rights import readable
 from lab.judge import SetClock
 
+ALL_LEARN = LearnSettings(get_args(LearnerName))
 HOMES = 5_000 if os.environ.get("EDGEMEM_LONG") else 12
 PEOPLE = ("ines", "bob", "cleo")
 READERS = (*PEOPLE, None)
@@ -43,7 +45,10 @@ def lines(rng: random.Random) -> list[tuple[float, str, str | None, str, str | N
 
 def shown(folder, said, reader: str | None) -> tuple[list[str], ...]:
     """Return what a home in which this was said shows a reader of what it has learnt."""
-    clock, profile = SetClock(), Profile(llama=LlamaSettings(embedder=""), time=TimeSettings(zone="UTC"))
+    clock, profile = (
+        SetClock(),
+        Profile(llama=LlamaSettings(embedder=""), learn=ALL_LEARN, time=TimeSettings(zone="UTC")),
+    )
     clock.at = _BEGUN
     who = Reader(reader)
     with edgemem.open(folder, profile=profile, clock=clock, worker=False) as memory:

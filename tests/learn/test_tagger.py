@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import get_args
 
 import pytest
 
 import edgemem
-from edgemem.config import LlamaSettings, Profile
+from edgemem.config import LearnerName, LearnSettings, LlamaSettings, Profile
 from edgemem.learn.extraction import extract
 from edgemem.learn.tagger import LANGUAGES, file_of, tagger_of
 from support.homes import tell
 
+ALL_LEARN = LearnSettings(get_args(LearnerName))
 FACTS = [
     "my locker code is 4471",
     "put oat milk and bananas on the shopping list",
@@ -33,7 +35,7 @@ NOTHING = [
 def test_plain_statements_are_learnt(tmp_path) -> None:
     """Most of them, and each as a fact with the words that were said."""
     with edgemem.open(
-        tmp_path / "home", profile=Profile(llama=LlamaSettings(embedder="")), worker=False
+        tmp_path / "home", profile=Profile(llama=LlamaSettings(embedder=""), learn=ALL_LEARN), worker=False
     ) as memory:
         for n, text in enumerate(FACTS):
             tell(memory, text, f"s{n}", at=1_772_445_600.0 + n)
