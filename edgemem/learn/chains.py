@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.context.block.render import Today, told_as_chain
 from edgemem.languages.words import Templates, WordSet, all_words
 from edgemem.learn.learning import cursor_of, move_cursor
-from edgemem.learn.reflections import (
-    MOST_SOURCES,
-    Readership,
-    Reflection,
-    drop_reflections,
-    put_reflection,
-    reflection_id,
-)
+from edgemem.learn.reflections import Readership, Reflection, drop_reflections, put_reflection, reflection_id
 from edgemem.preload import preloaded
 from edgemem.recall.search.selection import TOLD_HERE
 from edgemem.recall.text.analyse import asks, language_in, sentences_of, stem, stop_words, terms
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
 
 _RARE, _RARE_SHARE = 8, 0.005
 """So many messages of a readership, or so large a share of them, may hold a word that tells which thing is meant."""
-_AT_ONCE, _SHOWN = 16, 3  # messages of a step; values in a sentence
+_AT_ONCE, _MEMBERS, _SHOWN = 16, 8, 3  # messages of a step; of a chain, the newest; values in a sentence
 _MOST_CHARS, _VALUE_CHARS, _LITTLE = (
     400,
     80,
@@ -255,7 +248,7 @@ class ChainLearner:
     def _put(self, tx: Transaction, *, readers: Readership, word: str) -> None:
         held = self._held[readers]
         is_rare = held[word] <= max(_RARE, _RARE_SHARE * held[""])
-        ids = self._said[readers, word][-MOST_SOURCES:] if is_rare else []
+        ids = self._said[readers, word][-_MEMBERS:] if is_rare else []
         sql = f"{_SAID} and m.id in ({placeholders(ids)})"
         members = [
             Member(number, text, speaker, at, said)
