@@ -222,7 +222,7 @@ async def test_reflections_are_what_the_learners_make(memory: Memory) -> None:
     """They are learnt at once, counted from so many members on, found by either end; members are shown as associated."""
     memory.learning.add(Counter(memory))
     for n in range(3):
-        tell(memory, f"The ladder is here {n}.", "s", n)
+        tell(memory, "Good morning, everybody.", "s", n)
     async with SqliteEngravaCore(memory) as core:
         first = await core.consolidate(current_cycle=3)
         assert (first.reflections_created, first.edges_created) == (1, 3)

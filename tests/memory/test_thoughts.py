@@ -501,7 +501,7 @@ _FILTERS = st.dictionaries(_PATHS, st.lists(_VALUES, max_size=6), max_size=2)
 )
 def test_a_filter_finds_what_passes_and_nothing_else(tmp_path_factory: Any, stored: Any, asked: Any) -> None:
     """Whatever was stored, indexed, and changed before or after that, a search with a filter finds as a look at each record."""
-    with opened(tmp_path_factory.mktemp("home")) as memory:
+    with opened(tmp_path_factory.mktemp("home"), "[learn]\nlearners = []\n") as memory:
         held: dict[str, dict[str, Any]] = {}
         for number, (kind, metadata, later, is_indexed) in enumerate(stored):
             shown = put(memory, kind, f"number{number}", metadata)
