@@ -51,7 +51,6 @@ _OF_A_TIME = {
     THOUGHT: "select id from stored_thoughts where 1",
 }
 """Rows that have valid times, by kind."""
-_CHANGES = 256  # rows waiting for the index whose changes a question sees at once; more are long due
 _SHARE = 0.05  # of the least score that helps, down to which others are told beside one that reaches it
 _STEMS = 2  # of a word, in its language and in English
 _PART = 5  # letters of a word that is looked for within longer ones; a shorter one begins a word
@@ -367,11 +366,11 @@ class Recall:
             with self._tail_lock:
                 # Read here: an older one than that of `UnindexedDocs` would give the same text twice.
                 state = self._index.state() if indexed else None
-                if state is not None:
-                    most = -1 if allowed.metadata else _CHANGES
-                    allowed = allowed._replace(changed=self._index.changes(state, most)[1])
-                search = Search(self._index, state, embedder, allowed, limits, now=self._clock.now())
+                if allowed.metadata and state is not None:
+                    allowed = allowed._replace(changed=self._index.changes(state)[1])
                 self._unindexed.refresh(state)
+                allowed = allowed._replace(over=self._unindexed.over)
+                search = Search(self._index, state, embedder, allowed, limits, now=self._clock.now())
                 who = reader.speaker if reader else None
                 question, view = search.look_up_words(asked, self._unindexed, names=names, reader=who)
             return search, question, search.run(question, view)

@@ -70,6 +70,12 @@ _NOW_OR_LATER = """
 """
 # Only the last eight intervals of each key: the others are over.
 
+OVER = f"""
+  select f.id from facts f where not {_NOW_OR_LATER} and f.id in (
+    select g.origin from index_queue q join facts g on g.id = q.ref where q.kind = 'facts' and q.id > :after)
+"""  # noqa: S608 - our own constant
+"""The statements that are over now, among those behind a row of the index's queue."""
+
 _FACTS = f"""
   k.scope, k.key, f.value, f.level, f.owner, f.speaker, f.event_time, not {_NOW_OR_LATER}
   from facts f join fact_keys k on k.id = f.key_id

@@ -20,6 +20,7 @@ from edgemem.recall.index.sources import (
     FACT,
     KINDS,
     NOTE,
+    OVER,
     PREFERENCE,
     SOURCES,
     TURN,
@@ -67,6 +68,9 @@ class UnindexedDocs:
         self._watermarks: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
         self._added_to: DocTable | None = None
+        self.over: list[int] = []
+        """Facts that are over, and in the index as if they held."""
+        self._over_at = (0, 0)
         self.tables: frozenset[str] | None = None
         """Tables of the truth with rows; None: not known yet."""
         self._start(State(), 0)
@@ -83,6 +87,9 @@ class UnindexedDocs:
             self._reached, self._watermarks = dict(reached), watermarks
         self.tables = frozenset(source.table for source, last in zip(SOURCES, highest, strict=True) if last)
         now = self._truth.clock.now()
+        if (state.queue, queue) != self._over_at:
+            rows = self._truth.query(OVER, {"after": state.queue, "now": now}) if queue > state.queue else ()
+            self.over, self._over_at = [ref for (ref,) in rows], (state.queue, queue)
         for source, last in zip(SOURCES, highest, strict=True):
             if last <= self._reached[source.table]:
                 continue
@@ -169,6 +176,8 @@ class Filter(NamedTuple):
     """Only rows with these ids; None: all."""
     ended: Sequence[int] = ()
     """Rows that take nobody's place, by their ids, which are ticks and so no other row's."""
+    over: Sequence[int] = ()
+    """Facts that are over, which the index has still to learn: they count for nothing, unless the past is asked for; ids are ticks."""
     metadata: Filters = ()
     """Only docs that pass these,"""
     changed: Sequence[Doc] = ()
@@ -188,14 +197,8 @@ class QueryView:
         self.n = table.n
         self.readable = self._readable(asked.reader)
         """Mask of the slots that the reader may read."""
-        for doc in asked.changed:
-            if (
-                doc.past and not asked.past
-            ):  # another value took its place, which the index has still to learn
-                rows = table.rows
-                self.readable[: self.n][
-                    (rows["ref"][: self.n] == doc.ref) & (rows["kind"][: self.n] == doc.kind)
-                ] = False
+        if asked.over and not asked.past:
+            self.readable[: self.n] &= np.isin(table.rows["ref"][: self.n], asked.over, invert=True)
         self.findable = self._findable(asked)
         """Mask of the slots that this question may find."""
         self.words, self.window, self.cosines, self.topic = np.zeros((4, self.n + 1), np.float32)
