@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (59_377, 53_690),
-    "lines of code": (42_577, 32_500),
-    "lines of the core": (47_371, 42_050),
+    "lines": (59_371, 53_690),
+    "lines of code": (42_574, 32_500),
+    "lines of the core": (47_365, 42_050),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),

@@ -234,7 +234,8 @@ class ChainLearner:
         return True
 
     def _note(self, number: int, text: str, readers: Readership) -> None:
-        words = {stem(word.lower(), language_in(text)) for word in _WORD.findall(text)}
+        code = language_in(text)
+        words = {stem(word.lower(), code) for word in _WORD.findall(text)}
         self._held[readers].update({"", *words})
         for word in {word for said in statements_in(text) for word in said.stems[:2]}:
             self._said[readers, word].append(number)

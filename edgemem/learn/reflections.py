@@ -31,13 +31,12 @@ from edgemem.thoughts import (
 
 if TYPE_CHECKING:
     from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.store.db.transaction import Transaction
 
 SOURCE = "learn:"
 """How the source of a reflection begins, before the name of its learner."""
 MOST_SOURCES = 64
 """The newest sources of a reflection that it has edges to."""
-_OF = "select name from stored_thoughts where source = :source and type = 'REFLECTION' and level = :level and owner is :owner"
 
 _MEMBERS = """
   select t.name, ifnull(e.target_id, '') from stored_thoughts t
@@ -130,12 +129,6 @@ def put_reflection(tx: Transaction, learner: str, readership: Readership, reflec
         )
         put_edge(tx, edge)
     return True
-
-
-def names_of(db: Tables, learner: str, readership: Readership) -> list[str]:
-    """Return the ids of a learner's reflections for a readership."""
-    values = {"source": f"{SOURCE}{learner}", "level": readership.level, "owner": readership.owner}
-    return [name for (name,) in db.query(_OF, values)]
 
 
 def drop_reflections(tx: Transaction, ids: Iterable[str]) -> None:
