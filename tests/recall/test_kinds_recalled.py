@@ -186,3 +186,26 @@ def test_a_value_that_took_another_ones_place_scores_the_same_before_and_after_i
             scores.append(first.score)
             memory.idle(seconds=30)
         assert scores[0] == pytest.approx(scores[1], abs=0.01)
+
+
+def test_changes_that_wait_for_the_index_cost_a_recall_no_further_query(tmp_path, monkeypatch):
+    """They are read once, and not with each question."""
+    by_words = Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path, profile=by_words, worker=False) as memory:
+        for n in range(60):
+            memory.store.add_fact(f"shelf.{n}", f"box {n}", scope="household")
+        memory.idle(seconds=30)
+        database, asked = memory.diagnostics.database, []
+        query = database.query
+        monkeypatch.setattr(database, "query", lambda sql, *values: asked.append(sql) or query(sql, *values))
+
+        def queries() -> int:
+            memory.recall("what is on shelf 7", speaker="bob", k=1)
+            asked.clear()
+            memory.recall("what is on shelf 7", speaker="bob", k=1)
+            return len(asked)
+
+        before = queries()
+        for n in range(20, 60):
+            memory.store.add_fact(f"shelf.{n}", f"basket {n}", scope="household")
+        assert queries() == before
