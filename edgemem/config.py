@@ -286,7 +286,7 @@ class LearnSettings(_Section, frozen=True):
     """`[learn]`: what idle time makes of what was said and done."""
 
     learners: tuple[LearnerName, ...] = ("chains", "routines", "regularities")
-    """Which of them learn: where a thing has been, and how ("chains"), what is wanted at the same time of day ("routines"), what an
+    """Which of them learn: where a thing has been, and how ("chains"), what is said at the same time of day ("routines"), what an
     agent's episodes have in common ("regularities"), and, not yet good enough to be on by itself, facts that people tell by the way
     ("statements"). `[]`: none; what was learnt stays."""
 
