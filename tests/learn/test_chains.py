@@ -7,9 +7,10 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 import edgemem
-from edgemem.config import Settings
+from edgemem.config import LearnSettings, Settings
 from edgemem.learn.chains import ChainLearner
 from edgemem.learn.learning import Learning
 from edgemem.records import Reader
@@ -25,7 +26,8 @@ _MAY = at_day("2026-05-12")
 
 @pytest.fixture
 def memory(tmp_path):
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
+    profile = replace(BY_WORDS, learn=LearnSettings(("chains",)))  # it is all said at the same time of day
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
         yield memory
 
 
