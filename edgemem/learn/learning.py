@@ -135,7 +135,8 @@ def _undo(tx: Transaction, thought_id: str) -> None:
             f"Nothing was learnt under {thought_id!r:.80}; `edgemem learn log` lists the ids."
         )
     if thought.thought_type is ThoughtType.REFLECTION:
-        change_thought(tx, thought_id, {"lifecycle_status": LifecycleStatus.ARCHIVED})
+        # Pinned, so that retention does not collect it.
+        change_thought(tx, thought_id, {"lifecycle_status": LifecycleStatus.ARCHIVED, "pinned": True})
         return
     undo_fact(tx, int(thought_id.partition(":")[2]))
     put_mark(tx, thought_id, metadata={**thought.metadata, UNDONE: True})

@@ -1,7 +1,8 @@
 """Reflections: plain sentences about several memories of one readership, with an edge to each of them.
 
 A reflection is a stored thought of type REFLECTION. It keeps its id while its sentence changes, goes with the first of its sources that is
-erased (`store.erase`), and is made again of what is left. What somebody has put into the archive stays there, and is not learnt again.
+erased (`store.erase`), and is made again of what is left. What somebody has put into the archive stays there, and is not learnt again; of
+that, nothing but the id outlives a source.
 """
 
 from __future__ import annotations

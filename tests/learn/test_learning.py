@@ -12,7 +12,7 @@ from edgemem.errors import InvalidInputError, ThoughtNotFoundError
 from edgemem.learn.learning import cursor_of, move_cursor
 from edgemem.learn.reflections import Readership, Reflection, put_reflection
 from edgemem.records import Reader
-from support.homes import tell
+from support.homes import files_with, tell
 
 _NEW = "select m.id, t.level, t.owner from messages m join turns t on t.first_message = m.id where m.id > ? order by m.id"
 _ALL = "select m.id from messages m join turns t on t.first_message = m.id where t.level = ? and t.owner is ? order by m.id desc"
@@ -126,6 +126,20 @@ def test_what_was_undone_is_not_learnt_again(memory) -> None:
     assert not any(item.kind == "thought" for item in memory.recall("what was said?"))
     with pytest.raises(ThoughtNotFoundError):
         memory.learning.undo("fact:1")
+
+
+@pytest.mark.parametrize("sessions", ["t", "st"])
+def test_an_undone_one_is_not_learnt_again_of_what_is_left(memory, sessions: str) -> None:
+    """Whatever is forgotten of its sources takes its words along, and no more."""
+    said(memory, "The ladder is here.")
+    said(memory, "The ladder is there.", session="t", speaker="bob")
+    (thought,) = memory.learning.log()
+    memory.learning.undo(thought.thought_id)
+    for session in sessions:
+        memory.forget(session=session)
+    said(memory, "The ladder is gone.", session="u")
+    assert memory.learning.log() == []
+    assert files_with(memory.home, "said: 2 times") == []
 
 
 def test_a_move_of_people_unlearns_what_was_private(memory) -> None:

@@ -158,7 +158,7 @@ def test_a_source_that_is_forgotten_counts_no_more(memory) -> None:
 
 
 def test_an_undone_one_is_not_learnt_again(tmp_path) -> None:
-    """Not by what is said later, nor after a restart."""
+    """Not by what is said later, nor after a restart, nor of what is left when its sources are forgotten."""
     for part in (WEEK[:4], WEEK[4:], ("2026-06-08 22:30",)):
         with open_home(tmp_path / "home") as memory:
             for at in part:
@@ -168,6 +168,11 @@ def test_an_undone_one_is_not_learnt_again(tmp_path) -> None:
                 assert part == WEEK[:4]
                 memory.learning.undo(thought.thought_id)
     with open_home(tmp_path / "home") as memory:
+        assert learnt(memory) == []
+        say(memory, "lights off", "2026-06-09 22:30", session="hall")
+        memory.forget(session="kitchen")
+        for at in ("2026-06-10 22:30", "2026-06-11 22:30"):
+            say(memory, "lights off", at)
         assert learnt(memory) == []
 
 

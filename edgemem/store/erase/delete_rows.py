@@ -27,9 +27,11 @@ from edgemem.store.kinds import BANK_FILES, EPISODES, FACTS, KINDS, PREFERENCES,
 from edgemem.store.pending_erasures import forget_move, note_folder, note_forgotten, note_whose
 from edgemem.store.retention import STAYS
 from edgemem.store.rights import drop_session, drop_unused, scope_in_sql, spellings, written_scope
+from edgemem.store.thoughts import put_thought, stored_thought
 from edgemem.store.turns import erase_epochs
 from edgemem.store.users import SAID, topic
 from edgemem.store.validation import as_text, checked_json, lookup
+from edgemem.thoughts import LifecycleStatus
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
@@ -64,7 +66,10 @@ _UNSUPPORTED = """
 _UNSUPPORTED_REFLECTIONS = """
   select id, name, essence from stored_thoughts t where type = 'REFLECTION' and source between 'learn:' and 'learn;' and ifnull((
     select count(*) < round(1 / min(weight)) from stored_edges where source_id = t.name and type = 'CONSOLIDATED_FROM'), 1)
+    and essence <> :undone
 """
+_UNDONE = "undone"
+"""All that is left of a reflection in the archive when a source of it is gone: by its id it is not learnt again."""
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
@@ -93,11 +98,15 @@ def erase_unsupported(tx: Transaction) -> None:
 
 
 def _erase_reflections(tx: Transaction) -> None:
-    """Erase reflections of which a source is gone; learning makes them again of the others."""
-    for number, name, essence in tx.execute(_UNSUPPORTED_REFLECTIONS):
+    """Erase reflections of which a source is gone; learning makes them again of the others, unless they were in the archive."""
+    for number, name, essence in tx.execute(_UNSUPPORTED_REFLECTIONS, {"undone": _UNDONE}):
         note_forgotten(tx)
+        before = stored_thought(tx, name)
         erase_tool_copies(tx, [Erased.with_values("thought", name, [essence])])
         erase_blocks(tx, delete_rows(tx, STORED_THOUGHTS, "id = :id", {"id": number}))
+        if before.lifecycle_status is LifecycleStatus.ARCHIVED:
+            empty = {"essence": _UNDONE, "content": _UNDONE, "consolidated_from": (), "metadata": {}}
+            put_thought(tx, before.evolve(**empty, valid_from=None))
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
