@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (59_227, 53_690),
-    "lines of code": (42_461, 32_500),
-    "lines of the core": (47_221, 42_050),
+    "lines": (58_887, 53_690),
+    "lines of code": (42_213, 32_500),
+    "lines of the core": (46_881, 42_050),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
@@ -34,8 +34,8 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (3_560, 3_800),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (45_369, 41_420),
-    "modules": (232, 215),
+    "lines of tests": (45_306, 41_420),
+    "modules": (231, 215),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
     "circles of parts": (0, 0),

@@ -285,10 +285,10 @@ LearnerName = Literal["chains", "regularities", "routines", "statements"]
 class LearnSettings(_Section, frozen=True):
     """`[learn]`: what idle time makes of what was said and done."""
 
-    learners: tuple[LearnerName, ...] = ("chains", "routines", "regularities")
+    learners: tuple[LearnerName, ...] = ("chains", "routines", "regularities", "statements")
     """Which of them learn: where a thing has been, and how ("chains"), what is said at the same time of day ("routines"), what an
-    agent's episodes have in common ("regularities"), and, not yet good enough to be on by itself, facts that people tell by the way
-    ("statements"). `[]`: none; what was learnt stays."""
+    agent's episodes have in common ("regularities"), and what extractors of your own find in talk ("statements"). `[]`: none; what was
+    learnt stays."""
 
 
 class BackupSettings(_Section, frozen=True):

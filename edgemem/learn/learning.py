@@ -59,7 +59,7 @@ class Learning:
     ) -> None:
         self._database, self._settings, self._learners = database, settings, [*learners]
         self.extractors = extractors
-        """What finds facts in talk beside edgemem's own tagger; append yours."""
+        """What finds facts in talk; none comes with edgemem: append yours."""
 
     def add(self, learner: Learner) -> None:
         """Let a learner of your own learn beside edgemem's, whatever the profile names."""

@@ -1,6 +1,6 @@
-"""Statements: facts that people tell by the way, without a model that keeps them.
+"""Statements: facts that people tell by the way, found by extractors of the user's own.
 
-Each new utterance of a recognised person is read by a small tagger, and by extractors of the user's own. What is learnt has its message as
+Each new utterance of a recognised person is read by every extractor; without one nothing is read. What is learnt has its message as
 evidence, by an edge with the span, the subject that the statement is about, the level of its turn, and less trust than what was stored on
 purpose; the speaker of the old value corrects it. What a model kept of an utterance is enough: nothing more is learnt of that.
 """
@@ -18,7 +18,7 @@ import msgspec
 from edgemem.clock import local
 from edgemem.errors import InvalidInputError
 from edgemem.languages.words import all_words, small
-from edgemem.learn.extraction import LISTS, MOST_CHARS, Statement, checked_statements, extract
+from edgemem.learn.extraction import LISTS, MOST_CHARS, Statement, checked_statements
 from edgemem.learn.learning import UNDONE, cursor_of, move_cursor
 from edgemem.learn.lists import ListChange
 from edgemem.recall.people.names import spelled, subject_of
@@ -122,6 +122,8 @@ class StatementLearner:
 
     def step(self, stop: Callable[[], bool]) -> bool:
         """Read the next utterances; tell whether there was any."""
+        if not self._extractors:
+            return False
         before = cursor_of(self._database, self.name)
         bound = {"after": before, "most": _AT_ONCE, "lately": _LATELY}
         rows = self._database.query(f"{_ROW} m.id > :after order by m.id limit :most", bound)
@@ -140,13 +142,9 @@ class StatementLearner:
         certain = said.confidence is None or said.confidence >= self._settings.now.memory.doubtful_below
         if not said.speaker or not certain or said.is_kept or len(said.text) > MOST_CHARS:
             return []
-        told = extract(said.text, said.before or "")
-        if asks(said.text):
-            told = [one for one in told if one.kind in LISTS]
-        language = language_in(said.text)
-        return told + [
-            one for other in [*self._extractors] for one in self._found_by(other, said.text, language)
-        ]
+        language, is_asked = language_in(said.text), asks(said.text)
+        told = [one for other in [*self._extractors] for one in self._found_by(other, said.text, language)]
+        return [one for one in told if one.kind in LISTS or not is_asked]
 
     def _found_by(self, extractor: Extractor, text: str, language: str) -> list[Statement]:
         try:
@@ -264,8 +262,6 @@ def _key_of(told: Statement, said: _Utterance, speaker: str) -> str:
     if is_answer and asks(before):
         asked = [word for word in _bare_words(before, language) if word not in stop_words(language)]
         thing = asked if len(asked) <= _MOST_ASKED else []
-    elif is_answer:
-        thing = next((_bare_words(one.thing, language) for one in extract(before) if one.thing), [])
     elif told.kind == "danger" and "allerg" in small(said.text):
         thing = [usual["allergy"]]
     elif told.kind in usual and (told.kind != "like" or not thing):
@@ -279,7 +275,7 @@ def _key_of(told: Statement, said: _Utterance, speaker: str) -> str:
     if told.kind in _SPEAKERS and not told.owner and not words.speaks_of_itself(small(said.text)):
         about = subject_of(said.text, "_".join(thing), told.value, speaker)
         if about.about == "other" and not about.name:
-            return ""  # the tagger has overlooked whose it is
+            return ""  # the extractor has overlooked whose it is
         whose = (about.name,) if about.about == "other" and about.name else whose
     return ".".join((*whose[:1], "_".join((*whose[1:], *thing))))
 

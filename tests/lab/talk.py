@@ -1,4 +1,4 @@
-"""What talk teaches: facts learnt from what people said in homes, beside those that two labellers found in it.
+"""What talk teaches with an extractor: facts learnt from what people said in homes, beside those that two labellers found in it.
 
 `tests/data/talk.toml` is the half for looking; only who judges opens `talk_sealed.toml`. Facts are read by public doors: those whose
 source is `talk`, in all versions ever stored, each from the message to which its edge leads. Optional ones count nowhere.
@@ -7,6 +7,7 @@ source is `talk`, in all versions ever stored, each from the message to which it
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 _WRONG = ("no label", *SORTS)
 
 
-def run(*, file: Path = FILE, show: bool = False, judge: bool = False) -> dict[str, Any]:
+def run(*, extractor: str, file: Path = FILE, show: bool = False, judge: bool = False) -> dict[str, Any]:
     """Let homes talk, and judge what was learnt from it.
 
     Args:
+        extractor: a class of an importable module that `memory.learning.extractors` takes, as `module:Class`.
         show: tell every learnt fact with its verdict, and every missed one; of the sealed file only with `judge`.
         judge: I judge, and build nothing that this measures.
     """
@@ -33,6 +35,8 @@ def run(*, file: Path = FILE, show: bool = False, judge: bool = False) -> dict[s
         raise InvalidInputError(
             "This file is sealed: who builds sees counts alone; leave out --show, or judge with --judge."
         )
+    module, _, name = extractor.partition(":")
+    finder = getattr(import_module(module), name)()
     verdicts, shown, found = Counter[str](), [], set()
     homes = read_homes(file)
     labels = {
@@ -40,7 +44,7 @@ def run(*, file: Path = FILE, show: bool = False, judge: bool = False) -> dict[s
     }
     for home in homes:
         speakers, by_id = {said.speaker for said in home.said}, {said.id: said for said in home.said}
-        for fact in learnt_in(home):
+        for fact in learnt_in(home, finder):
             # Said twice, a fact is right if it is right of either.
             each = [
                 (id_, *verdict(fact, by_id[id_].facts, speakers, by_id[id_].at))
@@ -62,7 +66,7 @@ def run(*, file: Path = FILE, show: bool = False, judge: bool = False) -> dict[s
         Counter(labels[key].kind for key in wanted),
         Counter(labels[key].kind for key in wanted if key in found),
     )
-    nothing = [fact for home in read_nothing() for fact in learnt_in(home)]
+    nothing = [fact for home in read_nothing() for fact in learnt_in(home, finder)]
     low, high = wilson(right, right + wrong)
     recall = {"promised": share(found, promised), "all": share(found, wanted)}
     figures: dict[str, Any] = {

@@ -19,6 +19,7 @@ from lab.judge import SetClock
 from lab.talk_verdicts import Label, Learnt
 
 if TYPE_CHECKING:
+    from edgemem.learn.extraction import Extractor
     from edgemem.memory import Memory
 
 ALL_LEARN = LearnSettings(get_args(LearnerName))
@@ -65,8 +66,8 @@ def read_nothing() -> list[Home]:
     return [Home("nothing", "en", tuple(said))]
 
 
-def learnt_in(home: Home) -> list[Learnt]:
-    """Return what a memory learns of a home; what it rests on is empty where nobody of the home said it."""
+def learnt_in(home: Home, extractor: Extractor) -> list[Learnt]:
+    """Return what a memory with an extractor learns of a home; what it rests on is empty where nobody of the home said it."""
     say(f"{home.name} …")
     clock, profile = (
         SetClock(),
@@ -76,6 +77,7 @@ def learnt_in(home: Home) -> list[Learnt]:
         scratch(None) as folder,
         edgemem.open(folder / "home", profile=profile, clock=clock, worker=False) as memory,
     ):
+        memory.learning.extractors.append(extractor)
         told = tell(memory, clock, home)
         return [fact for fact in read_learnt(memory, told) if "" not in fact.said[:1]]
 

@@ -62,7 +62,7 @@ def test_the_sealed_half_is_shown_to_a_judge_alone() -> None:
     """Counts are for everybody; its first line says who may read it."""
     assert SEALED.read_text("utf-8").startswith("# Sealed: only who judges")
     with pytest.raises(InvalidInputError, match="sealed"):
-        run(file=SEALED, show=True)
+        run(extractor="m:E", file=SEALED, show=True)
 
 
 @pytest.mark.parametrize(
