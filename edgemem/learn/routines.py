@@ -49,7 +49,7 @@ TOLERANCE = 20
 UNUSED_S = 182 * 86400.0
 """Seconds without it after which a routine is none."""
 _DAY, _WEEK = 1440, 7  # minutes; days
-_AT_ONCE, _WRITTEN_AT_ONCE = 32, 4  # messages, routines of a step
+_AT_ONCE = 32  # messages of a step; another one writes a routine
 _SINGLE = 64  # the newest utterances with a mark, outside of routines, that a new one is compared with
 _RECENT = 9  # days that tell the time of a routine
 _MOST_CHARS, _MOST_WORDS = 300, 4  # longer talk has words in common by chance
@@ -183,7 +183,7 @@ class RoutineLearner:
         self._changed: dict[tuple[Readership, str], None] = {}
 
     def step(self, stop: Callable[[], bool]) -> bool:
-        """Read some messages, or write some routines; tell whether there was any."""
+        """Read some messages, or write a routine; tell whether there was any."""
         if stop():
             return False
         db = self._database
@@ -197,8 +197,9 @@ class RoutineLearner:
         if last is not None:
             self._take(last)
         elif self._changed:
-            changed = [*self._changed][:_WRITTEN_AT_ONCE]
-            db.write(partial(self._write, changed=changed, before=cursor))
+            readers, name = next(iter(self._changed))
+            if db.write(partial(self._write, readers=readers, name=name, before=cursor)):
+                del self._changed[readers, name]
         return last is not None or bool(self._changed)
 
     def _take(self, last: int) -> None:
@@ -213,21 +214,20 @@ class RoutineLearner:
             self._changed |= dict.fromkeys((readers, name) for name in changed)
         self._read = last
 
-    def _write(self, tx: Transaction, *, changed: list[tuple[Readership, str]], before: int) -> None:
-        """Write some routines, and take away those that have ended."""
+    def _write(self, tx: Transaction, *, readers: Readership, name: str, before: int) -> bool:
+        """Write a routine, and with the last one take away those that have ended; tell whether it may be written."""
         after = max(before, self._read)  # what the cursor was may be erased
         if last_forgotten(tx) != self._stamp[0] or not move_cursor(tx, self.name, before=before, after=after):
-            return
-        for readers, name in changed:
-            if routine := self._said[readers].routines.get(name):
-                put_reflection(tx, self.name, readers, routine.reflection())
-        if len(changed) == len(self._changed):
-            said = self._said.items()
-            live = {reflection_id(self.name, readers, name) for readers, one in said for name in one.routines}
+            return False
+        if routine := self._said[readers].routines.get(name):
+            put_reflection(tx, self.name, readers, routine.reflection())
+        if len(self._changed) == 1:
+            every = ((readers, name) for readers, said in self._said.items() for name in said.routines)
+            live = {reflection_id(self.name, readers, name) for readers, name in every}
             kept = {name for (name,) in tx.query(_KEPT, (f"{SOURCE}{self.name}",))}
             drop_reflections(tx, kept - live)
         self._stamp = last_forgotten(tx), *self._stamp[1:]  # by this: nothing is to be read anew
-        self._changed = {one: None for one in self._changed if one not in changed}
+        return True
 
 
 def _marks_of(text: str, messages: Iterable[tuple[str | None, str | None]]) -> list[str]:
