@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.fence import clean, storable
 from edgemem.scopes import name_key
-from edgemem.store.edges import put_edge
 from edgemem.store.erase.delete_rows import erase_record
-from edgemem.store.graph import STORED_THOUGHTS
+from edgemem.store.graph import STORED_EDGES, STORED_THOUGHTS, put_row
 from edgemem.store.rights import LEVELS
 from edgemem.store.thoughts import change_thought, find_rows, put_thought, read_thoughts, visibility_of
 from edgemem.thoughts import (
@@ -96,7 +95,7 @@ def put_reflection(tx: Transaction, learner: str, readership: Readership, reflec
         or (before.content, before.consolidated_from) == (text, sources)
     ):
         return False
-    put_thought(
+    stored = put_thought(
         tx,
         ThoughtRecord(
             thought_id=name,
@@ -128,7 +127,7 @@ def put_reflection(tx: Transaction, learner: str, readership: Readership, reflec
             weight=1 / len(sources),  # its share of the evidence: a missing one is noticed
             source=KnowledgeSource.DREAMING,
         )
-        put_edge(tx, edge)
+        put_row(tx, STORED_EDGES, edge, level=readership.level, owner=stored.owner)  # as all that it joins
     return True
 
 
