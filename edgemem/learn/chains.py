@@ -1,7 +1,8 @@
 """Chains: what people said of one thing, in one sentence, the newest first, old values with until when.
 
 A statement begins with a thing, or has one behind "the", "our" or "my" and no preposition: what else its clause says is the value, in its own
-words. Statements of one readership whose things begin with the same rare word are of one thing, which is what all of them begin with.
+words. Statements of one readership whose things begin with the same rare word are of one thing, which is what all of them begin with. One that
+leaves open which thing it means is left out where others do not, and so is a shed where the shed key is spoken of.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, takewhile
+from itertools import dropwhile, groupby, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.context.block.render import Today, told_as_chain
-from edgemem.languages.words import Templates, WordSet, all_words
+from edgemem.languages.words import Templates, WordSet, all_words, number_words
 from edgemem.learn.learning import cursor_of, move_cursor
 from edgemem.learn.reflections import Readership, Reflection, drop_reflections, put_reflection, reflection_id
 from edgemem.preload import preloaded
@@ -30,13 +31,9 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
 
 _RARE, _RARE_SHARE = 8, 0.005
-"""So many messages of a readership, or so large a share of them, may hold a word that tells which thing is meant."""
+"""So many messages of a readership, or so large a share, may hold a word that tells which thing is meant; more if half of them state something."""
 _AT_ONCE, _MEMBERS, _SHOWN = 16, 8, 3  # messages of a step; of a chain, the newest; values in a sentence
-_MOST_CHARS, _VALUE_CHARS, _LITTLE = (
-    400,
-    80,
-    4,
-)  # of a message; of a value; words beside them of what tells little
+_MOST_CHARS, _VALUE_CHARS, _LITTLE = 400, 80, 4  # of a message; of a value; words beside it that tell little
 _SAID = """
   select m.id, m.content, t.level, t.owner, t.speaker, ifnull(t.event_time, t.recorded / 1e6) from messages m
   join turns t on t.session_id = m.session_id and t.n = m.turn and t.utterance = m.id
@@ -54,12 +51,17 @@ class Statement(NamedTuple):
     stems: tuple[str, ...]
     is_own: bool
     """Whether its speaker calls it "my"."""
-    has_article: bool
-    has_copula: bool
-    """Either tells that it is a thing: an article before it, or "is" behind it."""
+    is_thing: bool
+    """Whether an article before it, or "is" behind it, tells that it is a thing."""
+    is_doubtful: bool
+    """Whether it may be another one than the household's, or nothing is said of it: the ladder of the neighbours, at school the piano is."""
+    name_words: int
+    """So many of the words are surely what it is called; those behind may be a verb."""
     before: str
     after: str
     """What is said before and behind these words: by its clause, and by its sentence."""
+    modifier: str = ""
+    """The stem before these words, where it begins with the second one."""
 
     def beginning_with(self, word: str) -> Statement | None:
         """Return it without the first of its words, where the second is this one; None: neither is."""
@@ -67,7 +69,13 @@ class Statement(NamedTuple):
             return self
         if self.stems[1:2] != (word,):
             return None
-        return self._replace(words=self.words[1:], stems=self.stems[1:], has_article=False)
+        return self._replace(
+            words=self.words[1:],
+            stems=self.stems[1:],
+            is_thing=self.name_words == len(self.words),
+            name_words=self.name_words - 1,
+            modifier=self.stems[0],
+        )
 
 
 class Member(NamedTuple):
@@ -82,7 +90,7 @@ class Member(NamedTuple):
     def value(self, length: int) -> str:
         """Return what it says of a thing of so many words."""
         rest = [*self.said.words[length:], self.said.after]
-        return " ".join(filter(None, rest)) or self.said.before
+        return (" ".join(filter(None, rest)) or self.said.before).replace(" '", "'")
 
 
 class _Standing(NamedTuple):
@@ -101,19 +109,30 @@ class _Standing(NamedTuple):
     """In a clause that says nothing of what is."""
     leads: WordSet
     """Before the thing, and saying nothing of it."""
+    genitives: WordSet
+    """Between a thing and whose it is."""
+    pronouns: WordSet
+    """Before what somebody does, and behind what is done to something."""
     unreal: Templates
     """Phrases of what is told, made up or not so."""
+    names: frozenset[str]
+    """First names, in small letters."""
 
 
 @preloaded
 def _standing() -> dict[str, _Standing]:
     """Return the words of each language that has them, by its code."""
-    listed = {code: words.learning["chains"] for code, words in all_words().items() if words.learning}
     return {
         code: _Standing._make(
-            [*(WordSet(words[name]) for name in _Standing._fields[:-1]), Templates(words["unreal"])]
+            [
+                *(WordSet(listed[name]) for name in _Standing._fields[:-2]),
+                Templates(listed["unreal"]),
+                words.names.first.plain(),
+            ]
         )
-        for code, words in listed.items()
+        for code, words in all_words().items()
+        if words.learning
+        for listed in [words.learning["chains"]]
     }
 
 
@@ -141,9 +160,10 @@ def _clauses(sentence: str, standing: _Standing) -> Iterator[tuple[list[str], st
     clause: list[str] = []
     for hit in _WORD.finditer(sentence):
         word = hit[0].strip()
-        if re.fullmatch(r"[,;:()–—-]", word) or word.lower() in standing.joins.words:
-            yield clause, sentence[hit.end() :].strip(" .!")
-            clause = []
+        is_condition = word.lower() in standing.conditions.words
+        if is_condition or word[0] in ",;:()–—-" or word.lower() in standing.joins.words:
+            yield clause, sentence[hit.start() :].strip(" ,;:()–—-.!")
+            clause = [word] if is_condition else []
         else:
             clause.append(word)
     yield clause, ""
@@ -151,42 +171,54 @@ def _clauses(sentence: str, standing: _Standing) -> Iterator[tuple[list[str], st
 
 def _in_clause(clause: Sequence[str], rest: str, code: str, standing: _Standing) -> Iterator[Statement]:
     """Yield what a clause says of the thing that it begins with, and of those behind an article."""
-    small, stops = [word.lower() for word in clause], stop_words(code) | standing.leads.words
+    small, stops = [word.lower() for word in clause], stop_words(code) | standing.leads.words | number_words()
     bare = [word in stops or word.startswith("'") or not word[:1].isalpha() for word in small]
-    at = 0
-    while at < len(small):
-        if bare[at]:
-            at += 1
-            continue
-        end = at + sum(1 for _ in takewhile(lambda is_bare: not is_bare, bare[at:]))
-        left = small[:at]
-        article = left[-1:] and left[-1] in standing.definite.words
+    places, others, does = standing.places.words, standing.others.words, standing.pronouns.words
+    articles = standing.definite.words | others
+    decisive = places | articles | does | standing.copulas.words
+    for run in [[*run] for is_bare, run in groupby(range(len(small)), bare.__getitem__) if not is_bare]:
+        begin, end = run[0], run[-1] + 1
+        # The word before that tells what the run is: a thing, where something is, or what somebody does.
+        at = next((n for n in range(begin - 1, -1, -1) if not bare[n] or small[n] in decisive), -1)
+        decides = small[at] if at >= 0 else ""
+        if {*small[end : end + 1]} & (articles | does):
+            end -= 1  # a verb, before what is done to something
+        is_definite = decides in standing.definite.words
+        if (
+            at > 0 and decides == "'s" and _is_kin(small[at - 1], code)
+        ):  # mum's is the household's, my brother's is not
+            at -= 1
+            is_definite = articles.isdisjoint(small[at - 1 : at])
         # Behind a preposition it is where something else is; "a" and "your" tell of another one.
-        begins = all(bare[:at]) and not any(
-            word in standing.others.words | standing.places.words for word in left
+        begins = all(bare[:begin]) and not {*small[:begin]} & ((places | others) - standing.leads.words)
+        stands = is_definite and places.isdisjoint(small[at - 1 : at])
+        owns = small[end : end + 1] == ["'s"] and not all(bare[end : end + 2])
+        owns = owns and (small[end - 1] in standing.names or _is_kin(small[end - 1], code))
+        if end == begin or decides in does or owns or not (begins or stands):
+            continue
+        before = clause[: at if is_definite else begin]
+        after = [*dropwhile(lambda word: word.lower() in standing.copulas.words, clause[end:])]
+        has_copula = len(after) < len(clause[end:])
+        length = end - begin if has_copula else 1 if all_words()[code].compounds else end - begin - begins
+        yield Statement(
+            words=tuple(clause[begin:end]),
+            stems=tuple(stem(word, code) for word in small[begin:end]),
+            is_own=decides in standing.own.words,
+            is_thing=is_definite or has_copula,
+            is_doubtful=not standing.genitives.words.isdisjoint(small[end : end + 1])
+            or (small[0] in places and not begins)
+            or not (before or after or end - begin > 1),
+            name_words=length,
+            before=" ".join(before),
+            after=", ".join(filter(None, (" ".join(after), rest)))[:_VALUE_CHARS],
         )
-        stands = article and not (left[-2:-1] and left[-2] in standing.places.words)
-        owned = small[end : end + 1] == ["'s"] and _is_person(small[end - 1], code)
-        after = clause[end:]
-        has_copula = bool(after) and after[0].lower() in standing.copulas.words
-        while after and after[0].lower() in standing.copulas.words:
-            after = after[1:]
-        if (begins or stands) and not owned:
-            yield Statement(
-                tuple(clause[at:end]),
-                tuple(stem(word, code) for word in small[at:end]),
-                bool(left[-1:] and left[-1] in standing.own.words),
-                bool(article),
-                has_copula,
-                " ".join(clause[: at - bool(article)]),
-                ", ".join(filter(None, (" ".join(after), rest)))[:_VALUE_CHARS],
-            )
-        at = end
 
 
-def _is_person(word: str, code: str) -> bool:
+def _is_kin(word: str, code: str) -> bool:
     words = all_words()[code]
-    return bool(words.statements.people.stand_in(word)) or word in words.names.first.plain()
+    return words.statements.people.stand_in(word) or (
+        words.safety is not None and words.safety.others.stand_in(word)
+    )
 
 
 class ChainLearner:
@@ -211,9 +243,7 @@ class ChainLearner:
 
     def step(self, stop: Callable[[], bool]) -> bool:
         """Read some messages, or make the chains of a word; tell whether there was any."""
-        db = self._database
-        moved = db.query("select value from meta where key = ?", (MOVE,))
-        mark = last_forgotten(db), moved[0][0] if moved else None
+        db, mark = self._database, _mark(self._database)
         cursor, newest = cursor_of(db, self.name), db.query("select max(id) from messages")[0][0] or 0
         if stop() or (max(newest, mark[0]) <= cursor and mark[1] == self._mark[1]):
             return False
@@ -227,7 +257,7 @@ class ChainLearner:
             self._read = rows[-1][0] if len(rows) == _AT_ONCE else newest
         elif self._changed:
             readers, word = next(iter(self._changed))
-            db.write(partial(self._put, readers=readers, word=word))
+            self._mark = db.write(partial(self._put, readers=readers, word=word))
             del self._changed[readers, word]
         else:
             db.write(partial(move_cursor, learner=self.name, before=cursor, after=max(newest, mark[0])))
@@ -246,9 +276,10 @@ class ChainLearner:
     def _rows(self, db: Tables, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         return db.query(sql, {**values, "doubtful": self._settings.now.memory.doubtful_below})
 
-    def _put(self, tx: Transaction, *, readers: Readership, word: str) -> None:
-        held = self._held[readers]
-        is_rare = held[word] <= max(_RARE, _RARE_SHARE * held[""])
+    def _put(self, tx: Transaction, *, readers: Readership, word: str) -> tuple[int, object]:
+        """Make the chains of a word anew; return the mark, which what is dropped here moves."""
+        before, held = _mark(tx), self._held[readers]
+        is_rare = held[word] <= max(_RARE, _RARE_SHARE * held[""], 2 * len(self._said[readers, word]))
         ids = self._said[readers, word][-_MEMBERS:] if is_rare else []
         sql = f"{_SAID} and m.id in ({placeholders(ids)})"
         members = [
@@ -259,14 +290,11 @@ class ChainLearner:
             if said is not None
         ]
         chains = chains_of(members)
-        known = [
-            reflection_id(self.name, readers, name)
-            for name in (word, *(f"{who} {word}" for who in _speakers(members)))
-        ]
         for name, chain in chains.items():
             put_reflection(tx, self.name, readers, self._reflection(name, chain))
-            known.remove(reflection_id(self.name, readers, name))
-        drop_reflections(tx, known)
+        names = {word, *(f"{name_key(member.speaker)} {word}" for member in members)}
+        drop_reflections(tx, [reflection_id(self.name, readers, name) for name in names - chains.keys()])
+        return _mark(tx) if before == self._mark else self._mark
 
     def _reflection(self, name: str, chain: list[Member]) -> Reflection:
         length = _shared([member.said.stems for member in chain])
@@ -287,6 +315,12 @@ class ChainLearner:
         )
 
 
+def _mark(db: Tables) -> tuple[int, object]:
+    """Return what changes when something was forgotten or people were moved."""
+    moved = db.query("select value from meta where key = ?", (MOVE,))
+    return last_forgotten(db), moved[0][0] if moved else None
+
+
 def chains_of(members: Sequence[Member]) -> dict[str, list[Member]]:
     """Return the statements of one word by the name of their thing, the newest first, one a message; one alone is no chain.
 
@@ -294,28 +328,35 @@ def chains_of(members: Sequence[Member]) -> dict[str, list[Member]]:
     """
     owners = {name_key(member.speaker) for member in members if member.said.is_own}
     chains = defaultdict[str, dict[int, Member]](dict)
-    for member in sorted(members, key=lambda member: (member.at, member.id), reverse=True):
+    for member in sorted(members, key=lambda each: (each.at, each.id, bool(each.value(1))), reverse=True):
         who = name_key(member.speaker)
         name = f"{who} {member.said.stems[0]}" if len(owners) > 1 and who in owners else member.said.stems[0]
         chains[name].setdefault(member.id, member)
-    told = {name: _telling([*some.values()]) for name, some in chains.items()}
-    return {
-        name: chain
-        for name, chain in told.items()
-        if len(chain) > 1 and any(member.said.has_article or member.said.has_copula for member in chain)
-    }
+    told = {name: _alike(_telling([*some.values()])) for name, some in chains.items()}
+    return {name: chain for name, chain in told.items() if len(chain) > 1 and _is_thing(chain)}
+
+
+def _is_thing(chain: Sequence[Member]) -> bool:
+    """Tell whether statements are of a thing, and not of what things do, nor all of one with the same word before."""
+    said = [member.said for member in chain]
+    begun = sum(1 for each in said if not each.modifier and len(each.words) > 1)
+    is_told = any(each.is_thing for each in said) or 2 * begun >= len(said)
+    return is_told and (not said[0].modifier or len({each.modifier for each in said}) > 1)
+
+
+def _alike(chain: list[Member]) -> list[Member]:
+    """Return the members that surely mean the same thing, where several do; else all."""
+    sure = [member for member in chain if not member.said.is_doubtful]
+    chain = sure if len(sure) > 1 else chain
+    names = Counter(member.said.stems[1] for member in chain if member.said.name_words > 1)
+    longer = [(word,) for word, count in names.most_common(1) if count > 1]
+    return [member for member in chain if not longer or member.said.stems[1:2] in longer]
 
 
 def _telling(chain: list[Member]) -> list[Member]:
     """Return the members that say something of their thing."""
     length = _shared([member.said.stems for member in chain])
-    return [
-        member for member in chain if terms(member.value(length)) or re.search(r"\d", member.value(length))
-    ]
-
-
-def _speakers(members: Sequence[Member]) -> set[str]:
-    return {name_key(member.speaker) for member in members}
+    return [each for each in chain if terms(each.value(length)) or re.search(r"\d", each.value(length))]
 
 
 def _shared(runs: Sequence[tuple[str, ...]]) -> int:
