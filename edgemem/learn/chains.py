@@ -112,7 +112,7 @@ class _Standing(NamedTuple):
     genitives: WordSet
     """Between a thing and whose it is."""
     pronouns: WordSet
-    """Before what somebody does, and behind what is done to something."""
+    """Before a verb, and behind one."""
     unreal: Templates
     """Phrases of what is told, made up or not so."""
     names: frozenset[str]
@@ -182,7 +182,7 @@ def _in_clause(clause: Sequence[str], rest: str, code: str, standing: _Standing)
         at = next((n for n in range(begin - 1, -1, -1) if not bare[n] or small[n] in decisive), -1)
         decides = small[at] if at >= 0 else ""
         if {*small[end : end + 1]} & (articles | does):
-            end -= 1  # a verb, before what is done to something
+            end -= 1  # a verb, before its object
         is_definite = decides in standing.definite.words
         if (
             at > 0 and decides == "'s" and _is_kin(small[at - 1], code)
