@@ -111,8 +111,7 @@ class Search:
         with self._index.postings.lock:
             view.follow()
             if not view.candidates.any():
-                slots = view.slots_of(self._newest(view))
-                view.candidates[slots[slots >= 0]] = True
+                view.candidates[_newest(view)] = True
             if self._limits.safety:
                 self.safety = safety_docs(view, self._filter.reader, self._limits.safety_keys)
             return Ranking(
@@ -219,11 +218,6 @@ class Search:
         self.late = self.late or encoding is None
         return encoding
 
-    def _newest(self, view: QueryView) -> list[int]:
-        last = self._state.last_message if self._state else 0
-        late = sorted(int(doc) for doc in view.table.rows["id"][: view.n] if last < doc < FIRST_OTHER)
-        return [*range(max(1, last - _NEWEST + 1), last + 1), *late[-_NEWEST:]]
-
     def _must_embed(self) -> bool:
         """Tell whether only the time for embedding the question is left."""
         deadline = self._limits.deadline
@@ -233,6 +227,13 @@ class Search:
         over = self._limits.deadline is not None and monotonic() > self._limits.deadline
         self.late = self.late or over
         return over
+
+
+def _newest(view: QueryView) -> Slots:
+    """Return the slots of the newest messages that may be found: those that may not leave no gap."""
+    ids = view.table.rows["id"][: view.n]
+    slots = np.flatnonzero(view.findable[: view.n] & (ids < FIRST_OTHER))
+    return slots[np.argsort(ids[slots])[-_NEWEST:]]
 
 
 _FIRST = 8

@@ -188,3 +188,19 @@ def test_what_only_ends_alike_does_not(memory: Memory, tell: Tell, spoken: str, 
     """A short end, a short beginning, and the words of an English question say nothing: what was told longest ago comes last."""
     tell(spoken)
     assert hits(memory, question)[-1] == spoken
+
+
+def test_a_question_that_says_nothing_finds_the_newest_that_one_may_read(memory):
+    """What somebody else said in private since then takes no place among them."""
+    say = memory.session("s").turn
+    for n in range(12):
+        with say(f"The lamp number {n} is lit.", speaker="alice") as turn:
+            turn.reply("Good.")
+    memory.idle(5)
+    before = {item.text for item in memory.recall("what?", speaker="alice", k=50)}
+    for _ in range(12):
+        with say("My diary is under the bed.", speaker="bob", private=True) as turn:
+            turn.reply("I will tell nobody.")
+    assert {item.text for item in memory.recall("what?", speaker="alice", k=50)} == before
+    memory.idle(5)
+    assert {item.text for item in memory.recall("what?", speaker="alice", k=50)} == before
