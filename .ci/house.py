@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
     "lines": (58_928, 53_690),
-    "lines of code": (42_237, 32_500),
+    "lines of code": (42_236, 32_500),
     "lines of the core": (46_922, 42_050),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
