@@ -100,6 +100,8 @@ class _Standing(NamedTuple):
     own: WordSet
     others: WordSet
     """Before what is another's, or any: your, a."""
+    indefinite: WordSet
+    """Those of them that a new one takes: a."""
     places: WordSet
     """Before what tells where something else is."""
     copulas: WordSet
@@ -176,6 +178,7 @@ def _in_clause(clause: Sequence[str], rest: str, code: str, standing: _Standing)
     places, others, does = standing.places.words, standing.others.words, standing.pronouns.words
     articles = standing.definite.words | others
     decisive = places | articles | does | standing.copulas.words
+    unsaid = (places | others | standing.copulas.words) - standing.leads.words
     for run in [[*run] for is_bare, run in groupby(range(len(small)), bare.__getitem__) if not is_bare]:
         begin, end = run[0], run[-1] + 1
         # The word before that tells what the run is: a thing, where something is, or what somebody does.
@@ -183,14 +186,14 @@ def _in_clause(clause: Sequence[str], rest: str, code: str, standing: _Standing)
         decides = small[at] if at >= 0 else ""
         if {*small[end : end + 1]} & (articles | does):
             end -= 1  # a verb, before its object
-        is_definite = decides in standing.definite.words
-        if (
-            at > 0 and decides == "'s" and _is_kin(small[at - 1], code)
-        ):  # mum's is the household's, my brother's is not
-            at -= 1
+        is_new = end - begin > 1 and all_words()[code].changes.stand_in(small[begin])
+        is_definite = decides in standing.definite.words or (is_new and decides in standing.indefinite.words)
+        if at > 0 and decides == "'s" and _is_kin(small[at - 1], code):
+            at -= 1  # mum's is the household's, my brother's is not
             is_definite = articles.isdisjoint(small[at - 1 : at])
         # Behind a preposition it is where something else is; "a" and "your" tell of another one.
-        begins = all(bare[:begin]) and not {*small[:begin]} & ((places | others) - standing.leads.words)
+        begins = all(bare[:begin]) and unsaid.isdisjoint(small[:begin])
+        begin += is_new
         stands = is_definite and places.isdisjoint(small[at - 1 : at])
         owns = small[end : end + 1] == ["'s"] and not all(bare[end : end + 2])
         owns = owns and (small[end - 1] in standing.names or _is_kin(small[end - 1], code))
@@ -207,7 +210,7 @@ def _in_clause(clause: Sequence[str], rest: str, code: str, standing: _Standing)
             is_thing=is_definite or has_copula,
             is_doubtful=not standing.genitives.words.isdisjoint(small[end : end + 1])
             or (small[0] in places and not begins)
-            or not (before or after or end - begin > 1),
+            or not (before or after or end - begin > 2 - all_words()[code].compounds),
             name_words=length,
             before=" ".join(before),
             after=", ".join(filter(None, (" ".join(after), rest)))[:_VALUE_CHARS],
@@ -216,9 +219,8 @@ def _in_clause(clause: Sequence[str], rest: str, code: str, standing: _Standing)
 
 def _is_kin(word: str, code: str) -> bool:
     words = all_words()[code]
-    return words.statements.people.stand_in(word) or (
-        words.safety is not None and words.safety.others.stand_in(word)
-    )
+    people, safety = words.statements.people, words.safety
+    return people.stand_in(word) or (safety is not None and safety.others.stand_in(word))
 
 
 class ChainLearner:
@@ -348,9 +350,9 @@ def _alike(chain: list[Member]) -> list[Member]:
     """Return the members that surely mean the same thing, where several do; else all."""
     sure = [member for member in chain if not member.said.is_doubtful]
     chain = sure if len(sure) > 1 else chain
-    names = Counter(member.said.stems[1] for member in chain if member.said.name_words > 1)
-    longer = [(word,) for word, count in names.most_common(1) if count > 1]
-    return [member for member in chain if not longer or member.said.stems[1:2] in longer]
+    names = Counter(member.said.stems[:2] for member in chain)
+    longer = {each.said.stems[:2] for each in chain if each.said.name_words > 1 < names[each.said.stems[:2]]}
+    return [member for member in chain if not longer or member.said.stems[:2] in longer]
 
 
 def _telling(chain: list[Member]) -> list[Member]:

@@ -50,6 +50,8 @@ The boiler has been repaired. | the boiler has been repaired | boiler: repaired
 mum's quilt is at Kessler's | the quilt's on the spare bed | quilt: on the spare bed; at Kessler's
 The projector is at work till May. | I fetched the projector home | projector: home; at work, till May
 our car key is on the hook | we sold the good car key | car key: we sold; on the hook
+my locker is red. | I've got a new locker, a blue one | alice's locker: a blue one; red
+mein Spind ist rot | ich hab einen anderen Spind, einen blauen | alice's Spind: einen blauen; rot
 Papas Insulin im Butterfach | Insulin liegt jetzt in der Tür | Insulin: liegt jetzt in der Tür; im Butterfach
 I loaded the rake into the van. | The rake is lying behind the barn. | rake: lying behind the barn; into the van
 ich hab die Leiter hinter den Schuppen gestellt | die leiter steht jetzt im keller | leiter: steht jetzt im keller; hinter den Schuppen gestellt
@@ -59,7 +61,7 @@ The neighbour's ladder is in the garden. | Tom's ladder leans against the fence.
 is the ladder in the cellar | Put the ladder in the cellar, please. | If the ladder is in the cellar, we can use it.
 Maybe the ladder is in the attic. | In the film the ladder is behind the barn. | Tom says the ladder is in the attic.
 I fell off the ladder in the garden. | A ladder stands in the park.
-The ladder of the neighbours is broken. | At school the ladder is broken. | They ladder their tights.
+The ladder of the neighbours is broken. | At school the ladder is broken. | They ladder their tights. | Do ladder rungs break
 die leiter vom nachbarn steht im garten | stell die leiter in den keller | früher stand die leiter im keller
 """
 
