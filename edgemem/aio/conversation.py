@@ -14,6 +14,7 @@ import msgspec
 
 from edgemem.aio.worker import Face, Same, Worker, asynchronous
 from edgemem.errors import ClosedError, TurnEndedError
+from edgemem.hooks.list_prompt import ListPrompt
 from edgemem.records import Message
 from edgemem.session.conversation import Conversation
 from edgemem.session.points import HookFailure
@@ -46,6 +47,13 @@ class AsyncTurn(Face[OpenTurn]):
         self._begin = begin
         self._turn: OpenTurn | None = None
         self._is_read = self._is_aborted = False
+
+    @classmethod
+    def of(cls, worker: Worker, turn: OpenTurn) -> AsyncTurn:
+        """Return the face of a turn that has begun."""
+        face = cls(worker, lambda: turn)
+        face._turn, face._is_read = turn, True
+        return face
 
     add = asynchronous(OpenTurn.add)
     reply = asynchronous(OpenTurn.reply)
@@ -143,12 +151,23 @@ def _beginning(
     return turn
 
 
+def _prompting(
+    method: Callable[Concatenate[ListPrompt, P], list[Any]],
+) -> Callable[Concatenate[AsyncConversation, P], Coroutine[Any, Any, list[Any]]]:
+    @wraps(method)
+    async def prompt(self: AsyncConversation, /, *args: P.args, **kwargs: P.kwargs) -> list[Any]:
+        return await self._worker.run("turn", lambda: method(self._list, *args, **kwargs))
+
+    return prompt
+
+
 class AsyncConversation(Face[Conversation]):
     """One agent's side of a session, for programs that run on an event loop; its steps have one thread."""
 
     def __init__(self, worker: Worker, conversation: Conversation) -> None:
         super().__init__(worker, lambda: conversation)
         self._conversation = conversation
+        self._list = ListPrompt(conversation)
 
     interrupt = asynchronous(Conversation.interrupt)
     result = asynchronous(Conversation.result)
@@ -168,6 +187,14 @@ class AsyncConversation(Face[Conversation]):
         return self._conversation.failures()
 
     turn = _beginning(Conversation.turn)
+
+    prompt = _prompting(ListPrompt.make)
+
+    @property
+    def open_turn(self) -> AsyncTurn | None:
+        """Return the open turn, such as `prompt` opens with a new user message; its `add`, `reply`, `commit` and `abort` end it."""
+        turn = self._conversation.open_turn
+        return None if turn is None else AsyncTurn.of(self._worker, turn)
 
     async def idle(self, seconds: float) -> None:
         """Tell that nobody speaks, as `Conversation.idle` does; upkeep has a thread of its own."""
