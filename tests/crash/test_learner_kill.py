@@ -219,5 +219,7 @@ def test_two_processes_that_learn_at_once_learn_each_thing_once(home, lived, tmp
 def test_a_person_forgotten_while_a_step_runs_is_in_nothing_learnt(home, steps: int) -> None:
     """And no file of the home has a byte of what they alone said."""
     run("forget", home, DAYS, steps)
+    with opened(home, DAYS) as memory:
+        assert memory.idle(60), memory.diagnostics.eraser.pending()
     assert not [row for row in learnt(home, DAYS) if "bob" in row[0] or WORD in row[0]]
     assert files_with(home, WORD) == []
