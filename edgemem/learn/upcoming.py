@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from edgemem.recall.recall import Recall
     from edgemem.records import BlockLine, Reader, Recalled
     from edgemem.scopes import Level
-    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
+    from edgemem.store.memory_store import SQLiteMemoryStore
 
 AT = "at"
 """The day, or day and time, of an appointment, in the metadata of a fact."""
@@ -54,13 +55,16 @@ class Upcoming(msgspec.Struct, frozen=True):
     speaker: str | None
     level: Level
     owner: str | None
+    aloud: bool
+    """False: its text holds a value that is never aloud."""
 
 
 class Agenda:
     """What is still to come, told by those facts and goals that a reader may know."""
 
-    def __init__(self, database: Database, search: Recall, settings: Settings, clock: Clock) -> None:
-        self._database, self._search, self._settings, self._clock = database, search, settings, clock
+    def __init__(self, store: SQLiteMemoryStore, search: Recall, settings: Settings, clock: Clock) -> None:
+        self._store, self._database = store, store.database
+        self._search, self._settings, self._clock = search, settings, clock
         self._callbacks: list[Callable[[Upcoming], None]] = []
 
     def upcoming(self, *, reader: Reader | None = None, until: float | None = None) -> list[Upcoming]:
@@ -96,8 +100,9 @@ class Agenda:
     def on_due(self, callback: Callable[[Upcoming], None]) -> None:
         """Have a function called, in the thread of upkeep, when something is due: at its time, or at eight on its day.
 
-        It is called once for each, also over a restart; what came due while nothing ran is told on its day, and not later. Look at
-        `level` and `owner` before anything is said aloud: nobody knows who listens.
+        It is called once for each, also over a restart; what came due while nothing ran is told unless it is over. Look at
+        `level`, `owner` and `aloud` before anything is said aloud: nobody knows who listens. One that raises keeps no other from
+        being called.
         """
         self._callbacks.append(callback)
 
@@ -115,9 +120,14 @@ class Agenda:
             self._database.write(
                 partial(_note_due, now=now)
             )  # before: what fails is not told again and again
-        for upcoming in sorted(due, key=_due_at):
-            for callback in self._callbacks:
+        failures: list[Exception] = []
+        for upcoming, callback in product(sorted(due, key=_due_at), self._callbacks):
+            try:
                 callback(upcoming)
+            except Exception as error:  # noqa: BLE001, PERF203 - the others are told; upkeep counts the first failure
+                failures.append(error)
+        if failures:
+            raise failures[0]
         return False
 
     def wait_s(self) -> float:
@@ -145,15 +155,12 @@ class Agenda:
                 item = self._search.item("fact", (record_of(subject) or ("", 0))[1], reader)
                 if item is not None and not item.past:
                     times[subject] = item, first.timestamp(), last.timestamp(), has_clock
-        coming = [
-            (
-                item,
-                Upcoming(
-                    item.thought_id, item.text, first, last, clock, item.speaker, item.level, item.owner
-                ),
-            )
-            for item, first, last, clock in times.values()
-        ]
+        unsaid = self._store.never_aloud()
+        coming = []
+        for item, begins, ends, clock in times.values():
+            whose = item.speaker, item.level, item.owner
+            aloud = unsaid.redact(item.text, None, []) == item.text
+            coming.append((item, Upcoming(item.thought_id, item.text, begins, ends, clock, *whose, aloud)))
         return sorted(coming, key=lambda pair: (pair[1].begin, pair[1].id))
 
 

@@ -231,7 +231,7 @@ class Home:
         )
         self.people = People(self.database, self.sessions.journal, self.bank, follow=self.index.take_changes)
         self.procedures = Procedures(self.database, recall=self.search.procedures, eraser=self.eraser)
-        self.agenda = Agenda(self.database, self.search, settings, self.clock)
+        self.agenda = Agenda(self.store, self.search, settings, self.clock)
         extractors: list[Extractor] = []
         learners: list[Learner] = [
             StatementLearner(self.database, settings, extractors),
@@ -369,10 +369,9 @@ class Upkeep(IdleWorker):
             self.again_s = _ERASE_AGAIN_S if eraser.left else AGAIN_S
             return erased
 
-        def due(stop: Stop) -> bool:
-            worked = home.agenda.step(stop)
+        def look_ahead(_stop: Stop) -> bool:
             self.again_s = min(self.again_s, home.agenda.wait_s())
-            return worked
+            return False
 
         def catch_up(stop: Stop) -> bool:
             idle = settings.now.idle
@@ -388,7 +387,8 @@ class Upkeep(IdleWorker):
             "waiting turns": home.sessions.journal.retry,
             "people": lambda _stop: home.people.merge_voices(settings.now.called()),
             "erase": erase,
-            "due": due,
+            "due": home.agenda.step,
+            "due next": look_ahead,  # of its own: each round looks, also where somebody's callback has failed
             "age": home.retention.work,
             "compact": lambda stop: any(hook.work(stop=stop) for hook in list(home.in_use.compactions)),
             "index": catch_up,

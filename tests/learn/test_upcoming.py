@@ -114,3 +114,34 @@ def test_what_is_due_is_told_once(memory, clock, tmp_path) -> None:
         clock.at = at("2026-05-14T09:00")
         again.idle(5)
     assert told == ["party: tomorrow", "ines viva: tomorrow at two"]
+
+
+def test_a_callback_that_fails_loses_nothing_else(memory, clock) -> None:
+    """All that is due is told to every callback, and upkeep looks again when more is due; the failure is counted."""
+    told: list[str] = []
+
+    def fail(upcoming) -> None:
+        raise ValueError(upcoming.text)
+
+    for key, hour in (("viva", "14:00"), ("tea", "14:00"), ("bus", "14:03")):
+        plan(memory, key, "soon", metadata={"at": f"2026-05-13T{hour}"})
+    memory.on_due(fail)
+    memory.on_due(lambda upcoming: told.append(upcoming.text))
+    clock.at = at("2026-05-13T14:00")
+    memory.idle(5)
+    assert told == ["viva: soon", "tea: soon"]
+    upkeep = memory.diagnostics.upkeep
+    assert upkeep.again_s <= 180.0
+    assert [(failure.step, failure.message) for failure in upkeep.failures()] == [
+        ("due", "ValueError: viva: soon")
+    ]
+
+
+def test_what_is_never_said_aloud_is_marked(memory) -> None:
+    """A robot that tells what is due looks at it, as at the level."""
+    plan(memory, "code", "4711 from tomorrow", aloud=False)
+    plan(memory, "party", "tomorrow")
+    assert {coming.text.partition(":")[0]: coming.aloud for coming in memory.upcoming()} == {
+        "code": False,
+        "party": True,
+    }
