@@ -33,7 +33,9 @@ def log(home: Path, as_json: bool) -> None:
     """List what was learnt and not undone, the newest first."""
     with options.open_existing(home) as memory:
         entries = memory.learning.log()
-    print_entries(entries, as_json, ("id", "when", "from", "what"), _row, noun="things learnt")
+    print_entries(
+        entries, as_json, ("id", "when", "from", "what"), _row, noun="things learnt", wide=("what",)
+    )
 
 
 @learn.command("now")
@@ -44,7 +46,9 @@ def now(home: Path, as_json: bool) -> None:
         before = {entry.thought_id for entry in memory.learning.log(limit=10_000)}
         memory.learning.now()
         entries = [entry for entry in memory.learning.log(limit=10_000) if entry.thought_id not in before]
-    print_entries(entries, as_json, ("id", "when", "from", "what"), _row, noun="new things")
+    print_entries(
+        entries, as_json, ("id", "when", "from", "what"), _row, noun="new things learnt", wide=("what",)
+    )
 
 
 @learn.command("undo")
@@ -70,4 +74,4 @@ def upcoming(home: Path, as_json: bool, speaker: str | None, until: float | None
     """List what is still to come: appointments, goals and reminders, the earliest first."""
     with options.open_existing(home) as memory:
         entries = memory.upcoming(reader=options.reader_of(memory, speaker), until=until)
-    print_entries(entries, as_json, ("day", "what", "told by"), _day, noun="appointments")
+    print_entries(entries, as_json, ("day", "what", "told by"), _day, noun="appointments", wide=("what",))

@@ -101,3 +101,20 @@ def test_a_speaker_reaches_no_table(home: Path, table: str) -> None:
         assert "no such table" in refused(
             run("query", f"select * from {table}", "--speaker", "bob", "--home", home)
         )
+
+
+def test_what_was_learnt_is_listed_with_whole_ids(tmp_path: Path) -> None:
+    """An id is not broken over two lines, however long the sentence: `edgemem learn undo` takes it as it stands."""
+    home = tmp_path / "home"
+    with opened(home) as memory:
+        kitchen = memory.session("kitchen", speaker="alice")
+        for place in (
+            "behind the old garden shed of the neighbours",
+            "in the cellar under the kitchen stairs",
+        ):
+            with kitchen.turn(f"The ladder is {place}.") as turn:
+                turn.reply("Fine.")
+    learnt = json_of("learn", "now", "--home", home)[0]["thought_id"]
+    assert learnt in run("learn", "log", "--home", home).stdout
+    assert "Undone" in run("learn", "undo", learnt, "--home", home).stdout
+    assert "no things learnt" in run("learn", "log", "--home", home).stdout
