@@ -486,7 +486,7 @@ def record_wish(text: str) -> Unkept | None:
     """Return which turns an utterance that says nothing else wants kept off the record; None: it says nothing of that."""
     said = "" if len(text) > _LONGEST_YES or "?" in text else " ".join(_WORD.findall(small(text)))
     for words in all_words().values():
-        rest = words.please.pattern.sub(" ", said)
+        rest = " ".join(words.please.pattern.sub(" ", said).split())
         for which, phrases in words.off_the_record.items():
             if phrases.make_up(rest):
                 return which

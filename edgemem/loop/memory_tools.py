@@ -364,10 +364,10 @@ class _MemoryTools:
 
     def off_the_record(self, turn: ToolTurn, *, which: str) -> str:
         """Keep turns off the record, or erase the one before if this speaker said it."""
-        if which not in _UNKEPT or turn.turn is None:
-            raise InvalidInputError(
-                f"which must be one of {', '.join(_UNKEPT)}, and the loop must tell its turns."
-            )
+        if which not in _UNKEPT:
+            raise InvalidInputError(f"`which` must be one of {', '.join(_UNKEPT)}.")
+        if turn.turn is None:
+            raise InvalidInputError("This loop tells memory of no turn, so none can be kept off the record.")
         turn.turn.off_the_record(which)
         return _UNKEPT[which]
 

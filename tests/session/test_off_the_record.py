@@ -209,8 +209,9 @@ def test_other_words_are_refused(memory: Memory, wrong: Any) -> None:
 
 PHRASES = {
     "Don't remember this.": "this", "please dont remember this": "this", "Off the record!": "this",
-    "Das bleibt unter uns, nicht merken.": "this", "merk dir das bitte nicht": None, "Bitte merk dir das nicht": "this",
+    "Das bleibt unter uns, nicht merken.": "this", "merk dir das bitte nicht": "this", "Bitte merk dir das nicht": "this",
     "don't remember that": "last", "Vergiss, was ich gerade gesagt habe.": "last",
+    "Vergiss bitte, was ich gesagt habe.": "last", "Merk dir bitte ab jetzt nichts mehr.": "on",
     "From now on, don't remember anything.": "on", "ab jetzt nichts mehr merken": "on",
     "Back on the record, please.": "off", "Du darfst dir wieder alles merken": "off",
     "You don't remember this?": None, "Off the record, Ben is late.": None, "please": None, "Don't forget this.": None,
