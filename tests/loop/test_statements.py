@@ -172,6 +172,20 @@ def test_a_vietnamese_name_in_small_letters_is_seen(voices: Voices) -> None:
     assert {key for key in voices.kept() if key.startswith(("hạnh.", "ăn."))} == {"hạnh.diet"}
 
 
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("Zahnarzt am Freitag", "Zahnarzt"),
+        ("Elternabend am Montag", "Elternabend"),
+        ("Ana comes on Friday", "Ana"),
+    ],
+)
+def test_a_key_is_not_put_before_itself(voices: Voices, said: str, key: str) -> None:
+    """The word that names a fact is not whom the fact belongs to."""
+    voices.say("ines", said, key, "soon")
+    assert set(voices.kept()) == {key}
+
+
 def test_kept_statements_of_two_people(voices: Voices) -> None:
     """Figures alone: of rows that nobody fitted to, each said by two people in turn with values of their own."""
     rows = msgspec.toml.decode(KEPT.read_bytes(), type=dict[str, list[dict[str, str]]])["said"]

@@ -362,6 +362,8 @@ def subject_of(text: str, key: str, value: str, speaker: str = "", *, least: flo
         return Subject(trait)
     if odds["other"] > max(0, odds["speaker"] - least):
         told = [name for name in names if name not in small(value)] or names
+        if told and told[0] == small(trait):
+            return Subject(trait)  # the key is the name already
         return Subject(trait, "other", told[0] if told else None)
     if odds["speaker"] > least:
         return Subject(trait, "speaker", speaker or None)
