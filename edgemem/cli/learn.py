@@ -18,10 +18,13 @@ def learn() -> None:
     """List what was learnt by itself (`learn`), learn now, or undo something."""
 
 
+_COLUMNS = ("id", "day", "from", "what")  # no clock: an id is copied, so it stays whole in 80 columns
+
+
 def _row(entry: ThoughtRecord) -> tuple[str, ...]:
     return (
         entry.thought_id,
-        moment(seconds(entry.created_at)),
+        moment(seconds(entry.created_at)).partition(" ")[0],
         entry.source.removeprefix("learn:"),
         entry.content,
     )
@@ -33,9 +36,7 @@ def log(home: Path, as_json: bool) -> None:
     """List what was learnt and not undone, the newest first."""
     with options.open_existing(home) as memory:
         entries = memory.learning.log()
-    print_entries(
-        entries, as_json, ("id", "when", "from", "what"), _row, noun="things learnt", wide=("what",)
-    )
+    print_entries(entries, as_json, _COLUMNS, _row, noun="things learnt", wide=("what",))
 
 
 @learn.command("now")
@@ -46,9 +47,7 @@ def now(home: Path, as_json: bool) -> None:
         before = {entry.thought_id for entry in memory.learning.log(limit=10_000)}
         memory.learning.now()
         entries = [entry for entry in memory.learning.log(limit=10_000) if entry.thought_id not in before]
-    print_entries(
-        entries, as_json, ("id", "when", "from", "what"), _row, noun="new things learnt", wide=("what",)
-    )
+    print_entries(entries, as_json, _COLUMNS, _row, noun="new things learnt", wide=("what",))
 
 
 @learn.command("undo")

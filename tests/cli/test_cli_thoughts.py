@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgemem.records import Heard
+from lab.judge import SetClock
 from support.cli import json_of, refused, run
 from support.homes import opened
 from support.thoughts import an_edge, thought
@@ -105,16 +106,15 @@ def test_a_speaker_reaches_no_table(home: Path, table: str) -> None:
 
 def test_what_was_learnt_is_listed_with_whole_ids(tmp_path: Path) -> None:
     """An id is not broken over two lines, however long the sentence: `edgemem learn undo` takes it as it stands."""
-    home = tmp_path / "home"
-    with opened(home) as memory:
+    home, clock = tmp_path / "home", SetClock()
+    with opened(home, clock=clock) as memory:
         kitchen = memory.session("kitchen", speaker="alice")
-        for place in (
-            "behind the old garden shed of the neighbours",
-            "in the cellar under the kitchen stairs",
-        ):
-            with kitchen.turn(f"The ladder is {place}.") as turn:
+        for _ in range(5):
+            clock.at += 86400.0
+            with kitchen.turn("Turn the lights off.") as turn:
                 turn.reply("Fine.")
     learnt = json_of("learn", "now", "--home", home)[0]["thought_id"]
+    assert learnt.startswith("routines.")
     assert learnt in run("learn", "log", "--home", home).stdout
     assert "Undone" in run("learn", "undo", learnt, "--home", home).stdout
     assert "no things learnt" in run("learn", "log", "--home", home).stdout
