@@ -211,3 +211,17 @@ def test_kept_statements_of_two_people(voices: Voices) -> None:
     assert shares["household: split"] <= 0.07
     assert shares["other: somebody's named"] >= 0.81
     assert shares.get("other: their speakers'", 0.0) <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("Setz Grillkohle auf die Einkaufsliste.", "Einkaufsliste"), ("Setz noch Grillkohle auf die Einkaufsliste.", "Einkaufsliste"),
+        ("Stell den Wecker im Bad auf sieben.", "Wecker"), ("Leih Karl die Bohrmaschine.", "karl.Bohrmaschine"),
+        ("Kwabena hat eine Allergie.", "kwabena.Allergie"), ("Aische verträgt keine Nüsse.", "aische.Allergie"),
+    ],
+)  # fmt: skip
+def test_a_german_capital_at_the_beginning_is_no_name_by_itself(voices: Voices, said: str, key: str) -> None:
+    """Of a word that no list of names has: one that a verb follows names somebody, one that what it governs follows is a verb itself."""
+    voices.say("jörg", said, key.rpartition(".")[2], "so")
+    assert set(voices.kept()) == {key}

@@ -110,6 +110,8 @@ class _Lists(NamedTuple):
     english: Names
     listed: frozenset[str]
     """Words that name nobody where a sentence begins."""
+    no_verbs: frozenset[str]
+    """Little words of languages whose nouns have capitals, but for verbs, and for those that join two names."""
     times: frozenset[str]
     """Weekdays and months."""
     firsts: frozenset[str]
@@ -145,6 +147,10 @@ def _lists() -> _Lists:
     for words in languages:  # requests to keep something to oneself, or to say it
         asked = (*words.statements.confidence.items, *words.speech.items)
         listed |= {way for item in asked if item for way in item.split()[0].split("/")}
+    no_verbs = set[str]()
+    for words in (words for words in languages if words.compounds):
+        verbs = {way for item in words.polar.items for way in item.split()[0].split("/")}
+        no_verbs |= words.stop.words - words.joins.words - verbs
     times = (
         way
         for words in languages
@@ -160,6 +166,7 @@ def _lists() -> _Lists:
         frozenset().union(*(map(bare, words.little.items) for words in languages)),
         all_words()["en"].names,
         frozenset(map(bare, listed | function_words())),
+        frozenset(no_verbs),
         frozenset(bare(small(time.strip())) + ending for time in times for ending in ("", "s")),
         frozenset().union(*(of.names.first.plain() for of in languages if not of.accented)),
         Pattern(rf"[{before}][^\W{never}]|[^\W{never}]{title}"),
@@ -283,10 +290,16 @@ def names_in(text: str) -> set[str]:
 
 
 def people_in(text: str) -> set[str]:
-    """Return words of no list with a capital; of a language whose nouns all have one, the first, or common first names."""
+    """Return words of no list with a capital; of a language whose nouns all have one, common first names, and a first word that may be one."""
     inside, known = names_in(text), all_words().get(language_in(text))
     first = names_in(f"x {text}") - inside - _lists().listed
-    return first | (inside & common_names() if known and known.compounds else inside)
+    if not (known and known.compounds):
+        return first | inside
+    # A name goes before its verb; before a noun or a little word, it is a verb itself: "Setz Senf", "Setz noch Senf".
+    behind = "".join(_WORD.findall(text[:_MOST_TEXT])[1:2])
+    if behind[:1].isupper() or behind in _lists().no_verbs:
+        first &= common_names()
+    return first | (inside & common_names())
 
 
 def people_told(text: str) -> tuple[list[str], list[str]]:
