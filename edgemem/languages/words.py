@@ -268,7 +268,7 @@ DateWord = Literal[
 ]
 Naming = Literal["ignored", "days", "ago", "ahead", "stretch", "weekly", "time"]
 Binding = Literal["span", "beside", "since", "until", "before", "after", "seldom", "every"]
-DateForm = Literal[Naming, Binding]
+DateForm = Literal[Naming, Binding, "written"]
 
 
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -281,7 +281,7 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words by their places: numbers from 0, ordinals and months from 1, seasons from spring, weekdays from Monday, days from the day before yesterday, parts of a day from the morning, units from the day, shifts from "last", edges from the beginning."""
     forms: dict[DateForm, tuple[str, ...]]
     """Forms of what names a time: two days of one month (days), and so many units in the past (ago), to come (ahead) or up to
-    now (stretch; a few, where no number stands); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a day, `{short}` day and month in figures, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives. Of forms that begin at one place the first in the list counts."""
+    now (stretch; a few, where no number stands); then of what binds such times (`{time}`), of what lies beside one and is told as that one (the week before Monday: beside), and of what makes a habit of one (every). In a form `{month}` is a word of `words`, `{nth}` the number of a day, `{short}` day and month in figures, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what may be missing, and `|` parts alternatives. Of forms that begin at one place the first in the list counts. Last, how a day is written (written): whole, short, short with its year, and whole with its weekday and year; `{number}` is that of the month, `{Month}` has a capital."""
     prepositions: str
     """Words behind which a doubtful word is a time: in May."""
     past: str

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.block.render import Today, day_of
 from edgemem.errors import EdgememError, InvalidInputError, MemoryBankViolation
 from edgemem.fence import clean, clean_result
+from edgemem.recall.text.analyse import language_in
 from edgemem.records import BANK_TOOLS, NOTES, REMEMBER_FACT, SEARCH_MEMORY, BlockLine
 from edgemem.scopes import name_key
 from edgemem.session.memory_block import shown_line
@@ -111,7 +112,8 @@ def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: s
             return _PRIVATE
         name = None if turn.is_inner else turn.reader.speaker
         who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""
-        line = f"- {text} [{who}{day_of(clock.now(), Today(zone=settings.now.time.tzinfo()))}]"
+        today = Today(zone=settings.now.time.tzinfo(), language=language_in(turn.utterance))
+        line = f"- {text} [{who}{day_of(clock.now(), today, text=text)}]"
         notes.append(line)
         _note_lines(turn, notes, [line])
         return f"Noted: {text}."

@@ -10,7 +10,6 @@ import difflib
 import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import tzinfo
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ from edgemem.loop.tool_facts import (
     scope_to_write,
 )
 from edgemem.recall.people.names import all_must_know, rank_of, spelled
-from edgemem.recall.text.analyse import analyse
+from edgemem.recall.text.analyse import analyse, language_in
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -352,8 +351,7 @@ class _MemoryTools:
         shown = () if prompt_log is None or prompt_log.running is None else prompt_log.running.shown
         # An episode is told again, with the name for forgetting it.
         visible = VisibleLines({line.id: line for line in shown if not line.id.startswith(_EPISODE)})
-        today = Today(zone=self._settings.now.time.tzinfo())
-        lines = lines_for(best, visible=visible, question=analyse(query), today=today)
+        lines = lines_for(best, visible=visible, question=analyse(query), today=self._today(turn))
         above = any(item.name in visible for item in best)
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
@@ -449,7 +447,7 @@ class _MemoryTools:
         items = asked[:1] or found[: whole or _NEAR]
         if eraser is None or not items:
             return f"Nothing was erased. {self._unknown(turn, words)}"
-        lines = [f"- {self._words(item)} [turn:{item.id}]" for item in items]
+        lines = [f"- {self._words(turn, item)} [turn:{item.id}]" for item in items]
         lines = lines[: self._fitting(lines)]
         shown = items[: len(lines)]
         turn.note_shown(BlockLine(f"turn:{item.id}", "", item.level, item.owner) for item in shown)
@@ -460,15 +458,18 @@ class _MemoryTools:
             )
         (item,) = items
         by_hand = f"edgemem forget --turn {item.turn} --session {shlex.quote(item.session or '')}"
-        _check_agreed(turn, ("turn", item.id), self._words(item), by_hand)
+        _check_agreed(turn, ("turn", item.id), self._words(turn, item), by_hand)
         # Neither the stored turn nor the reply repeats it.
         turn.forget(Erased.with_values("turn", f"turn:{item.id}", [item.text, words]))
         eraser.turn(item.session or "", item.turn or 0, **self._soon)
         return FORGOTTEN
 
-    def _words(self, item: Recalled) -> str:
-        today = Today(zone=self._settings.now.time.tzinfo())
-        return f"{day_of(item.event_time or item.recorded_at, today)}: {clean(item.text, max_chars=self._max_chars)}"
+    def _today(self, turn: ToolTurn) -> Today:
+        return Today(zone=self._settings.now.time.tzinfo(), language=language_in(turn.utterance))
+
+    def _words(self, turn: ToolTurn, item: Recalled) -> str:
+        day = day_of(item.event_time or item.recorded_at, self._today(turn), text=item.text)
+        return f"{day}: {clean(item.text, max_chars=self._max_chars)}"
 
     def _unknown(self, turn: ToolTurn, key: str) -> str:
         names = {fact.key.casefold(): fact for fact in self._facts.read(turn, None)[:_COMPARED]}
@@ -486,8 +487,8 @@ class _MemoryTools:
         return f"{answer} Names like it: {like}." if like else answer
 
     def _list(self, turn: ToolTurn, facts: Sequence[Fact], *, named: bool = False) -> str:
-        zone = self._settings.now.time.tzinfo()
-        lines = [f"- {self._line(turn, fact)}{_source(fact, zone)}" for fact in facts[:MAX_ITEMS]]
+        today = self._today(turn)
+        lines = [f"- {self._line(turn, fact)}{_source(fact, today)}" for fact in facts[:MAX_ITEMS]]
         lines = [f"{line} [fact:{fact.id}]" for line, fact in zip(lines, facts)] if named else lines  # noqa: B905 - the first
         lines = lines[: self._fitting(lines)]
         self._mark(turn, facts[: len(lines)])
@@ -504,10 +505,10 @@ class _MemoryTools:
             for lead, some in (("said", why.said), ("before", why.before), ("contested by", why.contested))
             for thought in some
         ]
-        today = Today(zone=self._settings.now.time.tzinfo())
+        today = self._today(turn)
         lines = [
             f"- {lead}: {clean(thought.content, max_chars=self._max_chars)}"
-            f" [{clean(thought.source, max_chars=_NAME_CHARS)}, {day_of(seconds(thought.created_at) or 0.0, today)}]"
+            f" [{clean(thought.source, max_chars=_NAME_CHARS)}, {day_of(seconds(thought.created_at) or 0.0, today, text=thought.content)}]"
             for lead, thought in told
         ]
         lines = lines[: self._fitting(lines)]
@@ -587,9 +588,9 @@ def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: st
     )
 
 
-def _source(fact: Fact, zone: tzinfo | None) -> str:
+def _source(fact: Fact, today: Today) -> str:
     speaker = fact.heard.speaker if fact.heard is not None else None
     source = clean(speaker or fact.source, max_chars=_NAME_CHARS)
-    day = day_of(fact.recorded_at or fact.updated_at, Today(zone=zone))
+    day = day_of(fact.recorded_at or fact.updated_at, today, text=f"{fact.key}: {fact.value}")
     parts = filter(None, (f"said by {source}" if speaker else source, day))
     return f" [{', '.join(parts)}]"

@@ -19,7 +19,7 @@ from edgemem.clock import Clock, local
 from edgemem.config import InjectionSettings, NotesSettings, Profile, Settings
 from edgemem.context.bargein import interruption
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
-from edgemem.context.block.render import LINE_CHARS, Today
+from edgemem.context.block.render import LINE_CHARS, Today, day_text
 from edgemem.context.block.select import FittingLines, fit_lines, select_items
 from edgemem.context.budget import TokenCache, estimate
 from edgemem.fence import BULLET, clean, storable
@@ -175,7 +175,8 @@ class MemoryBlock:
         question = analyse(utterance)
         worth = select_items(self.last, self.floor, utterance=question, answer=prompt_log.answer)
         considered = self.considered([item for item in worth if item.score or not item.safety])
-        today = Today(None if self._clock is None else self._clock.now(), self._settings.now.time.tzinfo())
+        now = None if self._clock is None else self._clock.now()
+        today = Today(now, self._settings.now.time.tzinfo(), question.language)
         candidates = lines_for(
             considered,
             visible=visible,
@@ -191,7 +192,7 @@ class MemoryBlock:
         # The time, what the day brings, what may hurt somebody, and lists, which alone are longer than a line, take no other line's place.
         names = {item.name for item in considered if item.safety or item.named_list}
         names |= {line.item for line in lines if len(line.line) > LINE_CHARS + len(BULLET)}
-        time = [*self._time(prompt_log), *coming]
+        time = [*self._time(prompt_log, today), *coming]
         safety = [line for line in lines if line.item in names]
         more = _more_dangers([item for item in worth if item.safety and not item.score], visible)
         count, tokens = self._sizes.tokens, math.inf if self.block_tokens is None else self.block_tokens
@@ -207,7 +208,7 @@ class MemoryBlock:
             today=today,
         )
 
-    def _time(self, prompt_log: PromptLog) -> list[BlockLine]:
+    def _time(self, prompt_log: PromptLog, today: Today) -> list[BlockLine]:
         """Return the line of day and time, once an epoch, on another day and after a pause; none where the clock may be wrong."""
         if not (self._settings.now.time.line and self._clock is not None and self._clock.trust().trusted):
             return []
@@ -218,7 +219,7 @@ class MemoryBlock:
             spoke = max(told[-1], (prompt_log.turns[-1].tick or 0) / 1e6)
             if local(told[-1], zone).date() == moment.date() and now - spoke < _PAUSE_S:
                 return []
-        text = f"- now: {moment:%A} {moment.day} {moment:%B %Y, %H:%M}"
+        text = f"- now: {day_text(moment, 'whole with weekday', today)}, {moment:%H:%M}"
         return [BlockLine(f"now:{now:.0f}", text, "shared")]
 
     def _coming(self, prompt_log: PromptLog) -> list[BlockLine]:

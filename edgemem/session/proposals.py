@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.block.render import HERE, Today, day_of
 from edgemem.context.budget import TokenCache
 from edgemem.fence import BULLET, CLOSE, OPEN, clean
+from edgemem.recall.text.analyse import language_in
 from edgemem.records import BlockLine, Episode, Procedure, ProcedureStep, Reader
 from edgemem.scopes import most_private
 from edgemem.session.log import Moment, SessionLog
@@ -20,6 +21,7 @@ from edgemem.store.turn_steps import CountOutcome
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
+    from edgemem.context.prompt import PromptLog
     from edgemem.store.db.database import Database
     from edgemem.store.procedures import Procedures
 
@@ -112,7 +114,7 @@ class Proposals:
             is_news = is_new and (before is not None or (state == "fails" and relevance >= LEAST))
             if not procedure.steps or not (is_way or (is_news and len(news) < _MOST_NEWS)):
                 continue
-            lines = self._told(row, procedure, state, prompt_log.reader)
+            lines = self._told(row, procedure, state, prompt_log)
             tokens = self._sizes.tokens(f"{lines[0].line}\n")
             if len(lines[0].line) > len(BULLET) + PROCEDURE_CHARS or tokens > room:
                 continue
@@ -123,13 +125,14 @@ class Proposals:
                 news += lines
         return [*news, *way] if news or way_is_new else []
 
-    def _told(self, row: int, procedure: Procedure, state: str, reader: Reader | None) -> list[BlockLine]:
+    def _told(self, row: int, procedure: Procedure, state: str, prompt_log: PromptLog) -> list[BlockLine]:
         """Return the line about a procedure, and with it the episode from which a warning has its words."""
         level, owner = procedure.level or "household", procedure.owner
-        failure = self._last_failure(procedure, reader) if state == "fails" else None
+        failure = self._last_failure(procedure, prompt_log.reader) if state == "fails" else None
         if failure is not None:
             level, owner = most_private(level, failure.level or "household"), failure.owner or owner
-        text = BULLET + told_text(procedure, failure, self._today())
+        today = self._today()._replace(language=language_in(prompt_log.utterance))
+        text = BULLET + told_text(procedure, failure, today)
         line = BlockLine(f"procedure:{row}", text, level, owner, value=state)
         return [line] if failure is None else [line, BlockLine(f"episode:{failure.id}", "", level, owner)]
 
@@ -235,7 +238,7 @@ def told_text(procedure: Procedure, failure: Episode | None = None, today: Today
         text = f"a warning for {goal}: {way} failed {procedure.failures_in_a_row} times"
         if failure is not None:
             error = clean(short_text(failure.payload.get("error"), _VALUE_CHARS), max_chars=_VALUE_CHARS)
-            text += f", last on {day_of(happened_at(failure), today)}: {error}"
+            text += f", last on {day_of(happened_at(failure), today, text=goal)}: {error}"
         return clean(text, max_chars=PROCEDURE_CHARS)
     worked = f"worked {procedure.success_count} of {uses} times" if uses else "not tried yet"
     return clean(f"a way to {goal}: {way} ({worked})", max_chars=PROCEDURE_CHARS + 1)

@@ -13,9 +13,9 @@ from edgemem.config import LlamaSettings, MemorySettings, Profile, TimeSettings
 from edgemem.errors import ConfigError
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Reply, ToolCall
-from edgemem.session.tools import Tool
-from support.loops import block_before
+from edgemem.records import Heard, Reader, Reply, ToolCall
+from edgemem.session.tools import Tool, ToolTurn
+from support.loops import block_before, tool_named
 from support.models import Model
 from support.refusals import refusal
 
@@ -120,7 +120,7 @@ def test_a_line_says_the_day_that_its_words_mean(home: Home) -> None:
     sayings = {
         "the boiler man comes on Friday": "on Friday [4 December]",
         "the plumber comes tomorrow": "tomorrow [2 December]",
-        "am Freitag kommt der Klempner": "am Freitag [4 December] kommt",
+        "am Freitag kommt der Klempner": "am Freitag [4. Dezember] kommt",
         "football is every Thursday": "every Thursday",
         "donnerstags ist Chor": "donnerstags ist",
         "the Sunday roast needs thyme": "Sunday roast needs",
@@ -144,8 +144,8 @@ def test_a_line_says_the_day_that_its_words_mean(home: Home) -> None:
         (15, "Rafferty's party for the knee is next weekend but one, the Saturday, two o'clock.", ""),
         (25, "coach messaged the group, they've double booked the knee so sunday's not till half twelve.", ""),
         (17, "the knee is in a fortnight, on Saturday", ""), (17, "the knee was wrapped on Sunday", "Sunday [15 November]"),
-        (17, "man hat mir am Freitag einen Platz für das Knie gegeben", ""), (17, "das Knie war am Freitag dran", "Freitag [13 November]"),
-        (17, "me han dado el viernes para la rodilla", ""), (17, "la rodilla fue operada el viernes", "viernes [13 November]"),
+        (17, "man hat mir am Freitag einen Platz für das Knie gegeben", ""), (17, "das Knie war am Freitag dran", "Freitag [13. November]"),
+        (17, "me han dado el viernes para la rodilla", ""), (17, "la rodilla fue operada el viernes", "viernes [13 de noviembre]"),
         (17, "phòng khám đã xếp cho con thứ sáu", ""), (17, "诊所已经给我的膝盖约了星期五", ""),
     ],
 )  # fmt: skip
@@ -283,3 +283,37 @@ def test_what_cannot_be_read_as_a_time_blocks_no_turn(home: Home, question: str)
     loop: Callable[[str], object] = home.loop("asked").run
     loop(question)
     assert home.loop("asked").hooks.failures() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "asked", "today", "line"),
+    [
+        ("The plumber is coming on Tuesday.", "When is the plumber coming?", "Sunday 13 December 2026", "ann 11 Dec: The plumber is coming on Tuesday [15 December]."),
+        ("Am Dienstag kommt der Klempner.", "Wann kommt der Klempner?", "Sonntag, 13. Dezember 2026", "ann 11. Dezember: Am Dienstag [15. Dezember] kommt der Klempner."),
+        ("El fontanero viene el martes.", "¿Cuándo viene el fontanero?", "domingo 13 de diciembre de 2026", "ann 11 de diciembre: El fontanero viene el martes [15 de diciembre]."),
+        ("Thợ sửa ống nước đến thứ ba.", "Khi nào thợ sửa ống nước đến?", "chủ nhật, 13 tháng 12 năm 2026", "ann 11 tháng 12: Thợ sửa ống nước đến thứ ba [15 tháng 12]."),
+        ("水管工星期二来。", "水管工什么时候来？", "2026年12月13日星期日", "ann 12月11日: 水管工星期二 (12月15日)来。"),
+    ],
+)  # fmt: skip
+def test_days_are_told_in_the_language_that_is_spoken(
+    home: Home, told: str, asked: str, today: str, line: str
+) -> None:
+    """What day it is, the day when something was said, and the day that its words mean."""
+    home.tell(told, "2026-12-11 13:30")
+    home.now = at("2026-12-13 15:10")
+    home.memory.idle(5)
+    block = block_before(home.memory, asked, "ann")
+    assert f"now: {today}, 15:10" in block
+    assert line in block
+
+
+def test_days_of_facts_and_of_answers_of_tools_are_told_so_too(home: Home) -> None:
+    """Of a value that is too short to tell its language, in the one that the conversation is in."""
+    home.now = at("2026-12-11 13:30")
+    home.memory.store.add_fact("Bohrmaschine", "Garage", heard=Heard("ben"))
+    assert "Bohrmaschine: Garage (ben 11. Dezember)" in home.before(
+        "Wo ist die Bohrmaschine?", "2026-12-13 15:10"
+    )
+    recall = tool_named(home.memory.tools(), "recall_fact")
+    answer = recall.run(ToolTurn("Wo ist die Bohrmaschine?", Reader("ann")), key="Bohrmaschine")
+    assert str(answer).splitlines()[0] == "- Bohrmaschine: Garage [said by ben, 11. Dezember]"

@@ -113,14 +113,14 @@ def lines_for(
 def _told_by(item: Recalled, today: Today) -> str:
     """Return who told a value and when, where it is not their own, and whether it was heard badly."""
     told = item.speaker is not None and item.speaker.casefold() not in f"{item.scope} {item.key}".casefold()
-    who = f"{item.speaker} {day_of(item.event_time or item.recorded_at, today)}".strip()
+    who = f"{item.speaker} {day_of(item.event_time or item.recorded_at, today, text=item.text)}".strip()
     return f"{f' ({who})' if told else ''}{BADLY if item.heard_badly else ''}"
 
 
 def _line_of_past(name: str, item: Recalled, today: Today) -> BlockLine:
     """Return the line of a fact that does not hold any more; it gives its key no value."""
     about = ("fact", item.scope, storable(item.key or ""))
-    until = f"until {day_of(item.valid_to, today)}" if item.valid_to else "not any more"
+    until = f"until {day_of(item.valid_to, today, text=item.text)}" if item.valid_to else "not any more"
     text = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
     return BlockLine(name + ENDED_SUFFIX, f"- {text} ({until})", item.level, item.owner, about[1:])
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import tzinfo
+from datetime import date, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 
 from edgemem.clock import local
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
+from edgemem.languages.words import all_words
 from edgemem.recall.search.selection import TOLD_HERE
-from edgemem.recall.text.analyse import Analysis, terms
+from edgemem.recall.text.analyse import Analysis, language_in, terms
 from edgemem.recall.text.phrases import asks_when, days_in, mentions
 from edgemem.records import EXCERPT_SUFFIX, BlockLine, Subject
 
@@ -75,13 +76,19 @@ _CLAUSE = re.compile(r"\S.{0,59}(?!\S)|\S.{0,59}", re.DOTALL)
 _A_YEAR_S = 300 * 86_400.0  # from then on a day is said with its year
 
 
+DayForm = Literal["whole", "short", "short with year", "whole with weekday"]
+"""How a day is written, in the order of the language files."""
+
+
 class Today(NamedTuple):
-    """When and where lines are said."""
+    """When, where and in which language lines are said."""
 
     now: float | None = None
     """Seconds since the epoch; None: no day is said with its year."""
     zone: tzinfo | None = None
     """None: this machine's."""
+    language: str = "en"
+    """The conversation's; where it is English, as too few words are, each text's own counts."""
 
 
 HERE = Today()
@@ -210,18 +217,31 @@ def asked_for(question: Analysis, items: Sequence[Recalled]) -> frozenset[str]:
     return frozenset(question.terms()).difference(names)
 
 
-def day_of(seconds: float, today: Today = HERE) -> str:
-    """Return a short date such as `2 Nov`; with its year where that is not plain from `today`."""
+def day_of(seconds: float, today: Today = HERE, *, text: str = "") -> str:
+    """Return a short date such as `2 Nov`, to be told with a text; with its year where that is not plain from `today`."""
     if seconds <= 0:
         return ""
-    when = local(seconds, today.zone)
-    day = f"{when.day} {when:%b}"
-    return day if today.now is None or abs(today.now - seconds) < _A_YEAR_S else f"{day} {when.year}"
+    is_plain = today.now is None or abs(today.now - seconds) < _A_YEAR_S
+    return day_text(local(seconds, today.zone), "short" if is_plain else "short with year", today, text)
+
+
+def day_text(day: date, form: DayForm, today: Today = HERE, text: str = "") -> str:
+    """Return a day as it is written in the language of the conversation, or of a text."""
+    words = all_words()
+    language = language_in(text) if today.language == "en" else today.language
+    dates = words.get(language, words["en"]).dates
+    month = dates.words["month"].split(",")[day.month - 1].split("/")[0].strip()
+    weekday = dates.words["weekday"].split(",")[day.weekday()].split("/")[0].strip()
+    written = dates.forms["written"][get_args(DayForm).index(form)]
+    return written.format(
+        nth=day.day, number=day.month, month=month, Month=month.title(), weekday=weekday,
+        Weekday=weekday.title(), year=day.year,
+    )  # fmt: skip
 
 
 def told_as_chain(name: str, values: Sequence[tuple[str, float]], today: Today = HERE) -> str:
     """Return the values that a thing has had, the newest first, each given with since when: old ones are told with until when."""
-    since, *ends = (day_of(at, today) for _, at in values)
+    since, *ends = (day_of(at, today, text=f"{name}: {values[0][0]}") for _, at in values)
     until = (f"{value} (until {end})" for (value, _), end in zip(values[1:], (since, *ends), strict=False))
     before = ", ".join(until)
     return f"{name}: {values[0][0]} (since {since}){f', before: {before}' if before else ''}"
@@ -240,7 +260,7 @@ def with_days(text: str, at: float, today: Today = HERE, *, lead: bool = False) 
         day = local(span.begin, today.zone)
         if day.date() not in told:
             told.add(day.date())
-            pieces.append(f"{text[end:place]} [{day.day} {day:%B}]")
+            pieces.append(f"{text[end:place]} [{day_text(day, 'whole', today, text)}]")
             end = place
     return "".join((*pieces, text[end:]))
 
@@ -265,7 +285,7 @@ def _who(item: Recalled) -> str:
 
 
 def _day(item: Recalled, today: Today) -> str:
-    return day_of(item.event_time or item.recorded_at, today)
+    return day_of(item.event_time or item.recorded_at, today, text=item.text)
 
 
 def _rendered(
