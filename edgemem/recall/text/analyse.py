@@ -446,8 +446,9 @@ def _asks(sentence: str, text: str) -> bool:
     wants = words.wants.pattern.match(bare)
     if wants or sentence[-1] in POINTS or words.clauses.pattern.match(_words_of(whole)):
         return wants is not None
+    # A verb before its subject is the order of a question, behind any topic: "the keys where are they".
     return words.polar.pattern.match(bare) is not None or any(
-        hit.start() == 0 or hit.end() == len(form)
+        hit.start() == 0 or hit.end() == len(form) or words.polar.pattern.match(form, hit.end() + 1)
         for form in map(_words_of, (whole, without_politeness(sentence, words)))
         for hit in words.questions.pattern.finditer(form)
     )

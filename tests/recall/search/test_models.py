@@ -209,6 +209,15 @@ def test_what_is_asked_for_is_told(memory: Memory) -> None:
         ("When does Grandpa's train arrive?", "Saturday [7 February] at noon"),
     ):
         assert answer in block_before(memory, text, "mia")
+
+
+def test_what_is_asked_behind_its_topic_is_told_like_any_question(memory: Memory) -> None:
+    """A recogniser writes no question mark, and a topic stands before the question: "and grandpa's train, when does it arrive"."""
+    for text, answer in (
+        ("the key of the attic where is it", "under the cactus"),
+        ("and grandpa's train when does it arrive again", "Saturday [7 February] at noon"),
+    ):
+        assert answer in block_before(memory, text, "mia")
     memory.notes.append("The spare fuse is in the blue drawer.")
     memory.idle(60)
     (note, *_) = memory.recall("Where is the spare fuse?", speaker="mia")
