@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from edgemem.context.block.render import Today, day_text
 from edgemem.errors import InvalidInputError
+from edgemem.languages.words import all_words
 from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Reply
@@ -178,7 +180,8 @@ def has_day(line: str, at: float) -> bool:
 
 
 def _names_day(line: str, when: datetime) -> bool:
-    if f"{when:%Y-%m-%d}" in line:
+    written = [day_text(when, "whole", Today(language=code)) for code in all_words()]
+    if any(re.search(rf"(?<!\d){re.escape(day)}", line) for day in (f"{when:%Y-%m-%d}", *written)):
         return True
     words = [word for word in re.findall(r"\d+|[^\W\d_]+", line.lower()) if word not in _BETWEEN]
     day, month = str(when.day), _MONTHS[when.month - 1]
