@@ -68,12 +68,13 @@ die leiter vom nachbarn steht im garten | stell die leiter in den keller | früh
 
 @pytest.mark.parametrize("line", _SAID.strip().splitlines())
 def test_what_is_said_of_one_thing_becomes_one_sentence(memory, line: str) -> None:
-    """The newest first, in the words that were said, old values with until when; of no more than the span that says it."""
+    """The newest first, in the words that were said, old values with until when, in their language; of no more than the span that says it."""
     first, then, told = line.split(" | ")
     now, *before = told.split("; ")
     said(memory, first, then)
-    old = f", before: {before[0]} (until 13 May)" if before else ""
-    assert learnt(memory) == [f"{now} (since {13 if before else 12} May){old}"]
+    month = ". Mai" if now.startswith("leiter") else " May"
+    old = f", before: {before[0]} (until 13{month})" if before else ""
+    assert learnt(memory) == [f"{now} (since {13 if before else 12}{month}){old}"]
 
 
 @pytest.mark.parametrize("text", _NOT_SAID.strip().replace("\n", " | ").split(" | "))
