@@ -13,6 +13,7 @@ import edgemem
 from edgemem.config import LearnSettings, Settings
 from edgemem.learn.chains import ChainLearner
 from edgemem.learn.learning import Learning
+from edgemem.recall.text.analyse import language_in
 from edgemem.records import Reader
 from edgemem.store.erase.delete_rows import erase_person, erase_session
 from edgemem.store.kinds import open_truth
@@ -72,7 +73,7 @@ def test_what_is_said_of_one_thing_becomes_one_sentence(memory, line: str) -> No
     first, then, told = line.split(" | ")
     now, *before = told.split("; ")
     said(memory, first, then)
-    month = ". Mai" if now.startswith("leiter") else " May"
+    month = ". Mai" if language_in(now) == "de" else " May"
     old = f", before: {before[0]} (until 13{month})" if before else ""
     assert learnt(memory) == [f"{now} (since {13 if before else 12}{month}){old}"]
 
