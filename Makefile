@@ -5,6 +5,7 @@
 # make test-long    the tests that try many random cases, with all of their cases
 # make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
 # make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
+# make test-loops    the attachments to frameworks with their real packages, each in an environment of its own (ONE=langchain)
 # make wheels  a folder to install from without a network (TO=folder)
 # make lab     measure edgemem itself, or learn the weights that it ships: ARGS="judged --json", ARGS="compare --rows 100000"
 #              (TREE=../older ARGS="judge --out /tmp/older.json": on a checkout of an older commit, with its own environment and models)
@@ -20,7 +21,7 @@ TO ?= dist/wheels
 TREE ?= .
 .DEFAULT_GOAL := demo
 
-.PHONY: demo server test quick test-long test-boards test-arm test-all lab wheels docs reference recording lint fix env clean
+.PHONY: demo server test quick test-long test-boards test-arm test-loops test-all lab wheels docs reference recording lint fix env clean
 
 demo:
 	@$(PYTHON) .ci/setup_env.py demo
@@ -48,6 +49,9 @@ test-boards: env
 
 test-arm:
 	@$(PYTHON) .ci/arm.py
+
+test-loops:
+	@$(PYTHON) .ci/loops.py $(ONE)
 
 # One behind the other, each on the whole machine.
 test-all:

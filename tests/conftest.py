@@ -31,6 +31,8 @@ settings.register_profile("explore", settings.default, deadline=None, print_blob
 settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=10)
 settings.load_profile("explore" if os.environ.get("EDGEMEM_EXPLORE") else "repeatable")
 
+collect_ignore = ["attach"]  # `make test-loops` runs these, with frameworks that the suite does without
+
 
 class HandClock:
     """A wall clock and a monotonic clock that a test moves by hand."""

@@ -55,7 +55,10 @@ def test_the_wheel_carries_what_is_needed_and_nothing_else(wheel: Path) -> None:
     assert code <= names
     assert {
         *("edgemem/py.typed", "edgemem/cli/kitchen.jsonl", "edgemem/store/kinds.py"),
-        *("edgemem/_hooks/llama_cpp_loop.py", "edgemem/_models/catalog.toml"),
+        *(
+            *(f"edgemem/attach/{path.name}" for path in (ROOT / "hooks").glob("*.py")),
+            "edgemem/_models/catalog.toml",
+        ),
         *(f"edgemem/_configs/{path.name}" for path in (ROOT / "configs").glob("*.toml")),
     } <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -92,20 +95,22 @@ from pathlib import Path
 
 place = Path(edgemem.__file__).parent
 loaded = load("llama_cpp_loop")
+from edgemem.attach import llama_cpp_loop
 with edgemem.open("home", profile="pi5", worker=False) as memory:
     memory.store.add_fact("tea", "black")
     found = memory.recall("tea")[0].text
 print(json.dumps({
-    "place": str(place), "hook": loaded.__file__, "attach": callable(loaded.attach), "available": available(),
+    "place": str(place), "hook": loaded.__file__, "imported": llama_cpp_loop.__file__, "attach": callable(loaded.attach), "available": available(),
     "profiles": profile_names(), "window": profile_named("pi5").context.window_tokens, "found": found,
     "lines": len(read_script(place / "cli" / "kitchen.jsonl")),
 }))
 """
     told = json.loads(python(unpacked, tmp_path, "-c", code))
     assert told["place"] == str(unpacked / "edgemem")
-    assert told["hook"] == str(unpacked / "edgemem" / "_hooks" / "llama_cpp_loop.py")
+    assert told["hook"] == str(unpacked / "edgemem" / "attach" / "llama_cpp_loop.py")
+    assert told["imported"] == told["hook"]
     assert told["attach"]
-    assert told["available"] == ["edgevox_loop", "llama_cpp_loop"]
+    assert told["available"] == ["edgevox_loop", "langchain_loop", "llama_cpp_loop", "openai_agents_loop"]
     assert set(told["profiles"]) == {path.stem for path in (ROOT / "configs").glob("*.toml")}
     assert told["window"] >= 1024
     assert "black" in told["found"]

@@ -20,7 +20,7 @@ class ListPrompt:
     """What a model reads in place of its loop's list, which stays the loop's own; a newest user message that is new opens a turn."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+        self.conversation = conversation
         self._adapter = LoopAdapter(conversation.log)
         self._adapter.conversation = conversation
         self._ctx = TurnContext(Session())
@@ -48,16 +48,16 @@ class ListPrompt:
         # What no message follows, such as a handoff, is nothing that was said.
         said = [part for part in parts if part.message]
         messages = [part.message for part in said]
-        usual, ctx = self._conversation.speaker, self._ctx
+        usual, ctx = self.conversation.speaker, self._ctx
         if not isinstance(speaker, msgspec.UnsetType):
-            self._conversation.speaker = speaker
+            self.conversation.speaker = speaker
         ctx.audience, ctx.private, ctx.heard = tuple(audience), private, heard
         ctx.session.messages[:] = messages
         hop = 0 if messages and is_spoken(messages[-1]) else 1
         try:
             made = self._adapter.act(BEFORE_LLM, ctx, {"messages": messages, "hop": hop})
         finally:
-            self._conversation.speaker = usual
+            self.conversation.speaker = usual
         view = messages if made is None or made.is_end else made.payload["messages"]
         rest = [item for part in parts[len(said) :] for item in part.items]
         return [*written(view, said, form, _is_same), *rest]

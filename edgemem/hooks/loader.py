@@ -27,10 +27,8 @@ from edgemem.session.points import (
 
 
 def hooks_folder() -> Path:
-    """Return the folder of edgemem's attachments: beside the package in a checkout, a copy inside it in a wheel."""
-    package = Path(__file__).resolve().parent.parent
-    checkout = package.parent / "hooks"
-    return checkout if (checkout / "llama_cpp_loop.py").is_file() else package / "_hooks"
+    """Return the folder of edgemem's attachments: `edgemem.attach`, in a checkout a link to the folder beside the package."""
+    return Path(__file__).resolve().parent.parent / "attach"
 
 
 def available() -> list[str]:
@@ -48,9 +46,9 @@ def load(name_or_path: str | Path, *, home: Path | None = None) -> ModuleType:
     is_name = not (path.suffix == ".py" or "/" in text)
     if is_name:
         path = hooks_folder() / f"{text}.py"
-    name = f"edgemem_hook_{path.stem}"
+    name = f"edgemem.attach.{path.stem}" if is_name else f"edgemem_hook_{path.stem}"
     before = sys.modules.get(name)
-    if is_name and before is not None and before.__file__ == str(path):
+    if is_name and before is not None:
         return before  # it knows what it is attached to
     try:
         code = path.read_bytes() if is_name else read_file(path, links=False, home=home or path.parent)

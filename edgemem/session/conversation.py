@@ -12,7 +12,7 @@ from msgspec import structs
 from edgemem.context.bargein import Timed
 from edgemem.context.messages import call_arguments, call_name
 from edgemem.errors import ClosedError, InvalidInputError
-from edgemem.records import WISHES, Heard, Reader, Unkept, text_of
+from edgemem.records import WISHES, Epoch, Heard, Reader, Session, Unkept, text_of
 from edgemem.session.arguments import (
     checked_audience,
     checked_flag,
@@ -38,7 +38,7 @@ from edgemem.session.points import (
 from edgemem.session.speech import Upkeep
 from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, ToolTurn, result_text
-from edgemem.session.turn import Agent, OpenTurn, calling_turn, detached_log
+from edgemem.session.turn import Agent, OpenTurn, calling_turn
 from edgemem.store.db.files import Closable
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.validation import checked_amount, checked_text
@@ -189,7 +189,7 @@ class Conversation(Closable):
         """Return the log and agent of a turn within a tool of this very conversation: its words are kept nowhere."""
         # The next turn may have other listeners, or this one be aborted.
         if self._inner is None or self._inner[0] is not outer:
-            self._inner = outer, detached_log(outer)
+            self._inner = outer, _detached_log(outer)
         log = self._inner[1]
         ctx = msgspec.structs.replace(self.agent.ctx, session=log.record, hook_state={})
         return log, msgspec.structs.replace(self.agent, ctx=ctx)
@@ -199,6 +199,18 @@ class Conversation(Closable):
         """Return the open turn, of any agent of the session."""
         turn = self.log.open_turn
         return turn if isinstance(turn, OpenTurn) else None
+
+    def end_turn(self, reply: str = "", *, error: str | None = None) -> None:
+        """End the open turn, if there is one: with a reply, else unfinished, because of an error or because none came."""
+        with self.log.lock:
+            if (turn := self.open_turn) is None:
+                return
+            if reply:
+                turn.reply(reply)
+            if error is None:
+                turn.end()
+            else:
+                turn.commit(error=error)
 
     def interrupt(
         self,
@@ -379,3 +391,14 @@ def checked_tools(tools: Any) -> list[Tool]:
             tool if run is tool.run or not iscoroutinefunction(tool.run) else structs.replace(tool, run=run)
         )
     return offered
+
+
+def _detached_log(outer: OpenTurn) -> SessionLog:
+    """Return a log that nobody keeps, for an agent that runs within a tool of the same conversation."""
+    log = SessionLog()
+    log.is_detached = log.is_resumed = True
+    log.call_numbers = outer.log.call_numbers
+    log.record = Session(state={STATE_KEY: log})
+    around = outer.log.prompt_log
+    log.prompt_log.session, log.prompt_log.epoch = around.session, Epoch(around.session, around.next_n)
+    return log

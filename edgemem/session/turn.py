@@ -13,7 +13,7 @@ import msgspec
 from edgemem.context.messages import NO_RESULT, awaits_results, bounded, bounded_tokens, fenced, tool_calls
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.languages.words import record_wish
-from edgemem.records import BY_AGENT, BlockLine, Epoch, Heard, Message, Reader, Session, ToolCall, text_of
+from edgemem.records import BY_AGENT, BlockLine, Heard, Message, Reader, ToolCall, text_of
 from edgemem.session.arguments import (
     call_of,
     calling,
@@ -35,7 +35,6 @@ from edgemem.session.points import (
     ON_ABORT,
     ON_RUN_END,
     ON_RUN_START,
-    STATE_KEY,
     AgentResult,
     ToolCallRequest,
     ToolCallResult,
@@ -404,6 +403,15 @@ class OpenTurn:
         self._add_result(asked.id, result.name, result_text(result))
         return result
 
+    def run_tool(self, call: ToolCall | Mapping[str, Any]) -> ToolCallResult:
+        """Run a tool as `call` does, but add nothing: the list of its loop tells the call and the result."""
+        asked = checked_call(call)
+        with self.log.lock:
+            self._check_open()
+            n = self.log.prompt_log.next_n
+        request = ToolCallRequest(asked.name, dict(asked.arguments), max(0, self.hops - 1), asked.id)
+        return self._run(request, self.tool_turn(n))
+
     def tool_turn(self, n: int = 0, stop: Callable[[], bool] = never) -> ToolTurn:
         """Return the turn as a tool that runs in it sees it."""
         session = self._agent.ctx.session
@@ -587,14 +595,3 @@ def calling_turn() -> OpenTurn | None:
 
 
 ENDED = "This turn has ended; begin another one with conversation.turn()."
-
-
-def detached_log(outer: OpenTurn) -> SessionLog:
-    """Return a log that nobody keeps, for an agent that runs within a tool of the same conversation."""
-    log = SessionLog()
-    log.is_detached = log.is_resumed = True
-    log.call_numbers = outer.log.call_numbers
-    log.record = Session(state={STATE_KEY: log})
-    around = outer.log.prompt_log
-    log.prompt_log.session, log.prompt_log.epoch = around.session, Epoch(around.session, around.next_n)
-    return log

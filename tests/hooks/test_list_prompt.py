@@ -176,6 +176,38 @@ def test_an_image_stays_where_its_loop_put_it(prompts) -> None:
     assert prompt["content"][-1] == image
 
 
+@pytest.mark.parametrize(
+    ("reply", "error", "texts", "state"),
+    [("Yes.", None, [QUESTION, "Yes."], "complete"), ("", None, [QUESTION], "unfinished"), ("", "away", [QUESTION], "unfinished")],
+)  # fmt: skip
+def test_a_conversation_ends_its_open_turn(memory, conversation, prompts, reply, error, texts, state) -> None:
+    """With a reply it is whole; without one, or with an error, it is kept unfinished; where none is open nothing happens."""
+    conversation.end_turn("Nobody asked.")
+    prompts.make([user(QUESTION)])
+    conversation.end_turn(reply, error=error)
+    conversation.end_turn()
+    (turn,) = memory.sessions.journal.read_turns("s")
+    assert ([message.content for message in turn.messages], turn.state) == (texts, state)
+
+
+def test_a_tool_of_the_memory_runs_in_the_turn_and_its_list_tells_it(memory) -> None:
+    """It has the rights of who speaks, and is stored once, however it is called."""
+    conversation = memory.session("s", tools=memory.tools())
+    prompts = ListPrompt(conversation)
+    items = [user("I like tea."), *call(0, "chat")]
+    items[1]["tool_calls"][0]["function"] = {
+        "name": "remember_fact",
+        "arguments": '{"key": "drink", "value": "tea", "scope": "me"}',
+    }
+    prompts.make(items[:1], speaker="bob")
+    items[2]["content"] = conversation.open_turn.run_tool(items[1]["tool_calls"][0]).result
+    prompts.make(items, speaker="bob")
+    conversation.end_turn("Good.")
+    (turn,) = memory.sessions.journal.read_turns("s")
+    assert [message.role for message in turn.messages] == ["user", "assistant", "tool", "assistant"]
+    assert [fact.key for fact in memory.store.facts(scope="user:bob")] == ["drink"]
+
+
 def test_an_async_conversation_makes_prompts_and_ends_their_turns(tmp_path) -> None:
     """Its open turn is the one that the prompt has opened."""
 

@@ -230,9 +230,13 @@ def test_a_hook_without_a_priority_acts_at_0() -> None:
 
 
 def test_shipped_attachments_load_by_name() -> None:
-    """Every file in hooks/ defines attach(), and is loaded once: it knows what it is attached to."""
-    assert "llama_cpp_loop" in available()
-    for name in available():
+    """Every file in hooks/ defines attach(), and is loaded once, also by an import: it knows what it is attached to."""
+    from edgemem.attach import llama_cpp_loop
+
+    assert load("llama_cpp_loop") is llama_cpp_loop
+    others = {"langchain_loop", "openai_agents_loop"}  # tests/attach has these, with their frameworks
+    assert others < set(available())
+    for name in {*available()} - others:
         assert callable(load(name).attach)
         assert load(name) is load(name)
 
