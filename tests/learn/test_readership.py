@@ -18,6 +18,8 @@ ALL_LEARN = LearnSettings(get_args(LearnerName))
 HOMES = 5_000 if os.environ.get("EDGEMEM_LONG") else 12
 PEOPLE = ("ines", "bob", "cleo")
 READERS = (*PEOPLE, None)
+QUESTION = "What of the ladder, drill, key, suitcase, sister, colour, shopping list, lights, news, peanuts, flour, soap, meeting, dentist?"
+"""Words of all that is said: one that shares none finds the newest messages, and what the robot answered may be closed to more."""
 _DAY, _BEGUN = 86_400.0, 1_778_500_800.0  # midnight UTC of a Monday
 SAID = (
     "the {thing} is {place} now", "i put the {thing} {place}", "Somebody moved the {thing}, it's {place}.",
@@ -59,7 +61,7 @@ def shown(folder, said, reader: str | None) -> tuple[list[str], ...]:
         clock.at = _BEGUN + 11 * _DAY
         memory.learning.now()
         learnt = memory.learning.log(reader=who, limit=1000)
-        found = memory.recall("where is the ladder? what is known?", speaker=reader, k=50)
+        found = memory.recall(QUESTION, speaker=reader, k=50)
         return (
             sorted(thought.content for thought in learnt),
             [upcoming.text for upcoming in memory.upcoming(reader=who)],
