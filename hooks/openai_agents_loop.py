@@ -16,8 +16,10 @@ an unknown voice. The SDK's session keeps its list as it is: memory goes into wh
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -93,7 +95,9 @@ class Loop(RunHooks[Any]):
         self.speakers: Speakers = {}
         self._agent: Any = None  # the one that runs; another is an agent in a tool of it
         self._output: Any = None  # its answer, which a guardrail may still stop
-        self._is_entered = False
+        self._lock = (
+            asyncio.Lock()
+        )  # a session has one run at a time: a newer one waits for the end of a cancelled one
         self._conversation: AsyncConversation | None = None
 
     def detach(self) -> None:
@@ -111,17 +115,23 @@ class Loop(RunHooks[Any]):
             return await Runner.run(agent, input, hooks=self.hooks, run_config=self.run_config, **options)
 
     async def __aenter__(self) -> Self:
-        self._is_entered = True
+        refuse({"loop.run": _RUNNING.get() is self}, "in a tool of its own, an agent runs by `Runner.run`")
+        await self._lock.acquire()
+        _RUNNING.set(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         reply, failed = ("", error_text(error)) if error is not None else (str(self._output or ""), None)
-        self._is_entered, self._agent, self._output = False, None, None
-        if self._conversation is not None:
-            with suppress(EdgememError):  # the run has its reply, or its error
-                await self._conversation.end_turn(reply, error=failed)
+        self._agent = self._output = None
+        _RUNNING.set(None)
+        try:
+            if self._conversation is not None:
+                with suppress(EdgememError):  # the run has its reply, or its error
+                    await self._conversation.end_turn(reply, error=failed)
+        finally:
+            self._lock.release()
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:
         """Note which agent answers."""
@@ -134,7 +144,7 @@ class Loop(RunHooks[Any]):
     async def prompt(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what the model reads; instructions count in the window as well."""
         model_data = data.model_data
-        is_whole = self._is_entered and self._agent is not None
+        is_whole = self._lock.locked() and self._agent is not None
         refuse({"run_config": not is_whole}, "`hooks=loop.hooks` comes with it, within `async with loop:`")
         if not self.is_on or data.agent is not self._agent:
             return model_data
@@ -161,4 +171,5 @@ class Loop(RunHooks[Any]):
         return FunctionTool(tool.name, tool.description, tool.parameters, invoke, strict_json_schema=False)
 
 
+_RUNNING: ContextVar[Loop | None] = ContextVar("edgemem_agents", default=None)
 _LOOPS: WeakValueDictionary[tuple[int, str], Loop] = WeakValueDictionary()  # by memory and session

@@ -170,6 +170,37 @@ class TestOpenAIAgents(Contract):
         said = ["Is there milk?"] if fails else ["Is there milk?", "Yes."]
         assert robot.turns() == [("alice", said, fails)]
 
+    def test_a_run_waits_for_the_end_of_the_one_before(self, robot: AgentsRobot) -> None:
+        """Where somebody interrupts, the newer words are not taken for the end of the older ones."""
+        loop = robot.attach()
+
+        async def talk() -> None:
+            older = asyncio.ensure_future(
+                loop.run(
+                    robot.agent(Call("w1", "wait"), "Never.", tools=[function_tool(wait)]),
+                    "I like tea.",
+                    context="u17",
+                )
+            )
+            await asyncio.sleep(0.2)
+            older.cancel()
+            await loop.run(robot.agent("Yes."), "Is there milk?", context="u18")
+
+        robot.run(talk())
+        assert [turn[0::2] for turn in robot.turns()] == [("alice", True), ("bob", False)]
+
+    def test_a_run_within_a_run_is_refused(self, robot: AgentsRobot) -> None:
+        """It would wait for itself."""
+        loop = robot.attach()
+
+        async def talk() -> None:
+            async with loop:
+                await loop.run(robot.agent("Yes."), "Is there milk?")
+
+        with pytest.raises(InvalidInputError, match=r"Runner\.run"):
+            robot.run(talk())
+        assert robot.say("Is there milk?", "Yes.") == "Yes."
+
     def test_an_agent_in_a_tool_has_a_list_of_its_own(self, robot: AgentsRobot) -> None:
         """What it is asked was said by nobody."""
         inner = Agent(name="inner", instructions=INSTRUCTIONS, model=robot.model("Inner."))
@@ -177,6 +208,12 @@ class TestOpenAIAgents(Contract):
         outer = robot.agent(Call("a1", "ask", {"input": "Is Ines allergic?"}), "Yes.", tools=[tool])
         robot.run(robot.attach().run(outer, QUESTION_OF_MILK, context="u17"))
         assert robot.turns() == [("alice", [QUESTION_OF_MILK, "Inner.", "Yes."], False)]
+
+
+async def wait() -> str:
+    """Wait."""
+    await asyncio.sleep(60)
+    return ""
 
 
 QUESTION_OF_MILK = "Is there milk?"
