@@ -10,8 +10,9 @@
         result = await loop.run(agent, "What may I eat?", context="u17", session=SQLiteSession("kitchen"))
 
 `loop.run` is `Runner.run`. Where you start the runner yourself, as for streaming, give it `loop.run_config` and `loop.hooks`, and
-do so within `async with loop:`. Its end is that of the turn: the SDK tells hooks nothing of errors, cancels and guardrails. `speakers` has the names of run contexts, or is a function from one to a name; who is not in it is
-an unknown voice. The SDK's session keeps its list as it is: memory goes into what the model reads alone.
+do so within `async with loop:`. Its end is that of the turn: the SDK tells hooks nothing of errors, cancels and guardrails.
+`speakers` has the names of run contexts, or is a function from one to a name; who is not in it is an unknown voice. The SDK's
+session keeps its list as it is: memory goes into what the model reads alone.
 """
 
 from __future__ import annotations
@@ -95,9 +96,8 @@ class Loop(RunHooks[Any]):
         self.speakers: Speakers = {}
         self._agent: Any = None  # the one that runs; another is an agent in a tool of it
         self._output: Any = None  # its answer, which a guardrail may still stop
-        self._lock = (
-            asyncio.Lock()
-        )  # a session has one run at a time: a newer one waits for the end of a cancelled one
+        self._lock = asyncio.Lock()
+        """A session has one run at a time: a newer one waits for the end of a cancelled one."""
         self._conversation: AsyncConversation | None = None
 
     def detach(self) -> None:
