@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
 
 _RARE, _RARE_SHARE = 8, 0.005
-"""So many messages of a readership, or so large a share, may hold a word that tells which thing is meant; more if half of them state something."""
+"""So many messages of a readership, or so large a share, may hold a word that tells which thing is meant."""
 _AT_ONCE, _MEMBERS, _SHOWN = 16, 8, 3  # messages of a step; of a chain, the newest; values in a sentence
 _MOST_CHARS, _VALUE_CHARS, _LITTLE = 400, 80, 4  # of a message; of a value; words beside it that tell little
 _SAID = """
@@ -40,7 +40,7 @@ _SAID = """
   where m.dropped is null and m.content <> '' and t.speaker is not null and ifnull(t.asr_confidence >= :doubtful, 1)
 """
 _NEW = f"{_SAID} and m.id > :after order by m.id limit {_AT_ONCE}"
-_WORD = re.compile(r"\w+(?:-\w+)*|['’](?:s|re|ve|m|d|ll)\b|[,;:()]|\s[–—-]\s")
+_WORD = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:-\w+)*|['’](?:s|re|ve|m|d|ll)\b|[,;:()]|\s[–—-]\s")
 
 
 class Statement(NamedTuple):
@@ -281,7 +281,7 @@ class ChainLearner:
     def _put(self, tx: Transaction, *, readers: Readership, word: str) -> tuple[int, object]:
         """Make the chains of a word anew; return the mark, which what is dropped here moves."""
         before, held = _mark(tx), self._held[readers]
-        is_rare = held[word] <= max(_RARE, _RARE_SHARE * held[""], 2 * len(self._said[readers, word]))
+        is_rare = held[word] <= max(_RARE, _RARE_SHARE * held[""])
         ids = self._said[readers, word][-_MEMBERS:] if is_rare else []
         sql = f"{_SAID} and m.id in ({placeholders(ids)})"
         members = [

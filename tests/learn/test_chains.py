@@ -47,6 +47,8 @@ Moved the ladder behind the shed. | The ladder's in the cellar now. | ladder: in
 The rent is 900 euros. | The rent went up from 900 to 950 euros. | rent: went up from 900 to 950 euros; 900 euros
 my bike leans on the lamp post | The bike's at the repair shop. | alice's bike: at the repair shop; leans on the lamp post
 The coffee grinder is set to twelve. | new bolt, grinder at four | grinder: at four; set to twelve
+The pressure is 1.5 bar. | the pressure went up to 1.75 bar at 7:30 | pressure: went up to 1.75 bar at 7:30; 1.5 bar
+Der Luftdruck ist 1,5 bar. | der luftdruck ist jetzt 1.75 bar | luftdruck: jetzt 1.75 bar; 1,5 bar
 The boiler has been repaired. | the boiler has been repaired | boiler: repaired
 mum's quilt is at Kessler's | the quilt's on the spare bed | quilt: on the spare bed; at Kessler's
 The projector is at work till May. | I fetched the projector home | projector: home; at work, till May
