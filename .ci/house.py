@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARS = {
     # figure: (recorded: may only fall, bar of the last issue)
-    "lines": (59_744, 53_690),
-    "lines of code": (42_783, 32_500),
-    "lines of the core": (47_706, 42_050),
+    "lines": (59_734, 53_690),
+    "lines of code": (42_778, 32_500),
+    "lines of the core": (47_696, 42_050),
     "lines of store/json": (1_500, 1_500),
     "lines of store/transfer": (1_500, 1_500),
     "lines of takeover": (1_500, 1_500),
@@ -34,7 +34,7 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (3_563, 3_800),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (46_391, 41_420),
+    "lines of tests": (46_419, 41_420),
     "modules": (236, 215),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
@@ -43,7 +43,7 @@ BARS = {
     "modules that name procedures": (12, 12),
     "getattr and hasattr": (40, 40),
     "relative clauses in prose": (186, 150),
-    "names that may not come back": (2, 0),
+    "names that may not come back": (0, 0),
     "functions of more than seven arguments": (2, 0),
 }
 ANNEXES = (

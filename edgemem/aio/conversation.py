@@ -49,7 +49,7 @@ class AsyncTurn(Face[OpenTurn]):
         self._is_read = self._is_aborted = False
 
     @classmethod
-    def of(cls, worker: Worker, turn: OpenTurn) -> AsyncTurn:
+    def wrap(cls, worker: Worker, turn: OpenTurn) -> AsyncTurn:
         """Return the face of a turn that has begun."""
         face = cls(worker, lambda: turn)
         face._turn, face._is_read = turn, True
@@ -196,7 +196,7 @@ class AsyncConversation(Face[Conversation]):
     def open_turn(self) -> AsyncTurn | None:
         """Return the open turn, such as `prompt` opens with a new user message; its `add`, `reply`, `commit` and `abort` end it."""
         turn = self._conversation.open_turn
-        return None if turn is None else AsyncTurn.of(self._worker, turn)
+        return None if turn is None else AsyncTurn.wrap(self._worker, turn)
 
     async def idle(self, seconds: float) -> None:
         """Tell that nobody speaks, as `Conversation.idle` does; upkeep has a thread of its own."""

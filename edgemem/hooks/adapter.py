@@ -37,7 +37,7 @@ from edgemem.hooks.loops import (
     without_mark,
 )
 from edgemem.records import Message, Session, as_ours, text_of
-from edgemem.session.conversation import Conversation
+from edgemem.session.conversation import Conversation, Speaker
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
@@ -89,18 +89,24 @@ class LoopAdapter:
         note_failure: Callable[[HookFailure], None] | None = None,
         now: Callable[[], float] = time.time,
         is_shared: bool = False,
+        conversation: Conversation | None = None,
     ) -> None:
         """Make the adapter; `speaker` speaks where the loop does not say who, None is an unknown voice.
 
-        Episodes carry the name `agent`, else that of the loop's context. `now` tells the time that a new epoch freezes, seconds
+        It tells `conversation` its turns, or one of its own. Episodes carry the name `agent`, else that of the loop's context. `now` tells the time that a new epoch freezes, seconds
         since the epoch UTC. If `is_shared`, all sessions of a loop go on with one conversation, else each has its own.
         """
         self.log, self.is_shared = log, is_shared
         self.offered: Sequence[Part] = ()  # all hooks that may join
         self.joined: list[Part] = []  # in their order; the first has the others' steps taken
-        self.registry = HookRegistry(note_failure=note_failure)
+        own = HookRegistry(note_failure=note_failure)
+        self.registry = own if conversation is None else conversation.hooks
         """Counts failures of the steps; hooks of the user's own are in the loop's registry."""
-        self.conversation = Conversation(log, Steps(Parts(), self.registry), speaker=speaker, agent=agent)
+        self.conversation = conversation or Conversation(
+            log, Steps(Parts(), self.registry), speaker=speaker, agent=agent
+        )
+        self.speaker: Speaker = msgspec.UNSET
+        """Who says the next utterance, where a loop tells that with its list."""
         self._name, self._now = agent, now
         self.state = log.loops if isinstance(log.loops, LoopState) else LoopState()
         log.loops = self.state
@@ -334,6 +340,8 @@ class LoopAdapter:
         """Begin a turn, and learn from the list before its utterance whether its loop has changed earlier turns."""
         log, state, loop = self.log, self.state, self.state.loop
         task, known = loop.task or {}, as_ours(loop.ctx, TurnContext)
+        if not isinstance(self.speaker, msgspec.UnsetType):
+            task = {**task, "speaker": self.speaker}
         state.is_cut = False
         state.utterances += loop.task is None
         loop.tokens, loop.outcomes = [], []

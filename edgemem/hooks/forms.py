@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from edgemem.context.messages import tool_calls
+from edgemem.context.messages import call_arguments, call_name, tool_calls
 from edgemem.errors import InvalidInputError
 from edgemem.records import Message, text_of
 
@@ -65,14 +65,10 @@ def write_message(message: Message, part: Part | None, form: Form) -> list[Any]:
     """Return the items of a message: those of its part, where it says what that says, else changed or new ones."""
     if part is None:
         return _FORMS[form].write(message)
-    if part.message == message or not _is_changed(part.message, message):
+    if part.message["role"] == "assistant" or part.message.get("content") == message.get("content"):
         return list(part.items)
     *rest, last = part.items
     return [*rest, _FORMS[form].change(last, message["content"])]
-
-
-def _is_changed(old: Message, new: Message) -> bool:
-    return old.get("role") != "assistant" and old.get("content") != new.get("content")
 
 
 def _is_same_answer(before: Message, message: Message) -> bool:
@@ -125,16 +121,10 @@ def _write_langchain(message: Message) -> list[Any]:
     if message["role"] == "tool":
         given["tool_call_id"] = message.get("tool_call_id")
     elif calls := tool_calls(message):
-        functions = [(call.get("id"), call["function"]) for call in calls]
         given["tool_calls"] = [
-            {"id": id_, "name": function["name"], "args": _object(function["arguments"])}
-            for id_, function in functions
+            {"id": call.get("id"), "name": call_name(call), "args": call_arguments(call)} for call in calls
         ]
     return [getattr(kinds, _CLASSES.get(message["role"], "SystemMessage"))(**given)]
-
-
-def _object(arguments: Any) -> Any:
-    return json.loads(arguments) if isinstance(arguments, str) else arguments
 
 
 def _copy(item: Any, content: Any) -> Any:
@@ -153,19 +143,17 @@ def _read_responses(item: Any) -> Message | None:
             "tool_calls": [_call(item["call_id"], item["name"], item["arguments"])],
         }
     if kind == "function_call_output":
-        return {"role": "tool", "tool_call_id": item["call_id"], "content": _plain(item["output"])}
+        return {
+            "role": "tool",
+            "tool_call_id": item["call_id"],
+            "content": text_of({"content": item["output"]}),
+        }
     if kind != "message":
         return None  # reasoning, and what the provider's own tools did
     return {
         "role": item["role"],
-        "content": _plain(item["content"]) if item["role"] == "assistant" else item["content"],
+        "content": text_of(item) if item["role"] == "assistant" else item["content"],
     }
-
-
-def _plain(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(str(part.get("text") or part.get("refusal") or "") for part in content)
 
 
 def _write_responses(message: Message) -> list[Any]:

@@ -21,8 +21,7 @@ class ListPrompt:
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        self._adapter = LoopAdapter(conversation.log)
-        self._adapter.conversation = conversation
+        self._adapter = LoopAdapter(conversation.log, conversation=conversation)
         self._ctx = TurnContext(Session())
 
     def make(
@@ -48,16 +47,11 @@ class ListPrompt:
         # What no message follows, such as a handoff, is nothing that was said.
         said = [part for part in parts if part.message]
         messages = [part.message for part in said]
-        usual, ctx = self.conversation.speaker, self._ctx
-        if not isinstance(speaker, msgspec.UnsetType):
-            self.conversation.speaker = speaker
+        ctx, self._adapter.speaker = self._ctx, speaker
         ctx.audience, ctx.private, ctx.heard = tuple(audience), private, heard
         ctx.session.messages[:] = messages
         hop = 0 if messages and is_spoken(messages[-1]) else 1
-        try:
-            made = self._adapter.act(BEFORE_LLM, ctx, {"messages": messages, "hop": hop})
-        finally:
-            self.conversation.speaker = usual
+        made = self._adapter.act(BEFORE_LLM, ctx, {"messages": messages, "hop": hop})
         view = messages if made is None or made.is_end else made.payload["messages"]
         rest = [item for part in parts[len(said) :] for item in part.items]
         return [*written(view, said, form, _is_same), *rest]

@@ -255,7 +255,7 @@ class ChainLearner:
         if self._read < newest:
             rows = self._rows(db, _NEW, {"after": self._read})
             for number, text, level, owner, *_ in rows:
-                self._note(number, text, Readership.of(level, owner))
+                self._note(number, text, Readership.from_rights(level, owner))
             self._read = rows[-1][0] if len(rows) == _AT_ONCE else newest
         elif self._changed:
             readers, word = next(iter(self._changed))
@@ -287,7 +287,7 @@ class ChainLearner:
         members = [
             Member(number, text, speaker, at, said)
             for number, text, level, owner, speaker, at in self._rows(tx, sql, bound(ids))
-            if Readership.of(level, owner) == readers
+            if Readership.from_rights(level, owner) == readers
             for said in (said.beginning_with(word) for said in statements_in(text))
             if said is not None
         ]

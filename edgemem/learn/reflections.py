@@ -53,7 +53,7 @@ class Readership(NamedTuple):
     owner: str | None
 
     @classmethod
-    def of(cls, level: int, owner: str | None) -> Readership:
+    def from_rights(cls, level: int, owner: str | None) -> Readership:
         """Return who may read a row by its level and owner, who counts for what is private alone."""
         return cls(level, owner if LEVELS[level] == "private" else None)
 
@@ -164,7 +164,7 @@ def retire_orphans(database: Database) -> int:
 
 def _is_of(row: Any, readership: Readership) -> bool:
     """Tell whether a row is there, and of those who may read a reflection and nobody else."""
-    theirs = None if row is None else Readership.of(row["level"], row["owner"])
+    theirs = None if row is None else Readership.from_rights(row["level"], row["owner"])
     return theirs is not None and (theirs.level, name_key(theirs.owner or "")) == (
         readership.level,
         name_key(readership.owner or ""),

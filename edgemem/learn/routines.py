@@ -207,7 +207,7 @@ class RoutineLearner:
         values = {"after": self._read, "last": last, "doubtful": now.memory.doubtful_below}
         rows = self._database.query(_SAID, values)
         for (number, text, level, owner, speaker, at), messages in groupby(rows, itemgetter(slice(6))):
-            moment, readers = local(at, now.time.tzinfo()), Readership.of(level, owner)
+            moment, readers = local(at, now.time.tzinfo()), Readership.from_rights(level, owner)
             clock = moment.toordinal() * _DAY + moment.hour * 60 + moment.minute
             marks = _marks_of(text[:_MOST_CHARS], (message[-2:] for message in messages))
             changed = self._said[readers].add(Utterance(number, speaker, text, at, clock, marks))

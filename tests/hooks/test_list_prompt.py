@@ -63,7 +63,7 @@ def prompts(conversation):
 
 def stored(memory, session: str = "s") -> list[tuple[str, str]]:
     turns = memory.sessions.journal.read_turns(session)
-    return [(turn.heard.speaker or "", str(turn.messages[0].content)) for turn in turns]
+    return [((turn.heard and turn.heard.speaker) or "", str(turn.messages[0].content)) for turn in turns]
 
 
 @pytest.mark.parametrize("form", ["chat", "responses"])
@@ -126,6 +126,34 @@ def test_each_utterance_is_its_speakers(memory, prompts, speaker, name) -> None:
     prompts.make([user("Is there milk?"), answer("Yes."), user("Thanks.")])
     prompts.make([user("Is there milk?"), answer("Yes."), user("Thanks."), answer("."), user("Bye.")])
     assert stored(memory) == [(name, "Is there milk?"), ("alice", "Thanks.")]
+
+
+def test_the_words_of_a_turn_that_failed_are_anothers_when_another_says_them(
+    memory, conversation, prompts
+) -> None:
+    """Without a speaker it is the same one who asks again."""
+    for speaker in ({"speaker": "alice"}, {"speaker": "bob"}, {"speaker": None}):
+        prompts.make([user("Is there milk?")], **speaker)
+        conversation.end_turn(error="The model failed.")
+    assert [name for name, _ in stored(memory)] == ["alice", "bob", ""]
+
+
+def test_who_speaks_a_turn_is_not_who_is_half_heard_meanwhile(conversation, prompts, monkeypatch) -> None:
+    """The conversation's own speaker is another matter, in every thread and at every moment."""
+    usual = []
+    act = prompts._adapter.act
+    monkeypatch.setattr(
+        prompts._adapter, "act", lambda *given: (usual.append(conversation.speaker), act(*given))[1]
+    )
+    prompts.make([user("Is there milk?")], speaker="bob")
+    assert (usual, conversation.open_turn.reader.speaker) == (["alice"], "bob")
+
+
+def test_a_step_that_fails_is_counted_by_the_conversation(conversation, prompts, monkeypatch) -> None:
+    """And the model reads the words alone."""
+    monkeypatch.setattr(prompts._adapter, "_act", lambda *_: 1 / 0)
+    assert prompts.make([HEAD, user(QUESTION)]) == [HEAD, user(QUESTION)]
+    assert ["division" in failure.message for failure in conversation.failures()] == [True]
 
 
 @pytest.mark.parametrize("way", ["trimmed", "summarised", "reordered", "dropped"])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST = 3, 64
 QUESTION_MARKS, POINTS = "?？؟", ".!。！।۔"
 _GREEK_QUESTION = Pattern("[\u0370-\u03ff\u1f00-\u1fff]\\s*[;\u037e]$")
-_SENTENCE, _SPACED = re.compile(r"(?:[^.!?。！？؟]|(?<=\d)\.(?=\d))+[.!?。！？؟]*"), re.compile(r"[\w']+")
+_SENTENCE, _SPACED = re.compile(r"(?:[^.!?。！？؟]+|(?<=\d)\.(?=\d))+[.!?。！？؟]*"), re.compile(r"[\w']+")
 _stemmer_lock = Lock()
 WORDS_VERSION = "12"
 """Changes with every rule below; the files of the languages change `words_version` by themselves."""
