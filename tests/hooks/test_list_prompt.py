@@ -9,6 +9,7 @@ import edgemem
 import edgemem.aio
 from edgemem.config import ContextSettings, LlamaSettings, Profile
 from edgemem.errors import InvalidInputError
+from edgemem.hooks import hook
 from edgemem.hooks.list_prompt import ListPrompt
 from edgemem.records import Heard
 
@@ -138,22 +139,19 @@ def test_the_words_of_a_turn_that_failed_are_anothers_when_another_says_them(
     assert [name for name, _ in stored(memory)] == ["alice", "bob", ""]
 
 
-def test_who_speaks_a_turn_is_not_who_is_half_heard_meanwhile(conversation, prompts, monkeypatch) -> None:
+def test_who_speaks_a_turn_is_not_who_is_half_heard_meanwhile(conversation, prompts) -> None:
     """The conversation's own speaker is another matter, in every thread and at every moment."""
     usual = []
-    act = prompts._adapter.act
-    monkeypatch.setattr(
-        prompts._adapter, "act", lambda *given: (usual.append(conversation.speaker), act(*given))[1]
-    )
+    conversation.hooks.register(hook("before_llm")(lambda _ctx, _payload: usual.append(conversation.speaker)))
     prompts.make([user("Is there milk?")], speaker="bob")
     assert (usual, conversation.open_turn.reader.speaker) == (["alice"], "bob")
 
 
-def test_a_step_that_fails_is_counted_by_the_conversation(conversation, prompts, monkeypatch) -> None:
+def test_what_cannot_be_kept_is_counted_by_the_conversation(conversation, prompts) -> None:
     """And the model reads the words alone."""
-    monkeypatch.setattr(prompts._adapter, "_act", lambda *_: 1 / 0)
-    assert prompts.make([HEAD, user(QUESTION)]) == [HEAD, user(QUESTION)]
-    assert ["division" in failure.message for failure in conversation.failures()] == [True]
+    assert prompts.make([HEAD, user(QUESTION)], heard="loud") == [HEAD, user(QUESTION)]
+    (failure,) = conversation.failures()
+    assert "heard" in failure.message
 
 
 @pytest.mark.parametrize("way", ["trimmed", "summarised", "reordered", "dropped"])
