@@ -34,7 +34,7 @@ BARS = {
     "lines of inspect": (1_500, 1_500),
     "lines of cli": (3_563, 3_800),
     "lines of bench": (1_500, 1_500),
-    "lines of tests": (46_419, 41_420),
+    "lines of tests": (46_417, 41_420),
     "modules": (236, 215),
     "modules over 600 lines": (0, 0),
     "circles of files": (0, 0),
